@@ -1,0 +1,342 @@
+/* The vtable between libcompute and its backends, for those who write one.
+ *
+ * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
+ * of libcompute: what it may use of the core comes in a compute_services struct. backends/null is
+ * the skeleton to copy, docs/backends.md the guide.
+ *
+ * Versioning: every struct that crosses the border starts with its size; fields are only ever
+ * appended. A change that is not appending raises COMPUTE_BACKEND_ABI_MAJOR, and a module of
+ * another major is refused. The core treats a slot past the module's struct_size as NULL, and asks
+ * before calling any slot marked optional. A module must do the same with the services.
+ *
+ * Threads: the core may call every function from any thread, several at once, except that calls on
+ * one queue never overlap. Errors: return a status and say why through services->fail. */
+#ifndef COMPUTE_BACKEND_H
+#define COMPUTE_BACKEND_H
+
+#include <stdarg.h>
+
+#include "compute/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define COMPUTE_BACKEND_ABI_MAJOR 1
+#define COMPUTE_BACKEND_ABI_MINOR 0
+
+/* ---- Programs ------------------------------------------------------------------------------
+ *
+ * A program computes one element of the iteration space from one element of each input: scalar
+ * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
+ * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32 and u8 to I32; stores convert back
+ * (dtype.h says how values convert). An operation's operands have its result's type, except where
+ * the list below says otherwise. Integer division and remainder by zero give 0; integer overflow
+ * wraps. Minimum, maximum, relu and sign hand NaN on. */
+typedef enum compute_instruction_code {
+  COMPUTE_I_LOAD = 0,       /* input number immediate.i64 */
+  COMPUTE_I_CONSTANT = 1,   /* immediate.f64 for F types, immediate.i64 for I types and BOOL */
+  COMPUTE_I_COORDINATE = 2, /* position along dimension immediate.i64 of the space, as I64 */
+  COMPUTE_I_POSITION = 3,   /* row-major position in the space, as I64 */
+  COMPUTE_I_RANDOM = 4,     /* uniform [0,1) in F32 or F64; key a (I64), counter b (I64), stream
+                             * immediate.i64. Philox4x32-10: key words = low and high half of a;
+                             * counter words = low(b), high(b), stream, 0; F32: (word0 >> 8) / 2^24;
+                             * F64: (word0 : word1 >> 11) / 2^53 with word1 as the high half */
+  COMPUTE_I_CAST = 5,       /* a of any type */
+
+  COMPUTE_I_NEG = 16,
+  COMPUTE_I_ABS,
+  COMPUTE_I_SIGN,
+  COMPUTE_I_SQUARE,
+  COMPUTE_I_SQRT,
+  COMPUTE_I_RSQRT,
+  COMPUTE_I_RECIPROCAL,
+  COMPUTE_I_EXP,
+  COMPUTE_I_EXPM1,
+  COMPUTE_I_LOG,
+  COMPUTE_I_LOG1P,
+  COMPUTE_I_SIN,
+  COMPUTE_I_COS,
+  COMPUTE_I_TANH,
+  COMPUTE_I_ERF,
+  COMPUTE_I_FLOOR,
+  COMPUTE_I_CEIL,
+  COMPUTE_I_ROUND,
+  COMPUTE_I_TRUNC,
+  COMPUTE_I_RELU,
+  COMPUTE_I_SIGMOID,
+  COMPUTE_I_GELU,
+  COMPUTE_I_GELU_TANH,
+  COMPUTE_I_SILU,
+  COMPUTE_I_SOFTPLUS,
+  COMPUTE_I_LEAKY_RELU, /* immediate.f64: slope */
+  COMPUTE_I_ELU,        /* immediate.f64: alpha */
+  COMPUTE_I_IS_NAN,     /* BOOL from F */
+  COMPUTE_I_IS_FINITE,  /* BOOL from F */
+  COMPUTE_I_NOT,        /* BOOL */
+
+  COMPUTE_I_ADD = 64,
+  COMPUTE_I_SUB,
+  COMPUTE_I_MUL,
+  COMPUTE_I_DIV,
+  COMPUTE_I_MOD,
+  COMPUTE_I_POW,
+  COMPUTE_I_MIN,
+  COMPUTE_I_MAX,
+  COMPUTE_I_EQ, /* comparisons: BOOL from two operands of one type */
+  COMPUTE_I_NE,
+  COMPUTE_I_LT,
+  COMPUTE_I_LE,
+  COMPUTE_I_GT,
+  COMPUTE_I_GE,
+  COMPUTE_I_AND, /* BOOL */
+  COMPUTE_I_OR,
+  COMPUTE_I_XOR,
+  COMPUTE_I_SELECT = 96, /* a (BOOL) ? b : c */
+  COMPUTE_I_END = 97     /* one past the last code */
+} compute_instruction_code;
+
+typedef struct compute_instruction {
+  uint8_t code; /* compute_instruction_code */
+  uint8_t type; /* compute_dtype of the result: F64, F32, I64, I32 or BOOL */
+  uint16_t a, b, c;
+  union {
+    double f64;
+    int64_t i64;
+  } immediate;
+} compute_instruction;
+
+#define COMPUTE_MAX_OPERANDS     24  /* inputs + outputs of one kernel */
+#define COMPUTE_MAX_INSTRUCTIONS 256 /* of one program */
+
+typedef struct compute_program {
+  uint32_t count; /* 0: no program; then results pass through unchanged */
+  uint32_t output_count;
+  const compute_instruction *instructions;
+  const uint16_t *outputs; /* the value stored to each output */
+} compute_program;
+
+/* ---- Kernel descriptors -------------------------------------------------------------------- */
+
+typedef enum compute_kernel_kind {
+  COMPUTE_KERNEL_MAP = 0,
+  COMPUTE_KERNEL_REDUCE = 1,
+  COMPUTE_KERNEL_ROW = 2,
+  COMPUTE_KERNEL_GEMM = 3,
+  COMPUTE_KERNEL_GATHER = 4,
+  COMPUTE_KERNEL_SCATTER = 5,
+  COMPUTE_KERNEL_COPY = 6
+} compute_kernel_kind;
+
+/* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
+ * first element is the binding's address. */
+typedef struct compute_operand {
+  compute_dtype dtype;
+  int64_t stride[COMPUTE_MAX_RANK];
+} compute_operand;
+
+typedef enum compute_combine {
+  COMPUTE_COMBINE_SUM = 0,
+  COMPUTE_COMBINE_PROD = 1,
+  COMPUTE_COMBINE_MAX = 2,
+  COMPUTE_COMBINE_MIN = 3,
+  COMPUTE_COMBINE_ARGMAX = 4, /* the result is the row-major I64 position in the reduced dims */
+  COMPUTE_COMBINE_ARGMIN = 5
+} compute_combine;
+
+typedef enum compute_row_operation {
+  COMPUTE_ROW_SOFTMAX = 0,
+  COMPUTE_ROW_LOG_SOFTMAX = 1,
+  COMPUTE_ROW_NORMALIZE = 2 /* (x - mean) / sqrt(variance + epsilon), biased variance */
+} compute_row_operation;
+
+/* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
+ * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM and REDUCE
+ * an output may be the very elements of an input that the epilogue alone reads (same address and
+ * strides).
+ *
+ * MAP     `epilogue` runs over the space: its input i is inputs[i], its output k goes to
+ * outputs[k].
+ *
+ * REDUCE  The space is the kept dimensions (the first kept_rank), then the reduced ones. `prologue`
+ *         (inputs 0 … prologue_inputs−1; one output) makes the element, or inputs[0] itself when
+ *         it has no program; `combine` folds the reduced dimensions in the type of that element
+ *         (`accumulate`); `epilogue` has the folded value (I64 for ARGMAX and ARGMIN) as its input
+ *         0 and inputs[prologue_inputs + j − 1] as its input j ≥ 1, over the kept dimensions.
+ *         Operand strides of the epilogue are 0 in the reduced dimensions, as are the outputs'.
+ *
+ * ROW     The last dimension is the row. Prologue, row operation in `accumulate`, epilogue as in
+ *         REDUCE, but the epilogue and the outputs run over the whole space.
+ *
+ * GEMM    The space is batch dimensions, then m, n (rank ≥ 2). inputs[0] is A with strides over
+ *         (batch…, m, k), inputs[1] is B with strides over (batch…, k, n): their last two stride
+ *         entries mean these. sum over k of A·B in `accumulate`; `epilogue` has that as its input 0
+ *         and inputs[1 + j] as its input j ≥ 1, over (batch…, m, n). No prologue. k may be 0.
+ *
+ * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
+ * 0 in the dimensions that the index replaces; the index moves it by axis_stride and lies in 0 …
+ * axis_size−1, negative ones counting from the end. Same dtype, no programs. An index outside fails
+ * the launch with COMPUTE_ERROR_INDEX.
+ *
+ * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
+ *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read and
+ *         written; several updates of one element are added in row-major order of the space, or in
+ *         another order that is the same at every run. Indices as in GATHER.
+ *
+ * COPY    outputs[0] = inputs[0], converted. No programs.
+ *
+ * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
+ * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
+ * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue). */
+typedef struct compute_kernel_descriptor {
+  size_t struct_size;
+  compute_kernel_kind kind;
+  int32_t rank;
+  int64_t size[COMPUTE_MAX_RANK];
+  uint32_t input_count;
+  uint32_t output_count;
+  const compute_operand *inputs;
+  const compute_operand *outputs;
+  compute_program prologue;
+  compute_program epilogue;
+  uint32_t prologue_inputs;  /* REDUCE, ROW */
+  compute_dtype accumulate;  /* REDUCE, ROW, GEMM: F64, F32, I64, I32 or (max, min) BOOL */
+  int32_t kept_rank;         /* REDUCE */
+  compute_combine combine;   /* REDUCE */
+  compute_row_operation row; /* ROW */
+  double epsilon;            /* ROW_NORMALIZE */
+  int64_t k;                 /* GEMM */
+  int64_t axis_size;         /* GATHER, SCATTER */
+  int64_t axis_stride;       /* GATHER, SCATTER; elements */
+} compute_kernel_descriptor;
+
+/* ---- What the core offers a module --------------------------------------------------------- */
+
+/* One task of a parallel loop; `worker` is below thread_count and unique among those running. */
+typedef void (*compute_task)(void *argument, int64_t task, int32_t worker);
+
+typedef struct compute_services {
+  size_t struct_size;
+  uint32_t abi_major, abi_minor; /* of the core */
+  void *host;                    /* first argument of the functions below */
+
+  /* Host memory, zeroed; NULL when there is none (say so through fail). */
+  void *(*allocate)(void *host, size_t bytes, size_t alignment);
+  void (*release)(void *host, void *pointer);
+
+  /* One log line. */
+  void (*log)(void *host, compute_log_level level, const char *module, const char *format, ...)
+      COMPUTE_PRINTF(4, 5);
+
+  /* Records an error detail for the calling thread and returns `status`. `remedy` may be NULL. */
+  compute_status (*fail)(void *host, compute_status status, int64_t native_code, const char *remedy,
+                         const char *format, ...) COMPUTE_PRINTF(5, 6);
+
+  /* Threads of the context's pool, the caller counted: at least 1, constant. */
+  int32_t (*thread_count)(void *host);
+
+  /* Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
+   * done. Tasks are handed out in ascending order. When the pool is busy with another caller's loop
+   * or the call is nested, the caller runs all of them itself, as worker 0. */
+  void (*parallel)(void *host, int64_t tasks, compute_task task, void *argument);
+
+  /* The text of an environment variable of the core's table, or NULL if unset or empty. */
+  const char *(*variable)(void *host, const char *name);
+} compute_services;
+
+/* ---- What a module offers ------------------------------------------------------------------ */
+
+/* A piece of device memory. `handle` is the module's own; `host` is its address if the CPU can read
+ * and write it, else NULL. */
+typedef struct compute_memory {
+  void *handle;
+  void *host;
+  uint64_t bytes;
+} compute_memory;
+
+/* A kernel argument: `offset` bytes into `memory`. */
+typedef struct compute_argument {
+  const compute_memory *memory;
+  uint64_t offset;
+} compute_argument;
+
+typedef struct compute_backend {
+  size_t struct_size;
+  uint32_t abi_major, abi_minor; /* COMPUTE_BACKEND_ABI_… it was built with */
+  const char *name;              /* "cpu"; lower-case letters, digits and '_'; device name prefix */
+  const char *description;       /* one line */
+  const char *version;
+
+  /* Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, … when
+   * there is nothing to start; the text given to services->fail becomes the probe's detail and
+   * remedy. `services` lives until close. May be called once per context, several contexts at once.
+   */
+  compute_status (*open)(const compute_services *services, void **instance);
+  void (*close)(void *instance);
+
+  uint32_t (*device_count)(void *instance);
+  compute_status (*device_open)(void *instance, uint32_t index, void **device);
+  void (*device_close)(void *device);
+
+  /* Fills what it knows: the core has zeroed `info` and sets name, backend and index itself.
+   * priority 0 asks the core to rank the device by its type and vendor. */
+  compute_status (*device_describe)(void *device, compute_device_info *info);
+
+  /* bytes > 0. Alignment at least 64. COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY makes the core evict and
+   * retry. */
+  compute_status (*memory_allocate)(void *device, uint64_t bytes, compute_memory *memory);
+  void (*memory_release)(void *device, compute_memory *memory);
+
+  /* Optional: wraps host memory without a copy, or says COMPUTE_ERROR_UNSUPPORTED. */
+  compute_status (*memory_import)(void *device, void *data, uint64_t bytes, compute_memory *memory);
+
+  compute_status (*queue_create)(void *device, void **queue);
+  void (*queue_destroy)(void *queue);
+  compute_status (*queue_wait)(void *queue);
+
+  /* Optional together; without them the core waits for the queue instead. */
+  compute_status (*event_record)(void *queue, void **event);
+  void (*event_destroy)(void *device, void *event);
+  compute_status (*event_wait)(void *device, void *event);
+  compute_status (*event_query)(void *device, void *event, bool *complete);
+  compute_status (*queue_wait_event)(void *queue, void *event);
+
+  /* Copies of bytes > 0 in queue order. upload may return before `source` has been read only if the
+   * memory stays valid until the queue has been waited for; download likewise. */
+  compute_status (*upload)(void *queue, const compute_argument *destination, const void *source,
+                           uint64_t bytes);
+  compute_status (*download)(void *queue, void *destination, const compute_argument *source,
+                             uint64_t bytes);
+  compute_status (*copy)(void *queue, const compute_argument *destination,
+                         const compute_argument *source, uint64_t bytes);
+
+  /* Whether the device can run this kernel. When not, `reason` gets a sentence. */
+  bool (*supports)(void *device, const compute_kernel_descriptor *descriptor, char *reason,
+                   size_t reason_bytes);
+
+  /* Builds a kernel. The descriptor and what it points to live only during the call. A kernel is
+   * immutable and may be enqueued from several threads on several queues. */
+  compute_status (*kernel_prepare)(void *device, const compute_kernel_descriptor *descriptor,
+                                   void **kernel);
+  void (*kernel_destroy)(void *device, void *kernel);
+
+  /* Optional: one line on the implementation chosen, for compute_explain. */
+  void (*kernel_describe)(void *device, void *kernel, char *text, size_t text_bytes);
+
+  /* Submits a kernel: arguments are the inputs, then the outputs. */
+  compute_status (*enqueue)(void *queue, void *kernel, const compute_argument *arguments,
+                            uint32_t count);
+} compute_backend;
+
+/* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of
+ * this ABI at all. Must not have side effects. */
+#define COMPUTE_BACKEND_ENTRY "compute_backend_entry"
+typedef const compute_backend *(*compute_backend_entry_function)(uint32_t core_abi_major,
+                                                                 uint32_t core_abi_minor);
+COMPUTE_API const compute_backend *compute_backend_entry(uint32_t core_abi_major,
+                                                         uint32_t core_abi_minor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,15 @@
+/* libcompute: tensors and graphs on the best processor of the machine. Includes all of the public
+ * interface except backend.h, which is for those who write a backend. */
+#ifndef COMPUTE_COMPUTE_H
+#define COMPUTE_COMPUTE_H
+
+#include "compute/status.h"
+#include "compute/dtype.h"
+#include "compute/device.h"
+#include "compute/tensor.h"
+#include "compute/eager.h"
+#include "compute/graph.h"
+#include "compute/plan.h"
+#include "compute/io.h"
+
+#endif

@@ -1,0 +1,317 @@
+/* Graphs: operations recorded once, compiled to a plan (plan.h), run many times.
+ *
+ * A builder call appends a node and returns its handle. Calls never need a check of their own: the
+ * first error stays in the graph with the operation's name and the shapes, every later call returns
+ * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. Operands must
+ * have equal dtypes where nothing else is said; compute_cast converts. Shapes broadcast as in
+ * NumPy. A graph under construction belongs to one thread; a finished graph may be compiled from
+ * several. Compute and storage dtypes are described in dtype.h; docs/operations.md is the table
+ * of all operations, made from the same source as this library. */
+#ifndef COMPUTE_GRAPH_H
+#define COMPUTE_GRAPH_H
+
+#include "compute/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct compute_graph compute_graph;
+
+/* A handle, passed by value. {0} is "no node". */
+typedef struct compute_node {
+  uint32_t id;    /* position in its graph, from 1 */
+  uint32_t graph; /* serial number of its graph */
+} compute_node;
+
+/* NULL when memory is short or `context` is NULL (see compute_error_get). Owned by the caller. */
+COMPUTE_API compute_graph *compute_graph_create(compute_context *context);
+
+/* Frees the graph and its references to parameters. Plans stay usable. NULL is allowed. */
+COMPUTE_API void compute_graph_release(compute_graph *graph);
+
+/* The first error of a builder call, or COMPUTE_OK. Its text is in compute_error_get. */
+COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
+
+COMPUTE_API compute_context *compute_graph_context(const compute_graph *graph);
+
+/* Shape and dtype of a node; rank 0 and COMPUTE_DTYPE_NONE for an invalid one. */
+COMPUTE_API compute_shape compute_node_shape(const compute_graph *graph, compute_node node);
+COMPUTE_API compute_dtype compute_node_dtype(const compute_graph *graph, compute_node node);
+COMPUTE_API bool compute_node_is_valid(compute_node node);
+
+/* Names a node for messages, compute_explain and saved weights. Returns the node. */
+COMPUTE_API compute_node compute_name(compute_graph *graph, compute_node node, const char *name);
+
+/* ---- Sources ------------------------------------------------------------------------------- */
+
+/* A tensor given at every run (compute_binding). */
+COMPUTE_API compute_node compute_input(compute_graph *graph, compute_dtype dtype,
+                                       compute_shape shape);
+
+/* A tensor given now and used, by reference, at every run. The graph and its plans keep it. */
+COMPUTE_API compute_node compute_parameter(compute_graph *graph, compute_tensor *tensor);
+
+/* A copy of dense row-major values. */
+COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dtype,
+                                          compute_shape shape, const void *values);
+
+/* A constant of rank 0, cast to dtype. */
+COMPUTE_API compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value);
+
+/* Every element `value`; takes no memory. */
+COMPUTE_API compute_node compute_full(compute_graph *graph, compute_dtype dtype,
+                                      compute_shape shape, double value);
+
+/* Each element is its own position along `axis`, from 0 (a number dtype). */
+COMPUTE_API compute_node compute_index(compute_graph *graph, compute_dtype dtype,
+                                       compute_shape shape, int32_t axis);
+
+/* Uniform in [0, 1): Philox4x32-10 with the i64 scalar node `seed` as key, `stream` and the
+ * element's row-major position as counter. Same numbers on every device. */
+COMPUTE_API compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype,
+                                                compute_shape shape, compute_node seed,
+                                                uint32_t stream);
+
+/* ---- Elementwise, one operand -------------------------------------------------------------- */
+
+COMPUTE_API compute_node compute_neg(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_abs(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_sign(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_square(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_sqrt(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_rsqrt(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_reciprocal(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_exp(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_expm1(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_log(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_log1p(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_sin(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_cos(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_tanh(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_erf(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_floor(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_ceil(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_round(compute_graph *graph, compute_node x); /* ties to even */
+COMPUTE_API compute_node compute_trunc(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_is_nan(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_is_finite(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_logical_not(compute_graph *graph, compute_node x);
+
+/* Activations. gelu is the erf form, gelu_tanh its tanh approximation (they differ by up to
+ * 4.7e-4). */
+COMPUTE_API compute_node compute_relu(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_sigmoid(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_gelu(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_gelu_tanh(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_silu(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_softplus(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_leaky_relu(compute_graph *graph, compute_node x, double slope);
+COMPUTE_API compute_node compute_elu(compute_graph *graph, compute_node x, double alpha);
+
+/* Another dtype; dtype.h says how values convert. */
+COMPUTE_API compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype);
+
+/* ---- Elementwise, several operands --------------------------------------------------------- */
+
+COMPUTE_API compute_node compute_add(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_sub(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_mul(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_div(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_mod(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_pow(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_minimum(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_maximum(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_equal(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_not_equal(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_less(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_less_equal(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_greater(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_greater_equal(compute_graph *graph, compute_node a,
+                                               compute_node b);
+COMPUTE_API compute_node compute_logical_and(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_logical_or(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node a, compute_node b);
+
+/* a where `condition` (bool) is true, else b. */
+COMPUTE_API compute_node compute_select(compute_graph *graph, compute_node condition,
+                                        compute_node a, compute_node b);
+
+/* x limited to low … high; for integers, to the whole numbers among them. */
+COMPUTE_API compute_node compute_clamp(compute_graph *graph, compute_node x, double low,
+                                       double high);
+
+/* ---- Shape --------------------------------------------------------------------------------- */
+
+/* Axes in a new order; an empty list reverses them. Costs nothing where the consumer can stride. */
+COMPUTE_API compute_node compute_transpose(compute_graph *graph, compute_node x,
+                                           compute_axes order);
+
+/* Another shape of as many elements; one size may be −1 and is then worked out. */
+COMPUTE_API compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape shape);
+
+/* Elements start, start + step, … (`count` of them) along `axis`; step ≥ 1. A negative start counts
+ * from the end. */
+COMPUTE_API compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis,
+                                       int64_t start, int64_t count, int64_t step);
+
+/* Size-1 and missing leading dimensions repeated. */
+COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
+                                           compute_shape shape);
+
+/* `count` (≥ 1) tensors one after the other along `axis`. */
+COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
+                                        size_t count, int32_t axis);
+
+/* Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice. */
+COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis,
+                                       int64_t size, int64_t start, int64_t step);
+
+/* ---- Matrix product ------------------------------------------------------------------------ */
+
+/* a[…,m,k] · b[…,k,n] = [...,m,n]; leading axes broadcast. A vector operand counts as a row (a) or
+ * a column (b), and that axis is dropped from the result, as in NumPy. f16 and bf16 accumulate in
+ * f32. Transposed operands cost nothing: pass compute_transpose of them. */
+COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b);
+
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+/* Along `axes` (empty: all); with keep_axes the reduced axes stay with size 1. Of nothing, sum is
+ * 0, prod 1, mean NaN; max, min, argmax and argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16
+ * accumulate in f32; u8 sums as i32 and wraps when stored, so cast before summing. */
+COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
+                                     bool keep_axes);
+COMPUTE_API compute_node compute_mean(compute_graph *graph, compute_node x, compute_axes axes,
+                                      bool keep_axes);
+COMPUTE_API compute_node compute_prod(compute_graph *graph, compute_node x, compute_axes axes,
+                                      bool keep_axes);
+COMPUTE_API compute_node compute_max(compute_graph *graph, compute_node x, compute_axes axes,
+                                     bool keep_axes);
+COMPUTE_API compute_node compute_min(compute_graph *graph, compute_node x, compute_axes axes,
+                                     bool keep_axes);
+
+/* Position of the first extremum along one axis, i64; a NaN counts as the extremum. */
+COMPUTE_API compute_node compute_argmax(compute_graph *graph, compute_node x, int32_t axis,
+                                        bool keep_axis);
+COMPUTE_API compute_node compute_argmin(compute_graph *graph, compute_node x, int32_t axis,
+                                        bool keep_axis);
+
+COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, int32_t axis);
+COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
+
+/* (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance. */
+COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);
+
+/* normalize(x) · gain + bias; gain and bias have the last axis's size, or are {0} for none. */
+COMPUTE_API compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,
+                                            compute_node bias, double epsilon);
+
+/* ---- Indexing ------------------------------------------------------------------------------ */
+
+/* x[…, indices[i…], …] along `axis`: the result has the index tensor's axes in its place. Indices
+ * are i32 or i64; negative ones count from the end; others outside the axis fail the run with
+ * COMPUTE_ERROR_INDEX. */
+COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, compute_node indices,
+                                        int32_t axis);
+
+/* result[i,j] = x[i, indices[i,j]] for axis 1, and so on: one element for each index. `indices` has
+ * x's rank and, off the axis, sizes no larger than x's. */
+COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_node x,
+                                                 compute_node indices, int32_t axis);
+
+/* Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: undoes
+ * gather. x has the index tensor's axes at `axis`. Sums in index order. */
+COMPUTE_API compute_node compute_scatter_add(compute_graph *graph, compute_node x,
+                                             compute_node indices, int32_t axis, int64_t size);
+
+/* Zeros of `shape`, each x[i,j] added at [i, indices[i,j]] for axis 1, and so on. */
+COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
+                                                      compute_node indices, int32_t axis,
+                                                      compute_shape shape);
+
+/* ---- Losses -------------------------------------------------------------------------------- */
+
+/* Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch]. */
+COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
+                                               compute_node labels);
+
+/* Mean of (a − b)². */
+COMPUTE_API compute_node compute_mean_squared_error(compute_graph *graph, compute_node a,
+                                                    compute_node b);
+
+/* ---- Gradients and training ---------------------------------------------------------------- */
+
+/* Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], of
+ * of[i]'s shape and dtype; {0} on failure. `loss` is a float of one element, of[i] a float. Where
+ * the loss does not depend on of[i], or only through step functions (sign, floor, ceil, round,
+ * trunc), the gradient is zero. Integers and bool let no gradient through: when every path from
+ * of[i] ends in one, COMPUTE_ERROR_NOT_DIFFERENTIABLE names the operation. Equal extremes share
+ * their gradient evenly. Returns the graph's status. */
+COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node loss,
+                                             const compute_node *of, size_t count,
+                                             compute_node *gradients);
+
+/* `parameter` takes `value` when everything else of the run has read it. The result is a node
+ * without a value: name it among compute_compile's outputs, and bind nothing to it. */
+COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node parameter,
+                                        compute_node value);
+
+/* Several assignments as one output. */
+COMPUTE_API compute_node compute_group(compute_graph *graph, const compute_node *nodes,
+                                       size_t count);
+
+/* learning_rate_node, a float scalar, takes precedence over learning_rate. */
+typedef struct compute_sgd_options {
+  double learning_rate; /* 0: 0.01 */
+  double momentum;
+  double weight_decay; /* added to the gradient times the parameter */
+  bool nesterov;
+  compute_node learning_rate_node;
+  uint64_t reserved[4]; /* must be zero */
+} compute_sgd_options;
+
+typedef struct compute_adam_options {
+  double learning_rate; /* 0: 0.001 */
+  double beta1;         /* 0: 0.9 */
+  double beta2;         /* 0: 0.999 */
+  double epsilon;       /* 0: 1e-8 */
+  double weight_decay;
+  bool decoupled; /* weight decay as AdamW applies it */
+  compute_node learning_rate_node;
+  uint64_t reserved[4]; /* must be zero */
+} compute_adam_options;
+
+/* One optimizer step on `parameters` (float parameter nodes) down the gradient of `loss`, as a
+ * group node. State is created as parameters of the graph, zero at first, on each parameter's
+ * device, in f64 for f64 and in f32 for other parameters. Named after the parameter's name, or
+ * else its number in the list: "weights.momentum"; "weights.adam_m", "weights.adam_v" and one
+ * "adam.step". NULL options: defaults. */
+COMPUTE_API compute_node compute_sgd_step(compute_graph *graph, compute_node loss,
+                                          const compute_node *parameters, size_t count,
+                                          const compute_sgd_options *options);
+COMPUTE_API compute_node compute_adam_step(compute_graph *graph, compute_node loss,
+                                           const compute_node *parameters, size_t count,
+                                           const compute_adam_options *options);
+
+/* The tensor of a parameter node, optimizer state included; NULL if it is none. Not retained. */
+COMPUTE_API compute_tensor *compute_parameter_tensor(const compute_graph *graph, compute_node node);
+
+/* The index-th parameter node in order of creation; {0} past the end. */
+COMPUTE_API compute_node compute_parameter_at(const compute_graph *graph, size_t index);
+
+/* One row of the operation table. Strings are constant. */
+typedef struct compute_operation_info {
+  const char *name;     /* "add" */
+  const char *category; /* "elementwise", "reduction", … */
+  const char *domain;   /* dtypes accepted: "float", "number", "integer", "logic", "any" */
+  const char *text;     /* what it computes */
+  bool differentiable;
+} compute_operation_info;
+
+/* Fills `info` for the operation at `index`; COMPUTE_ERROR_INVALID_ARGUMENT past the end. */
+COMPUTE_API compute_status compute_operation_at(size_t index, compute_operation_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
