@@ -1,0 +1,91 @@
+/* Host memory of the library. All of it comes from one replaceable allocator; the built-in one is
+ * the C library's, and keeps calloc's advantage that large fresh memory is zero already. */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define DEFAULT_ALIGNMENT 16
+
+/* Written only while no context is open, so readers need no lock. `allocate` NULL: the C library.
+ */
+static compute_allocator allocator;
+static atomic_int open_contexts;
+
+compute_status compute_allocator_set(const compute_allocator *replacement) {
+  static const char operation[] = "compute_allocator_set";
+  if (replacement && (!replacement->allocate || !replacement->release)) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "an allocator needs both allocate and release");
+  }
+  int open = atomic_load(&open_contexts);
+  if (open > 0) {
+    return error_set(NULL, COMPUTE_ERROR_INVALID_STATE, operation,
+                     "%d context%s open; the allocator can only change while none is", open,
+                     open == 1 ? " is" : "s are");
+  }
+  allocator = replacement ? *replacement : (compute_allocator){0};
+  return COMPUTE_OK;
+}
+
+void base_context_opened(void) {
+  atomic_fetch_add(&open_contexts, 1);
+}
+void base_context_closed(void) {
+  atomic_fetch_sub(&open_contexts, 1);
+}
+
+void *base_allocate(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+  if (bytes == 0) bytes = 1;
+  if (!allocator.allocate) return calloc(1, bytes);
+  void *pointer = allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT);
+  if (pointer) memset(pointer, 0, bytes);
+  return pointer;
+}
+
+void *base_allocate_aligned(size_t bytes, size_t alignment) {
+  if (bytes == 0) bytes = 1;
+  if (alignment < DEFAULT_ALIGNMENT) alignment = DEFAULT_ALIGNMENT;
+  if (allocator.allocate) return allocator.allocate(allocator.user, bytes, alignment);
+  /* C11 asks for a size that is a multiple of the alignment. */
+  size_t rounded;
+  if (__builtin_add_overflow(bytes, alignment - 1, &rounded)) return NULL;
+  return aligned_alloc(alignment, rounded & ~(alignment - 1));
+}
+
+int base_grow(void **array, size_t *capacity, size_t needed, size_t size) {
+  if (needed <= *capacity) return 0;
+  size_t wanted = *capacity > SIZE_MAX / 2 ? needed : *capacity * 2;
+  if (wanted < needed) wanted = needed;
+  if (wanted < 8) wanted = 8;
+  void *grown = base_allocate(wanted, size);
+  if (!grown) return -1;
+  if (*array) memcpy(grown, *array, *capacity * size);
+  base_release(*array);
+  *array = grown;
+  *capacity = wanted;
+  return 0;
+}
+
+void base_release(void *pointer) {
+  if (!pointer) return;
+  if (allocator.allocate) {
+    allocator.release(allocator.user, pointer);
+  } else {
+    free(pointer);
+  }
+}
+
+char *base_duplicate(const char *text) {
+  if (!text) return NULL;
+  size_t bytes = strlen(text) + 1;
+  char *copy = base_allocate(bytes, 1);
+  if (copy) memcpy(copy, text, bytes);
+  return copy;
+}

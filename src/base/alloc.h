@@ -1,0 +1,26 @@
+/* The library's own host memory; everything goes through here, so that one allocator can be
+ * replaced (compute_allocator_set) and its failures tested. */
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
+
+#include <stddef.h>
+
+/* Zeroed memory of at least one byte, or NULL. Multiplies count * size with a check. */
+void *base_allocate(size_t count, size_t size);
+
+/* The same with an alignment (a power of two), not zeroed. */
+void *base_allocate_aligned(size_t bytes, size_t alignment);
+
+/* Grows an array to at least `needed` elements of `size` bytes, doubling; new memory is zeroed.
+ * Returns 0, or -1 with *array and *capacity unchanged. */
+int base_grow(void **array, size_t *capacity, size_t needed, size_t size);
+
+void base_release(void *pointer); /* NULL is allowed */
+
+char *base_duplicate(const char *text); /* NULL when memory is short or text is NULL */
+
+/* How many contexts are open; compute_allocator_set refuses while there is one. */
+void base_context_opened(void);
+void base_context_closed(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* Error details: who fails says why, once, at the place where it is known. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stdarg.h>
+
+#include "compute/status.h"
+
+/* Records a detail for the calling thread and for `context` (may be NULL) and returns `status`, so
+ * that a failing function can end in `return error_set(…)`. Copies the strings, cutting long ones.
+ */
+#define error_set(context, status, operation, ...)                                                 \
+  error_record((context), (status), 0, (operation), NULL, __FILE__, __LINE__, __VA_ARGS__)
+
+/* The same with a native code and a remedy (may be NULL). */
+#define error_set_native(context, status, native, operation, remedy, ...)                          \
+  error_record((context), (status), (native), (operation), (remedy), __FILE__, __LINE__,           \
+               __VA_ARGS__)
+
+compute_status error_record(const compute_context *context, compute_status status,
+                            int64_t native_code, const char *operation, const char *remedy,
+                            const char *file, int line, const char *format, ...)
+    COMPUTE_PRINTF(8, 9);
+compute_status error_record_list(const compute_context *context, compute_status status,
+                                 int64_t native_code, const char *operation, const char *remedy,
+                                 const char *file, int line, const char *format, va_list list);
+
+/* For code that keeps an error to report it later: puts a detail back as the current one. */
+void error_restore(const compute_context *context, const compute_error *error);
+
+/* Forgets what is kept for a context that is being closed. */
+void error_context_closed(const compute_context *context);
+
+#endif

@@ -1,0 +1,88 @@
+/* The process's log: one receiver and one level.
+ *
+ * The level is an atomic that every log call looks at first, so that a silent log costs one load.
+ * The receiver is used under a read lock: when compute_log_set returns, no thread is inside the old
+ * receiver any more and its data may go. */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/variable.h"
+
+#define LINE_BYTES 1024
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static compute_log_function receiver;
+static void *receiver_user;
+static atomic_int threshold = -1; /* -1: COMPUTE_LOG has not been read yet */
+
+static const char *const level_text[] = {
+    [COMPUTE_LOG_OFF] = "off",   [COMPUTE_LOG_ERROR] = "error", [COMPUTE_LOG_WARNING] = "warning",
+    [COMPUTE_LOG_INFO] = "info", [COMPUTE_LOG_DEBUG] = "debug",
+};
+
+static void write_to_stderr(void *user, compute_log_level level, const char *module,
+                            const char *message) {
+  (void)user;
+  fprintf(stderr, "compute %s: %s: %s\n", module, level_text[level], message);
+}
+
+/* Whoever sets COMPUTE_LOG to something unknown wants to see a log, and learns here what it may
+ * be. */
+static void read_environment(void) {
+  const char *text = variable_text("COMPUTE_LOG");
+  int level = COMPUTE_LOG_OFF;
+  if (text) {
+    for (level = COMPUTE_LOG_DEBUG; level >= 0; level--) {
+      if (strcmp(text, level_text[level]) == 0) break;
+    }
+    if (level < 0) {
+      level = COMPUTE_LOG_WARNING;
+      write_to_stderr(NULL, COMPUTE_LOG_WARNING, "core",
+                      "COMPUTE_LOG is none of off, error, warning, info, debug; taken as warning");
+    }
+    receiver = write_to_stderr;
+  }
+  atomic_store(&threshold, level);
+}
+
+void compute_log_set(compute_log_function function, void *user, compute_log_level level) {
+  pthread_once(&once, read_environment);
+  pthread_rwlock_wrlock(&lock);
+  receiver = function;
+  receiver_user = user;
+  atomic_store(&threshold, function ? (int)level : COMPUTE_LOG_OFF);
+  pthread_rwlock_unlock(&lock);
+}
+
+bool log_enabled(compute_log_level level) {
+  int current = atomic_load_explicit(&threshold, memory_order_relaxed);
+  if (current < 0) {
+    pthread_once(&once, read_environment);
+    current = atomic_load_explicit(&threshold, memory_order_relaxed);
+  }
+  return level > COMPUTE_LOG_OFF && (int)level <= current;
+}
+
+void log_write_list(compute_log_level level, const char *module, const char *format, va_list list) {
+  if (!log_enabled(level)) return;
+  char line[LINE_BYTES];
+  if (vsnprintf(line, sizeof line, format, list) < 0) return;
+  for (char *p = line; *p; p++) {
+    if (*p == '\n' || *p == '\r') *p = ' ';
+  }
+  pthread_rwlock_rdlock(&lock);
+  if (receiver && log_enabled(level)) receiver(receiver_user, level, module ? module : "", line);
+  pthread_rwlock_unlock(&lock);
+}
+
+void log_write(compute_log_level level, const char *module, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  log_write_list(level, module, format, list);
+  va_end(list);
+}

@@ -1,0 +1,15 @@
+/* The process's log. Silent unless compute_log_set or COMPUTE_LOG says otherwise. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "compute/status.h"
+
+bool log_enabled(compute_log_level level);
+void log_write(compute_log_level level, const char *module, const char *format, ...)
+    COMPUTE_PRINTF(3, 4);
+void log_write_list(compute_log_level level, const char *module, const char *format, va_list list);
+
+#endif

@@ -1,0 +1,260 @@
+/* The thread pool: workers that join the caller's loop while it is open.
+ *
+ * Nothing waits for a worker to come. The caller opens a loop, raises `signal`, works on the loop
+ * itself, and closes it when no task is left; a worker that comes in between enters, takes tasks
+ * from the common counter and leaves; one that comes too late finds the loop closed. So a loop
+ * costs no more than a wake-up when the other CPUs are taken, and the caller only waits for tasks
+ * that a worker has really begun.
+ *
+ * `entry` is the door: the OPEN bit, and how many workers are inside. Entering needs a compare and
+ * swap that sees OPEN; the caller clears OPEN and then waits until nobody is inside. Entering
+ * acquires what opening released, and the last to leave hands everything back the same way: these
+ * atomics order all data, and the futex only puts threads to sleep.
+ *
+ * Wake-ups spread as a tree: the caller wakes two sleepers, and each of them two more while tasks
+ * are left, so that the cost to the caller does not grow with the machine. */
+#include "base/thread_pool.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define CACHE_LINE 64
+
+/* How long a thread looks for the next loop, or the caller for the end of this one, before it
+ * sleeps: somewhat more than the pause between two steps of a plan, and less than what a sleep and
+ * a wake-up cost on a virtual machine. */
+#define SPIN_NANOSECONDS 20000
+
+#define WAKE_FAN_OUT 2
+
+#define OPEN    (UINT32_C(1) << 31)
+#define WAITING (UINT32_C(1) << 30) /* the caller sleeps until the last worker has left */
+
+typedef struct pool_worker {
+  _Alignas(CACHE_LINE) thread_pool *pool;
+  pthread_t thread;
+  int32_t index;
+} pool_worker;
+
+struct thread_pool {
+  /* The loop that is open. Written by the owner of `busy` while the door is closed. */
+  compute_task task;
+  void *argument;
+  int64_t tasks;
+  int32_t count;   /* workers, the caller included */
+  int32_t started; /* threads running: at most count − 1 */
+  bool start_tried;
+  bool spin;
+  pid_t process; /* that has the threads: a forked child has none */
+  pool_worker *workers;
+
+  _Alignas(CACHE_LINE) _Atomic int64_t next;
+  _Alignas(CACHE_LINE) _Atomic uint32_t entry;
+  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* raised with each loop; sleepers wait on it */
+  _Atomic int32_t sleepers;
+  _Atomic bool stopping;
+  _Alignas(CACHE_LINE) _Atomic bool busy;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int32_t threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_nanoseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Looks at *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
+ * Returns what it saw last. */
+static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
+  int64_t end = now_nanoseconds() + SPIN_NANOSECONDS;
+  uint32_t seen;
+  do {
+    for (int i = 0; i < 16; i++) {
+      seen = atomic_load_explicit(word, memory_order_acquire);
+      if ((seen == value) != differ) return seen;
+      cpu_relax();
+    }
+  } while (now_nanoseconds() < end);
+  return seen;
+}
+
+static void wake_sleepers(thread_pool *pool) {
+  if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->signal, WAKE_FAN_OUT);
+}
+
+static void tasks_run(thread_pool *pool, int32_t worker) {
+  for (;;) {
+    int64_t task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+    if (task >= pool->tasks) return;
+    pool->task(pool->argument, task, worker);
+  }
+}
+
+/* ---- The worker's side --------------------------------------------------------------------- */
+
+static bool loop_enter(thread_pool *pool) {
+  uint32_t entry = atomic_load_explicit(&pool->entry, memory_order_relaxed);
+  while (entry & OPEN) {
+    if (atomic_compare_exchange_weak_explicit(&pool->entry, &entry, entry + 1, memory_order_acquire,
+                                              memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void loop_leave(thread_pool *pool) {
+  uint32_t before = atomic_fetch_sub_explicit(&pool->entry, 1, memory_order_release);
+  if (before == (WAITING | 1)) futex_wake(&pool->entry, 1);
+}
+
+static void loop_join(thread_pool *pool, int32_t worker, bool was_asleep) {
+  if (!loop_enter(pool)) return;
+  if (was_asleep && atomic_load_explicit(&pool->next, memory_order_relaxed) < pool->tasks) {
+    wake_sleepers(pool);
+  }
+  tasks_run(pool, worker);
+  loop_leave(pool);
+}
+
+/* Waits until `signal` is no longer `seen`; returns its new value. */
+static uint32_t signal_wait(thread_pool *pool, uint32_t seen, bool *was_asleep) {
+  *was_asleep = false;
+  uint32_t now = pool->spin ? spin_on(&pool->signal, seen, true)
+                            : atomic_load_explicit(&pool->signal, memory_order_acquire);
+  while (now == seen) {
+    /* Sequentially consistent: either the caller sees the sleeper, or the futex the new signal. */
+    atomic_fetch_add(&pool->sleepers, 1);
+    futex_wait(&pool->signal, seen);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    *was_asleep = true;
+    now = atomic_load_explicit(&pool->signal, memory_order_acquire);
+  }
+  return now;
+}
+
+static void *worker_main(void *argument) {
+  const pool_worker *worker = argument;
+  thread_pool *pool = worker->pool;
+  uint32_t seen = atomic_load_explicit(&pool->signal, memory_order_acquire);
+  bool was_asleep = false;
+  while (!atomic_load_explicit(&pool->stopping, memory_order_acquire)) {
+    loop_join(pool, worker->index, was_asleep);
+    seen = signal_wait(pool, seen, &was_asleep);
+  }
+  return NULL;
+}
+
+/* ---- The caller's side --------------------------------------------------------------------- */
+
+/* Workers take no signals: a handler of the program must not run on a thread it does not know. */
+static void threads_start(thread_pool *pool) {
+  pool->start_tried = true;
+  pool->process = getpid();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int32_t i = 1; i < pool->count; i++) {
+    pool_worker *worker = &pool->workers[i - 1];
+    worker->pool = pool;
+    worker->index = i;
+    if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) break;
+    pthread_setname_np(worker->thread, "compute");
+    pool->started = i;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Clears OPEN and waits until the last worker has left. */
+static void loop_close(thread_pool *pool) {
+  uint32_t entry = atomic_fetch_and_explicit(&pool->entry, ~OPEN, memory_order_acq_rel) & ~OPEN;
+  if (entry != 0 && pool->spin) entry = spin_on(&pool->entry, 0, false);
+  while ((entry & ~WAITING) != 0) {
+    if (!(entry & WAITING) &&
+        !atomic_compare_exchange_strong_explicit(&pool->entry, &entry, entry | WAITING,
+                                                 memory_order_acquire, memory_order_acquire)) {
+      continue;
+    }
+    futex_wait(&pool->entry, entry | WAITING);
+    entry = atomic_load_explicit(&pool->entry, memory_order_acquire);
+  }
+}
+
+static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument) {
+  if (!pool->start_tried) threads_start(pool);
+  pool->task = task;
+  pool->argument = argument;
+  pool->tasks = tasks;
+  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool->entry, OPEN, memory_order_release);
+  atomic_fetch_add(&pool->signal, 1);
+  wake_sleepers(pool);
+  tasks_run(pool, 0);
+  loop_close(pool);
+}
+
+void thread_pool_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument) {
+  /* A nested call finds the pool busy with the loop that it is nested in. */
+  if (tasks > 1 && pool->count > 1 && !atomic_load_explicit(&pool->busy, memory_order_relaxed) &&
+      !atomic_exchange_explicit(&pool->busy, true, memory_order_acquire)) {
+    loop_run(pool, tasks, task, argument);
+    atomic_store_explicit(&pool->busy, false, memory_order_release);
+    return;
+  }
+  for (int64_t i = 0; i < tasks; i++) task(argument, i, 0);
+}
+
+thread_pool *thread_pool_create(int32_t threads) {
+  if (threads < 1) threads = 1;
+  thread_pool *pool = base_allocate_aligned(sizeof *pool, CACHE_LINE);
+  if (!pool) return NULL;
+  *pool = (thread_pool){.count = threads, .spin = threads <= thread_pool_available()};
+  if (threads > 1) {
+    pool->workers =
+        base_allocate_aligned((size_t)(threads - 1) * sizeof *pool->workers, CACHE_LINE);
+    if (!pool->workers) {
+      base_release(pool);
+      return NULL;
+    }
+  }
+  return pool;
+}
+
+void thread_pool_release(thread_pool *pool) {
+  if (!pool) return;
+  if (pool->started > 0 && pool->process == getpid()) {
+    atomic_store_explicit(&pool->stopping, true, memory_order_release);
+    atomic_fetch_add(&pool->signal, 1);
+    futex_wake(&pool->signal, INT32_MAX);
+    for (int32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+  }
+  base_release(pool->workers);
+  base_release(pool);
+}
+
+int32_t thread_pool_count(const thread_pool *pool) {
+  return pool->count;
+}

@@ -1,0 +1,93 @@
+/* The table of environment variables and their one reader. No other file of the library calls
+ * getenv, so this table is complete; docs/environment.md shows it to users. */
+#include "base/variable.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "compute/status.h"
+
+typedef struct variable_row {
+  compute_variable shown;
+  bool trusted_only; /* names a file that is loaded or written: ignored in set-user-id programs */
+} variable_row;
+
+static const variable_row table[] = {
+    {{"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …",
+      "The default device of a context that names none in its options."},
+     false},
+    {{"COMPUTE_BACKENDS", "names with ',' between them",
+      "Only these backend modules are loaded; without it, all that are found."},
+     false},
+    {{"COMPUTE_BACKEND_PATH", "absolute folders with ':' between them",
+      "Folders searched for backend modules before the library's own; ignored in set-user-id "
+      "programs."},
+     true},
+    {{"COMPUTE_LOG", "off, error, warning, info, debug",
+      "Writes the log to standard error from this level on; initially nothing is written."},
+     false},
+    {{"COMPUTE_THREADS", "1 … 4096",
+      "CPU threads of a context; without it, as many as the process may use."},
+     false},
+    {{"COMPUTE_CACHE_DIR", "absolute folder",
+      "Where compiled kernels and tuning results are kept; without it, compute under "
+      "XDG_CACHE_HOME or ~/.cache. Ignored in set-user-id programs."},
+     true},
+    {{"COMPUTE_CPU_ISA", "scalar, avx2, avx512",
+      "The instruction set of the CPU backend, if the machine has it; without it, the best."},
+     false},
+    {{"COMPUTE_POOL_BUDGET", "bytes; 0: no limit",
+      "What the buffer pool of each device may hold until compute_pool_set_budget says otherwise."},
+     false},
+    {{"COMPUTE_BLAS", "path or soname, or none",
+      "The CBLAS library of the CPU backend; none for its own kernels. Ignored in set-user-id "
+      "programs."},
+     true},
+    {{"XDG_CACHE_HOME", "absolute folder",
+      "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
+     true},
+    {{"HOME", "absolute folder",
+      "The user's folder; its .cache is used when XDG_CACHE_HOME is not set either."},
+     true},
+    {{"OPENBLAS_CORETYPE", "an OpenBLAS kernel name",
+      "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
+     false},
+    {{"OPENBLAS_L2_SIZE", "bytes",
+      "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
+     false},
+};
+
+enum { VARIABLE_COUNT = sizeof table / sizeof *table };
+
+const compute_variable *compute_variable_at(size_t index) {
+  return index < VARIABLE_COUNT ? &table[index].shown : NULL;
+}
+
+const char *variable_text(const char *name) {
+  if (!name) return NULL;
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    if (strcmp(table[i].shown.name, name) != 0) continue;
+    const char *text = table[i].trusted_only ? secure_getenv(name) : getenv(name);
+    return text && *text ? text : NULL;
+  }
+  return NULL;
+}
+
+const char *compute_variable_value(const char *name) {
+  return variable_text(name);
+}
+
+int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback) {
+  const char *text = variable_text(name);
+  if (!text) return fallback;
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno == 0 && end != text && *end == '\0' && value >= low && value <= high) return value;
+  log_write(COMPUTE_LOG_WARNING, "core",
+            "%s=%s is ignored: it must be a whole number from %lld to %lld", name, text,
+            (long long)low, (long long)high);
+  return fallback;
+}

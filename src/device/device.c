@@ -1,0 +1,173 @@
+/* One device: opening it, describing it, and the controls of its buffer pool. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/registry.h"
+#include "kernel/kernel_cache.h"
+
+/* ---- Rank ---------------------------------------------------------------------------------- */
+
+/* The first row that fits; `vendor` is looked for inside the device's vendor text. */
+static const struct {
+  compute_device_type type;
+  const char *vendor;
+  int32_t priority;
+} ranks[] = {
+    {COMPUTE_DEVICE_GPU, "Apple", 500}, {COMPUTE_DEVICE_GPU, "NVIDIA", 400},
+    {COMPUTE_DEVICE_GPU, NULL, 300},    {COMPUTE_DEVICE_ACCELERATOR, NULL, 200},
+    {COMPUTE_DEVICE_CPU, NULL, 100},    {COMPUTE_DEVICE_NULL, NULL, -100},
+};
+
+static int32_t rank_of(const compute_device_info *info) {
+  for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+    if (info->type != ranks[i].type) continue;
+    if (!ranks[i].vendor || strcasestr(info->vendor, ranks[i].vendor)) return ranks[i].priority;
+  }
+  return 0;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
+
+static compute_status pool_source_allocate(void *owner, uint64_t bytes, compute_memory *memory) {
+  const compute_device *device = owner;
+  return device->backend->memory_allocate(device->handle, bytes, memory);
+}
+
+static void pool_source_release(void *owner, compute_memory *memory) {
+  const compute_device *device = owner;
+  device->backend->memory_release(device->handle, memory);
+}
+
+/* Ends every text of the info, whatever the module wrote. */
+static void texts_end(compute_device_info *info) {
+  info->model[sizeof info->model - 1] = '\0';
+  info->vendor[sizeof info->vendor - 1] = '\0';
+  info->driver[sizeof info->driver - 1] = '\0';
+  info->isa[sizeof info->isa - 1] = '\0';
+  info->notes[sizeof info->notes - 1] = '\0';
+}
+
+static compute_status describe_fresh(const compute_device *device, compute_device_info *info) {
+  *info = (compute_device_info){0};
+  compute_status status = device->backend->device_describe(device->handle, info);
+  texts_end(info);
+  return status;
+}
+
+static compute_status device_introduce(compute_device *device, const device_module *module,
+                                       uint32_t index) {
+  compute_device_info *info = &device->info;
+  compute_status status = describe_fresh(device, info);
+  if (status != COMPUTE_OK) return status;
+  bool only_cpu = info->type == COMPUTE_DEVICE_CPU && strcmp(module->backend.name, "cpu") == 0 &&
+                  module->backend.device_count(module->instance) == 1;
+  info->index = index;
+  snprintf(info->backend, sizeof info->backend, "%s", module->backend.name);
+  if (only_cpu) {
+    snprintf(info->name, sizeof info->name, "%.20s", module->backend.name);
+  } else {
+    snprintf(info->name, sizeof info->name, "%.20s:%u", module->backend.name, index);
+  }
+  if (info->priority == 0) info->priority = rank_of(info);
+  return COMPUTE_OK;
+}
+
+static compute_status device_equip(compute_device *device) {
+  const pool_source source = {
+      .allocate = pool_source_allocate, .release = pool_source_release, .owner = device};
+  device->pool = pool_create(device->context, &source, device->info.name);
+  device->kernels = device->pool ? kernel_cache_create(device) : NULL;
+  if (!device->kernels) {
+    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                     "out of memory while opening %s", device->info.name);
+  }
+  return queue_create_internal(device, &device->internal_queue);
+}
+
+compute_status device_create(compute_context *context, const device_module *module, uint32_t index,
+                             compute_device **result) {
+  compute_device *device = base_allocate(1, sizeof *device);
+  if (!device) {
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                     "out of memory while opening %s:%u", module->backend.name, index);
+  }
+  device->context = context;
+  device->backend = &module->backend;
+  pthread_mutex_init(&device->internal_mutex, NULL);
+  compute_status status = module->backend.device_open(module->instance, index, &device->handle);
+  bool handle_open = status == COMPUTE_OK;
+  if (status == COMPUTE_OK) status = device_introduce(device, module, index);
+  if (status == COMPUTE_OK) status = device_equip(device);
+  if (status == COMPUTE_OK) {
+    *result = device;
+    return COMPUTE_OK;
+  }
+  if (!handle_open) device->backend = NULL;
+  device_destroy(device);
+  return status;
+}
+
+void device_destroy(compute_device *device) {
+  queue_destroy_internal(device->internal_queue);
+  if (device->kernels) kernel_cache_release(device->kernels);
+  if (device->pool) pool_release(device->pool);
+  if (device->backend) device->backend->device_close(device->handle);
+  pthread_mutex_destroy(&device->internal_mutex);
+  base_release(device);
+}
+
+/* ---- Queries ------------------------------------------------------------------------------- */
+
+compute_context *compute_device_context(const compute_device *device) {
+  return device ? device->context : NULL;
+}
+
+compute_status compute_device_describe(const compute_device *device, compute_device_info *info) {
+  static const char operation[] = "compute_device_describe";
+  if (!device || !info) {
+    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", device ? "info" : "device");
+  }
+  compute_device_info now;
+  compute_status status = describe_fresh(device, &now);
+  if (status != COMPUTE_OK) return status;
+  /* What the core decided at opening stays. */
+  memcpy(now.name, device->info.name, sizeof now.name);
+  memcpy(now.backend, device->info.backend, sizeof now.backend);
+  now.index = device->info.index;
+  now.priority = device->info.priority;
+  *info = now;
+  return COMPUTE_OK;
+}
+
+/* ---- Buffer pool --------------------------------------------------------------------------- */
+
+static compute_status device_is_null(const char *operation) {
+  return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
+}
+
+compute_status compute_pool_query(const compute_device *device,
+                                  compute_pool_statistics *statistics) {
+  static const char operation[] = "compute_pool_query";
+  if (!device) return device_is_null(operation);
+  if (!statistics) {
+    return error_set(device->context, COMPUTE_ERROR_NULL_POINTER, operation, "statistics is NULL");
+  }
+  pool_query(device->pool, statistics);
+  return COMPUTE_OK;
+}
+
+compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes) {
+  if (!device) return device_is_null("compute_pool_set_budget");
+  pool_set_budget(device->pool, bytes);
+  return COMPUTE_OK;
+}
+
+compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
+  if (!device) return device_is_null("compute_pool_trim");
+  pool_trim(device->pool, keep_bytes);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,72 @@
+/* Device scopes: the calling thread's stack of default devices.
+ *
+ * One array per thread serves all contexts. An entry remembers its context by serial number, which
+ * is never used twice: when a context is closed inside a scope, its entries just match nothing any
+ * more, and are cleared away when the array fills up. */
+#include "base/error.h"
+#include "device/registry.h"
+
+#define CONTEXT_DEPTH 32
+#define THREAD_DEPTH  128
+
+typedef struct scope_entry {
+  uint64_t context; /* serial */
+  compute_device *device;
+} scope_entry;
+
+static _Thread_local scope_entry stack[THREAD_DEPTH];
+static _Thread_local size_t depth;
+
+/* The entry after the innermost one of a context; 0 if it has none. */
+static size_t innermost(const compute_context *context) {
+  size_t i = depth;
+  while (i > 0 && stack[i - 1].context != context->serial) i--;
+  return i;
+}
+
+static size_t depth_of(const compute_context *context) {
+  size_t count = 0;
+  for (size_t i = 0; i < depth; i++) count += stack[i].context == context->serial ? 1 : 0;
+  return count;
+}
+
+static void closed_contexts_drop(void) {
+  size_t kept = 0;
+  for (size_t i = 0; i < depth; i++) {
+    if (context_is_open(stack[i].context)) stack[kept++] = stack[i];
+  }
+  depth = kept;
+}
+
+compute_device *compute_default_device(const compute_context *context) {
+  if (!context) return NULL;
+  size_t position = depth > 0 ? innermost(context) : 0;
+  return position > 0 ? stack[position - 1].device : context->default_device;
+}
+
+compute_status compute_device_push(compute_device *device) {
+  static const char operation[] = "compute_device_push";
+  if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
+  compute_context *context = device->context;
+  if (depth == THREAD_DEPTH) closed_contexts_drop();
+  if (depth == THREAD_DEPTH || depth_of(context) == CONTEXT_DEPTH) {
+    return error_set(context, COMPUTE_ERROR_INVALID_STATE, operation,
+                     "device scopes nest at most %d deep; %zu are open in this thread",
+                     CONTEXT_DEPTH, depth);
+  }
+  stack[depth++] = (scope_entry){.context = context->serial, .device = device};
+  return COMPUTE_OK;
+}
+
+compute_status compute_device_pop(compute_context *context) {
+  static const char operation[] = "compute_device_pop";
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  size_t position = innermost(context);
+  if (position == 0) {
+    return error_set(context, COMPUTE_ERROR_INVALID_STATE, operation,
+                     "no device scope is open in this thread");
+  }
+  for (size_t i = position; i < depth; i++) stack[i - 1] = stack[i];
+  depth--;
+  return COMPUTE_OK;
+}

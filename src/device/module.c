@@ -1,0 +1,295 @@
+/* Loading one backend module: file, loader, entry point, vtable, start. Whatever goes wrong on the
+ * way becomes the probe's state, in the words of whoever refused. */
+#include "device/module.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "device/names.h"
+
+#define DEVICES_MAX 4096 /* more than any machine has; a larger count is a defect of the module */
+
+/* ---- Probe --------------------------------------------------------------------------------- */
+
+static const char *const state_text[] = {
+    [COMPUTE_PROBE_LOADED] = "loaded",
+    [COMPUTE_PROBE_NO_DEVICE] = "no device",
+    [COMPUTE_PROBE_MISSING_LIBRARY] = "missing library",
+    [COMPUTE_PROBE_WRONG_ABI] = "wrong ABI",
+    [COMPUTE_PROBE_NOT_A_MODULE] = "not a module",
+    [COMPUTE_PROBE_DISABLED] = "disabled",
+    [COMPUTE_PROBE_FAILED] = "failed",
+    [COMPUTE_PROBE_DUPLICATE] = "duplicate",
+};
+
+const char *compute_probe_state_text(compute_probe_state state) {
+  size_t index = (size_t)state;
+  return index < sizeof state_text / sizeof *state_text ? state_text[index] : "unknown state";
+}
+
+/* "" is shared, anything else owned. */
+static void words_release(const char *words) {
+  if (words && *words) base_release((char *)(uintptr_t)words);
+}
+
+static compute_status words_set(compute_context *context, const char **field, const char *words) {
+  const char *copy = words && *words ? base_duplicate(words) : "";
+  if (!copy) {
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                     "out of memory while loading backend modules");
+  }
+  words_release(*field);
+  *field = copy;
+  return COMPUTE_OK;
+}
+
+compute_status module_probe_set(compute_context *context, device_module *module,
+                                compute_probe_state state, const char *detail, const char *remedy) {
+  module->probe.state = state;
+  compute_status status = words_set(context, &module->probe.detail, detail);
+  if (status == COMPUTE_OK) status = words_set(context, &module->probe.remedy, remedy);
+  log_write(COMPUTE_LOG_INFO, "core", "module %s (%s): %s%s%s", module->probe.name,
+            module->probe.path, compute_probe_state_text(state), *module->probe.detail ? ": " : "",
+            module->probe.detail);
+  return status;
+}
+
+/* ---- File and loader ----------------------------------------------------------------------- */
+
+/* The loader names the file that it could not open first: a bare soname is a library that the
+ * module needs, a path is the module or a library that is there but does not fit. */
+static compute_status loader_refused(compute_context *context, device_module *module,
+                                     const char *words) {
+  size_t first = strcspn(words, ":");
+  if (words[first] == '\0' || memchr(words, '/', first)) {
+    return module_probe_set(context, module, COMPUTE_PROBE_FAILED, words, NULL);
+  }
+  char remedy[200];
+  snprintf(remedy, sizeof remedy, "install the package that has %.*s", (int)(first % 100), words);
+  return module_probe_set(context, module, COMPUTE_PROBE_MISSING_LIBRARY, words, remedy);
+}
+
+/* Opens the library and finds its entry point; *entry stays NULL if the module is refused. */
+static compute_status library_open(compute_context *context, device_module *module,
+                                   compute_backend_entry_function *entry) {
+  char reason[256];
+  *entry = NULL;
+  if (!module_file_check(module->probe.path, reason, sizeof reason)) {
+    return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, reason, NULL);
+  }
+  module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
+  if (!module->library) {
+    const char *words = dlerror();
+    return loader_refused(context, module, words ? words : "the loader gives no reason");
+  }
+  void *symbol = dlsym(module->library, COMPUTE_BACKEND_ENTRY);
+  if (!symbol) {
+    return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE,
+                            "a shared library without the symbol " COMPUTE_BACKEND_ENTRY, NULL);
+  }
+  memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointers */
+  return COMPUTE_OK;
+}
+
+/* ---- Vtable -------------------------------------------------------------------------------- */
+
+typedef struct slot {
+  const char *name;
+  size_t offset;
+} slot;
+
+#define SLOT(member)                                                                               \
+  { #member, offsetof(compute_backend, member) }
+
+static const slot required_slots[] = {
+    SLOT(open),
+    SLOT(close),
+    SLOT(device_count),
+    SLOT(device_open),
+    SLOT(device_close),
+    SLOT(device_describe),
+    SLOT(memory_allocate),
+    SLOT(memory_release),
+    SLOT(queue_create),
+    SLOT(queue_destroy),
+    SLOT(queue_wait),
+    SLOT(upload),
+    SLOT(download),
+    SLOT(copy),
+    SLOT(supports),
+    SLOT(kernel_prepare),
+    SLOT(kernel_destroy),
+    SLOT(enqueue),
+};
+
+static const slot event_slots[] = {
+    SLOT(event_record), SLOT(event_destroy),    SLOT(event_wait),
+    SLOT(event_query),  SLOT(queue_wait_event),
+};
+
+static bool slot_is_empty(const compute_backend *backend, const slot *which) {
+  static const unsigned char empty[sizeof(void (*)(void))];
+  return memcmp((const unsigned char *)backend + which->offset, empty, sizeof empty) == 0;
+}
+
+/* Copies as much of the module's vtable as both sides know, in whole slots. */
+static void vtable_copy(compute_backend *copy, const compute_backend *original) {
+  size_t bytes = original->struct_size < sizeof *copy ? original->struct_size : sizeof *copy;
+  *copy = (compute_backend){0};
+  memcpy(copy, original, bytes - bytes % sizeof(void *));
+}
+
+/* Events only work together; a module with some of them gets the core's fallback. */
+static void events_check(device_module *module) {
+  size_t count = sizeof event_slots / sizeof *event_slots, missing = 0;
+  for (size_t i = 0; i < count; i++) {
+    missing += slot_is_empty(&module->backend, &event_slots[i]) ? 1 : 0;
+  }
+  if (missing == 0) return;
+  if (missing < count) {
+    log_write(COMPUTE_LOG_WARNING, "core",
+              "module %s has only some of the event functions; none is used", module->probe.name);
+  }
+  module->backend.event_record = NULL;
+  module->backend.event_destroy = NULL;
+  module->backend.event_wait = NULL;
+  module->backend.event_query = NULL;
+  module->backend.queue_wait_event = NULL;
+}
+
+/* Judges a copied vtable of the right version; accepts it or says why not. */
+static compute_status vtable_judge(compute_context *context, device_module *module) {
+  compute_backend *backend = &module->backend;
+  char words[512] = "";
+  if (!backend->name || !names_backend_is_valid(backend->name)) {
+    snprintf(words, sizeof words, "its vtable has no name of lower-case letters, digits and '_'");
+  } else if (strcmp(backend->name, module->probe.name) != 0) {
+    snprintf(words, sizeof words, "it names itself '%s', so its file must be libcompute-%s.so",
+             backend->name, backend->name);
+  } else {
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof required_slots / sizeof *required_slots; i++) {
+      if (!slot_is_empty(backend, &required_slots[i])) continue;
+      length += (size_t)snprintf(words + length, sizeof words - length, "%s%s",
+                                 length ? ", " : "its vtable lacks ", required_slots[i].name);
+    }
+  }
+  if (*words) {
+    return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, words, NULL);
+  }
+  if (!backend->description) backend->description = "";
+  if (!backend->version) backend->version = "";
+  events_check(module);
+  module->accepted = true;
+  return words_set(context, &module->probe.version, backend->version);
+}
+
+static compute_status vtable_take(compute_context *context, device_module *module,
+                                  const compute_backend *original) {
+  char words[160];
+  if (!original) {
+    snprintf(words, sizeof words, "it cannot work with a core of ABI %d.%d",
+             COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR);
+  } else if (original->abi_major != COMPUTE_BACKEND_ABI_MAJOR) {
+    snprintf(words, sizeof words, "it was built for ABI %u.%u, this libcompute has %d.%d",
+             original->abi_major, original->abi_minor, COMPUTE_BACKEND_ABI_MAJOR,
+             COMPUTE_BACKEND_ABI_MINOR);
+  } else {
+    vtable_copy(&module->backend, original);
+    return vtable_judge(context, module);
+  }
+  return module_probe_set(context, module, COMPUTE_PROBE_WRONG_ABI, words,
+                          "build the module against this version's headers");
+}
+
+/* ---- Start --------------------------------------------------------------------------------- */
+
+static compute_probe_state start_state(compute_status status) {
+  switch (status) {
+  case COMPUTE_ERROR_MISSING_LIBRARY: return COMPUTE_PROBE_MISSING_LIBRARY;
+  case COMPUTE_ERROR_NO_DEVICE: return COMPUTE_PROBE_NO_DEVICE;
+  case COMPUTE_ERROR_BACKEND_ABI: return COMPUTE_PROBE_WRONG_ABI;
+  case COMPUTE_ERROR_DISABLED: return COMPUTE_PROBE_DISABLED;
+  default: return COMPUTE_PROBE_FAILED;
+  }
+}
+
+static compute_status module_start(compute_context *context, device_module *module) {
+  compute_error_clear(NULL); /* so that the words found afterwards are the module's */
+  compute_status status = module->backend.open(&context->services, &module->instance);
+  module->opened = status == COMPUTE_OK;
+  if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
+    return error_set(context, status, "compute_open", "out of memory while starting module %s",
+                     module->probe.name);
+  }
+  if (status != COMPUTE_OK) {
+    compute_error error;
+    compute_error_get(NULL, &error);
+    const char *words = error.status != COMPUTE_OK && error.message[0]
+                            ? error.message
+                            : compute_status_text(status);
+    return module_probe_set(context, module, start_state(status), words, error.remedy);
+  }
+  uint32_t devices = module->backend.device_count(module->instance);
+  if (devices == 0) {
+    return module_probe_set(context, module, COMPUTE_PROBE_NO_DEVICE, "it found no device", NULL);
+  }
+  if (devices > DEVICES_MAX) {
+    char words[64];
+    snprintf(words, sizeof words, "it claims to have %u devices", devices);
+    return module_probe_set(context, module, COMPUTE_PROBE_FAILED, words, NULL);
+  }
+  return module_probe_set(context, module, COMPUTE_PROBE_LOADED, NULL, NULL);
+}
+
+/* The earlier module that provides this backend, if there is one. */
+static const device_module *provider_find(const compute_context *context,
+                                          const device_module *module) {
+  for (const device_module *other = context->modules; other < module; other++) {
+    if (other->accepted && strcmp(other->probe.name, module->probe.name) == 0) return other;
+  }
+  return NULL;
+}
+
+compute_status module_load(compute_context *context, device_module *module) {
+  if (module->probe.state == COMPUTE_PROBE_DISABLED) return COMPUTE_OK;
+  const device_module *provider = provider_find(context, module);
+  if (provider) {
+    char words[512];
+    snprintf(words, sizeof words, "provided by %.480s", provider->probe.path);
+    return module_probe_set(context, module, COMPUTE_PROBE_DUPLICATE, words, NULL);
+  }
+  compute_backend_entry_function entry;
+  compute_status status = library_open(context, module, &entry);
+  if (status == COMPUTE_OK && entry) {
+    status =
+        vtable_take(context, module, entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR));
+  }
+  if (status == COMPUTE_OK && module->accepted) status = module_start(context, module);
+  if (status != COMPUTE_OK || !module->accepted || module->probe.state != COMPUTE_PROBE_LOADED) {
+    module_unload(module);
+  }
+  return status;
+}
+
+void module_unload(device_module *module) {
+  if (module->opened) module->backend.close(module->instance);
+  module->opened = false;
+  module->instance = NULL;
+  if (module->library) dlclose(module->library);
+  module->library = NULL;
+}
+
+void module_release(device_module *module) {
+  module_unload(module);
+  words_release(module->probe.name);
+  words_release(module->probe.path);
+  words_release(module->probe.detail);
+  words_release(module->probe.remedy);
+  words_release(module->probe.version);
+}

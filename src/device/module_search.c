@@ -1,0 +1,206 @@
+/* Where backend modules are looked for: the folders of the options, of COMPUTE_BACKEND_PATH, the
+ * folder "compute" beside libcompute.so, and the folder of the installation, in this order. The
+ * first file for a backend that works wins.
+ *
+ * Only absolute folders count: what a relative one means depends on where the program was started,
+ * and an attacker may have put a module there. */
+#include "device/module.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/variable.h"
+#include "device/names.h"
+
+#define FILE_PREFIX "libcompute-"
+#define FILE_SUFFIX ".so"
+
+typedef struct module_finder {
+  compute_context *context;
+  size_t capacity;         /* of context->modules */
+  const char *chosen;      /* "cpu,cuda", or NULL for all */
+  const char *chosen_by;   /* where that comes from, for the message */
+  struct stat folders[64]; /* those already searched */
+  size_t folder_count;
+} module_finder;
+
+static compute_status out_of_memory(compute_context *context) {
+  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                   "out of memory while looking for backend modules");
+}
+
+/* The backend's name in a file name "libcompute-cuda.so"; false if it is none. */
+static bool file_backend(const char *file, char *name, size_t name_bytes) {
+  size_t length = strlen(file), prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);
+  if (length <= prefix + suffix || length - prefix - suffix >= name_bytes) return false;
+  if (strncmp(file, FILE_PREFIX, prefix) != 0) return false;
+  if (strcmp(file + length - suffix, FILE_SUFFIX) != 0) return false;
+  memcpy(name, file + prefix, length - prefix - suffix);
+  name[length - prefix - suffix] = '\0';
+  return names_backend_is_valid(name);
+}
+
+static compute_status candidate_add(module_finder *finder, const char *folder, const char *file,
+                                    const char *name) {
+  compute_context *context = finder->context;
+  void *modules = context->modules;
+  int grown =
+      base_grow(&modules, &finder->capacity, context->module_count + 1, sizeof *context->modules);
+  context->modules = modules;
+  if (grown != 0) return out_of_memory(context);
+  device_module *module = &context->modules[context->module_count];
+  *module = (device_module){.probe = {.detail = "", .remedy = "", .version = ""}};
+  context->module_count++;
+
+  size_t path_bytes = strlen(folder) + strlen(file) + 2;
+  char *path = base_allocate(path_bytes, 1);
+  if (path) snprintf(path, path_bytes, "%s/%s", folder, file);
+  module->probe.path = path;
+  module->probe.name = base_duplicate(name);
+  if (!module->probe.path || !module->probe.name) return out_of_memory(context);
+  if (names_list_contains(finder->chosen, name)) return COMPUTE_OK;
+  char detail[160];
+  snprintf(detail, sizeof detail, "not among the backends chosen by %s: %.80s", finder->chosen_by,
+           finder->chosen);
+  return module_probe_set(context, module, COMPUTE_PROBE_DISABLED, detail, NULL);
+}
+
+/* The same folder often comes from two sources; its files are candidates once. */
+static bool folder_is_new(module_finder *finder, const struct stat *folder) {
+  for (size_t i = 0; i < finder->folder_count; i++) {
+    const struct stat *seen = &finder->folders[i];
+    if (seen->st_dev == folder->st_dev && seen->st_ino == folder->st_ino) return false;
+  }
+  if (finder->folder_count < sizeof finder->folders / sizeof *finder->folders) {
+    finder->folders[finder->folder_count++] = *folder;
+  }
+  return true;
+}
+
+/* Files come in the order of the disk; the order of candidates should not depend on it. */
+static void candidates_sort(device_module *modules, size_t count) {
+  for (size_t i = 1; i < count; i++) {
+    for (size_t j = i; j > 0 && strcmp(modules[j].probe.name, modules[j - 1].probe.name) < 0; j--) {
+      device_module swap = modules[j];
+      modules[j] = modules[j - 1];
+      modules[j - 1] = swap;
+    }
+  }
+}
+
+static compute_status folder_search(module_finder *finder, const char *folder, const char *source) {
+  if (folder[0] != '/') {
+    log_write(COMPUTE_LOG_WARNING, "core",
+              "folder '%s' of %s is not searched for modules: its path is not absolute", folder,
+              source);
+    return COMPUTE_OK;
+  }
+  struct stat status;
+  DIR *directory = stat(folder, &status) == 0 ? opendir(folder) : NULL;
+  if (!directory) {
+    log_write(COMPUTE_LOG_INFO, "core", "no modules from folder '%s' of %s: %s", folder, source,
+              strerror(errno));
+    return COMPUTE_OK;
+  }
+  compute_status result = COMPUTE_OK;
+  if (folder_is_new(finder, &status)) {
+    size_t first = finder->context->module_count;
+    const struct dirent *entry;
+    char name[NAMES_BACKEND_BYTES];
+    while (result == COMPUTE_OK && (entry = readdir(directory)) != NULL) {
+      if (!file_backend(entry->d_name, name, sizeof name)) continue;
+      result = candidate_add(finder, folder, entry->d_name, name);
+    }
+    size_t found = finder->context->module_count - first;
+    if (result == COMPUTE_OK) candidates_sort(finder->context->modules + first, found);
+    log_write(COMPUTE_LOG_DEBUG, "core", "%zu module(s) in '%s' of %s", found, folder, source);
+  }
+  closedir(directory);
+  return result;
+}
+
+/* Each folder of a list with ':' between; an empty entry would mean the current folder. */
+static compute_status path_search(module_finder *finder, const char *path, const char *source) {
+  while (path && *path) {
+    size_t length = strcspn(path, ":");
+    char folder[PATH_MAX];
+    if (length >= sizeof folder) {
+      log_write(COMPUTE_LOG_WARNING, "core", "a folder of %s is too long and is not searched",
+                source);
+    } else if (length > 0) {
+      memcpy(folder, path, length);
+      folder[length] = '\0';
+      compute_status status = folder_search(finder, folder, source);
+      if (status != COMPUTE_OK) return status;
+    }
+    path += length;
+    if (*path == ':') path++;
+  }
+  return COMPUTE_OK;
+}
+
+/* The loader knows a library by the path it was asked for, which may be relative; the kernel knows
+ * the whole path of every mapped file. */
+static bool library_path_mapped(const void *address, char *path, size_t path_bytes) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps) return false;
+  char line[PATH_MAX + 128];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, maps)) {
+    unsigned long long start, end;
+    int name = 0;
+    if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %n", &start, &end, &name) < 2) continue;
+    uintptr_t here = (uintptr_t)address;
+    if (here < start || here >= end || name == 0) continue;
+    line[strcspn(line, "\n")] = '\0';
+    found = line[name] == '/' && strlen(line + name) < path_bytes;
+    if (found) memcpy(path, line + name, strlen(line + name) + 1);
+  }
+  fclose(maps);
+  return found;
+}
+
+/* The folder "compute" beside the file that holds this code. */
+static bool library_folder(char *folder, size_t folder_bytes) {
+  static const char inside; /* any address within the library */
+  char path[PATH_MAX];
+  Dl_info info;
+  if (dladdr(&inside, &info) != 0 && info.dli_fname && info.dli_fname[0] == '/' &&
+      strlen(info.dli_fname) < sizeof path) {
+    memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
+  } else if (!library_path_mapped(&inside, path, sizeof path)) {
+    return false;
+  }
+  char *slash = strrchr(path, '/');
+  if (!slash) return false;
+  *slash = '\0';
+  int length = snprintf(folder, folder_bytes, "%s/compute", path);
+  return length > 0 && (size_t)length < folder_bytes;
+}
+
+compute_status module_search(compute_context *context, const compute_open_options *options) {
+  module_finder finder = {
+      .context = context, .chosen = options->backends, .chosen_by = "the options"};
+  if (!finder.chosen || !*finder.chosen) {
+    finder.chosen = variable_text("COMPUTE_BACKENDS");
+    finder.chosen_by = "COMPUTE_BACKENDS";
+  }
+  compute_status status = path_search(&finder, options->backend_path, "the options");
+  if (status == COMPUTE_OK) {
+    status = path_search(&finder, variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH");
+  }
+  char beside[PATH_MAX];
+  if (status == COMPUTE_OK && library_folder(beside, sizeof beside)) {
+    status = folder_search(&finder, beside, "the library's place");
+  }
+  if (status == COMPUTE_OK) status = folder_search(&finder, COMPUTE_MODULE_DIR, "the installation");
+  return status;
+}

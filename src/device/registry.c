@@ -1,0 +1,188 @@
+/* The list of devices of a context, best first, and how one is found in it by name. */
+#include "device/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/variable.h"
+#include "device/names.h"
+
+/* Behind all that rank at least as high, so that equals stay in the order of discovery. */
+static void device_insert(compute_context *context, compute_device *device) {
+  size_t position = context->device_count;
+  while (position > 0 && context->devices[position - 1]->info.priority < device->info.priority) {
+    context->devices[position] = context->devices[position - 1];
+    position--;
+  }
+  context->devices[position] = device;
+  context->device_count++;
+}
+
+static compute_status devices_reserve(compute_context *context, uint32_t more) {
+  compute_device **devices = base_allocate(context->device_count + more, sizeof *context->devices);
+  if (!devices) {
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                     "out of memory for %u devices", more);
+  }
+  if (context->device_count > 0) {
+    memcpy(devices, context->devices, context->device_count * sizeof *devices);
+  }
+  base_release(context->devices);
+  context->devices = devices;
+  return COMPUTE_OK;
+}
+
+/* Notes in the probe why a device of a loaded module is missing. */
+static compute_status device_refused(compute_context *context, device_module *module,
+                                     uint32_t index, compute_status status) {
+  compute_error error;
+  compute_error_get(NULL, &error);
+  const char *words = error.message[0] ? error.message : compute_status_text(status);
+  char detail[640];
+  snprintf(detail, sizeof detail, "%s:%u does not open: %s", module->probe.name, index, words);
+  log_write(COMPUTE_LOG_WARNING, "core", "%s", detail);
+  compute_probe_state state =
+      module->probe.device_count > 0 ? COMPUTE_PROBE_LOADED : COMPUTE_PROBE_FAILED;
+  return module_probe_set(context, module, state, detail, error.remedy);
+}
+
+compute_status registry_add_module(compute_context *context, device_module *module) {
+  uint32_t count = module->backend.device_count(module->instance);
+  compute_status status = devices_reserve(context, count);
+  for (uint32_t index = 0; status == COMPUTE_OK && index < count; index++) {
+    compute_device *device;
+    compute_error_clear(NULL);
+    compute_status opened = device_create(context, module, index, &device);
+    if (opened == COMPUTE_OK) {
+      device_insert(context, device);
+      module->probe.device_count++;
+      module->probe.state = COMPUTE_PROBE_LOADED;
+    } else if (opened == COMPUTE_ERROR_OUT_OF_MEMORY) {
+      status = opened;
+    } else {
+      status = device_refused(context, module, index, opened);
+    }
+  }
+  return status;
+}
+
+void registry_release(compute_context *context) {
+  for (size_t i = 0; i < context->device_count; i++) device_destroy(context->devices[i]);
+  base_release(context->devices);
+  context->devices = NULL;
+  context->device_count = 0;
+}
+
+/* ---- Lookup -------------------------------------------------------------------------------- */
+
+compute_device *compute_device_at(const compute_context *context, size_t index) {
+  return context && index < context->device_count ? context->devices[index] : NULL;
+}
+
+static compute_device *device_find(const compute_context *context, const char *name) {
+  char backend[NAMES_BACKEND_BYTES];
+  int64_t index;
+  if (!names_device_parse(name, backend, &index)) return NULL;
+  compute_device *found = NULL;
+  for (size_t i = 0; i < context->device_count; i++) {
+    compute_device *device = context->devices[i];
+    if (strcmp(device->info.backend, backend) != 0) continue;
+    if (index >= 0 && device->info.index != index) continue;
+    if (!found || device->info.index < found->info.index) found = device;
+  }
+  return found;
+}
+
+/* "cpu, null:0" */
+static void devices_list(const compute_context *context, text_buffer *text) {
+  if (context->device_count == 0) text_add(text, "none");
+  for (size_t i = 0; i < context->device_count; i++) {
+    text_add(text, "%s%s", i ? ", " : "", context->devices[i]->info.name);
+  }
+}
+
+/* Why the backend that the name asks for has no devices, if it was a candidate. */
+static const compute_probe *refusal_find(const compute_context *context, const char *name) {
+  char backend[NAMES_BACKEND_BYTES];
+  int64_t index;
+  if (!names_device_parse(name, backend, &index)) return NULL;
+  const compute_probe *refusal = NULL;
+  for (size_t i = 0; i < context->module_count; i++) {
+    const compute_probe *probe = &context->modules[i].probe;
+    if (strcmp(probe->name, backend) != 0) continue;
+    if (probe->state == COMPUTE_PROBE_LOADED) return NULL;
+    if (!refusal) refusal = probe;
+  }
+  return refusal;
+}
+
+static compute_status no_such_device(const compute_context *context, const char *name,
+                                     const char *operation) {
+  text_buffer rest = {0};
+  devices_list(context, &rest);
+  const compute_probe *refusal = refusal_find(context, name);
+  if (refusal) {
+    text_add(&rest, "; module %s: %s%s%s", refusal->name, compute_probe_state_text(refusal->state),
+             *refusal->detail ? ": " : "", refusal->detail);
+  }
+  compute_status status =
+      error_set_native(context, COMPUTE_ERROR_NO_DEVICE, 0, operation,
+                       refusal ? refusal->remedy : NULL, "no device '%.40s'; there %s %s", name,
+                       context->device_count == 1 ? "is" : "are", rest.data ? rest.data : "none");
+  text_release(&rest);
+  return status;
+}
+
+compute_status compute_device_by_name(compute_context *context, const char *name,
+                                      compute_device **device) {
+  static const char operation[] = "compute_device_by_name";
+  if (!context || !name || !device) {
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     !context ? "context"
+                     : !name  ? "name"
+                              : "device");
+  }
+  *device = device_find(context, name);
+  return *device ? COMPUTE_OK : no_such_device(context, name, operation);
+}
+
+/* ---- Default ------------------------------------------------------------------------------- */
+
+static bool runs_kernels(const compute_device *device) {
+  return (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
+}
+
+static compute_status no_device_at_all(const compute_context *context) {
+  text_buffer list = {0};
+  for (size_t i = 0; i < context->module_count; i++) {
+    const compute_probe *probe = &context->modules[i].probe;
+    text_add(&list, "%s%s %s%s%s", i ? "; " : "", probe->name,
+             compute_probe_state_text(probe->state), *probe->detail ? ": " : "", probe->detail);
+  }
+  compute_status status = error_set_native(
+      context, COMPUTE_ERROR_NO_DEVICE, 0, "compute_open",
+      "check the installation, or let COMPUTE_BACKEND_PATH name the folder with the modules",
+      "no device that can compute; modules: %s", list.data ? list.data : "none found");
+  text_release(&list);
+  return status;
+}
+
+compute_status registry_choose_default(compute_context *context, const char *name) {
+  for (size_t i = 0; i < context->device_count && !context->cpu; i++) {
+    compute_device *device = context->devices[i];
+    if (device->info.type == COMPUTE_DEVICE_CPU && runs_kernels(device)) context->cpu = device;
+  }
+  if (!name || !*name) name = variable_text("COMPUTE_DEVICE");
+  if (name) {
+    context->default_device = device_find(context, name);
+    return context->default_device ? COMPUTE_OK : no_such_device(context, name, "compute_open");
+  }
+  for (size_t i = 0; i < context->device_count && !context->default_device; i++) {
+    if (runs_kernels(context->devices[i])) context->default_device = context->devices[i];
+  }
+  return context->default_device ? COMPUTE_OK : no_device_at_all(context);
+}
