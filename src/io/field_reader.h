@@ -1,0 +1,44 @@
+/* A text file, plain or gzip-compressed, as a sequence of fields. */
+#ifndef IO_FIELD_READER_H
+#define IO_FIELD_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/status.h"
+
+typedef struct field_reader field_reader;
+
+typedef enum field_end {
+  FIELD_SEPARATOR, /* another field follows on the line */
+  FIELD_LINE,      /* the line ends here */
+  FIELD_FILE       /* the file ends here */
+} field_end;
+
+/* One field, without blanks around it and without the line's end. `text` is zero-terminated and
+ * valid until the next call. A field longer than any number is cut, and what follows it is lost. */
+typedef struct text_field {
+  char *text;
+  size_t length;
+  field_end end;
+  bool too_long;
+} text_field;
+
+/* Opens `path`. A byte order mark at its start is passed over. Errors are recorded in `context`
+ * under `operation`; both strings must outlive the reader. At most `max_bytes` are unpacked. */
+compute_status field_reader_open(const compute_context *context, const char *operation,
+                                 const char *path, char separator, uint64_t max_bytes,
+                                 field_reader **reader);
+
+/* The next field. A file that ends in a newline ends in an empty field. */
+compute_status field_reader_next(field_reader *reader, text_field *field);
+
+/* Passes over the rest of the line; `more` says whether the file goes on. */
+compute_status field_reader_skip_line(field_reader *reader, bool *more);
+
+/* Closes the file and frees the reader. Returns `status` unless that is COMPUTE_OK and the file was
+ * not read to an end that its compression confirms. */
+compute_status field_reader_close(field_reader *reader, compute_status status);
+
+#endif

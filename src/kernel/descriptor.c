@@ -1,0 +1,267 @@
+/* Checks of kernel descriptors, so that no backend has to repeat them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kernel/program.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+/* Where a check writes why it failed. */
+typedef struct explanation {
+  char *text;
+  size_t bytes;
+} explanation;
+
+COMPUTE_PRINTF(2, 3)
+static bool refuse(const explanation *why, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  if (why->bytes > 0) vsnprintf(why->text, why->bytes, format, list);
+  va_end(list);
+  return false;
+}
+
+/* ---- Space and operands -------------------------------------------------------------------- */
+
+static bool check_space(const compute_kernel_descriptor *d, const explanation *why) {
+  compute_shape space = {.rank = d->rank};
+  for (int32_t i = 0; i < d->rank && i < COMPUTE_MAX_RANK; i++) space.size[i] = d->size[i];
+  int64_t count;
+  compute_status status = shape_validate(space, &count);
+  return status ? refuse(why, "space: %s", shape_problem(space, status)) : true;
+}
+
+static bool check_operands(const compute_kernel_descriptor *d, const explanation *why) {
+  /* Apart, because the sum of two wild numbers may wrap. */
+  if (d->input_count > COMPUTE_MAX_OPERANDS || d->output_count > COMPUTE_MAX_OPERANDS ||
+      d->input_count + d->output_count > COMPUTE_MAX_OPERANDS) {
+    return refuse(why, "%" PRIu32 " inputs and %" PRIu32 " outputs are too many", d->input_count,
+                  d->output_count);
+  }
+  if (d->output_count == 0) return refuse(why, "there is no output");
+  if (!d->outputs || (d->input_count > 0 && !d->inputs)) return refuse(why, "operands are NULL");
+  for (uint32_t i = 0; i < d->input_count; i++) {
+    if (!dtype_is_valid(d->inputs[i].dtype)) return refuse(why, "input %" PRIu32 ": no dtype", i);
+  }
+  for (uint32_t i = 0; i < d->output_count; i++) {
+    if (!dtype_is_valid(d->outputs[i].dtype)) {
+      return refuse(why, "output %" PRIu32 ": no dtype", i);
+    }
+  }
+  return true;
+}
+
+/* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
+static bool check_outputs_distinct(const compute_kernel_descriptor *d, int32_t rank,
+                                   const explanation *why) {
+  for (uint32_t k = 0; k < d->output_count; k++) {
+    for (int32_t i = 0; i < rank; i++) {
+      if (d->size[i] > 1 && d->outputs[k].stride[i] == 0) {
+        return refuse(why, "output %" PRIu32 " repeats in dimension %d", k, (int)i);
+      }
+    }
+  }
+  return true;
+}
+
+static bool check_counts(const compute_kernel_descriptor *d, uint32_t inputs, uint32_t outputs,
+                         const explanation *why) {
+  if (d->input_count == inputs && d->output_count == outputs) return true;
+  return refuse(why,
+                "%" PRIu32 " inputs and %" PRIu32 " outputs instead of %" PRIu32 " and %" PRIu32,
+                d->input_count, d->output_count, inputs, outputs);
+}
+
+static bool check_no_programs(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->prologue.count == 0 && d->epilogue.count == 0) return true;
+  return refuse(why, "this kind carries no program");
+}
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+/* The types that a program's loads must have, by input. */
+typedef struct input_types {
+  uint32_t count;
+  compute_dtype type[COMPUTE_MAX_OPERANDS + 1];
+} input_types;
+
+static void add_types(input_types *types, const compute_kernel_descriptor *d, uint32_t first,
+                      uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    types->type[types->count++] = dtype_compute_type(d->inputs[i].dtype);
+  }
+}
+
+static bool check_program(const char *name, const compute_program *program, int32_t rank,
+                          const input_types *types, uint32_t outputs, const explanation *why) {
+  char reason[160];
+  if (!program_check(program, types->count, reason, sizeof reason)) {
+    return refuse(why, "%s: %s", name, reason);
+  }
+  if (program->output_count != outputs) {
+    return refuse(why, "%s: %" PRIu32 " outputs instead of %" PRIu32, name, program->output_count,
+                  outputs);
+  }
+  for (uint32_t i = 0; i < program->count; i++) {
+    const compute_instruction *instruction = &program->instructions[i];
+    int64_t immediate = instruction->immediate.i64;
+    if (instruction->code == COMPUTE_I_LOAD && instruction->type != types->type[immediate]) {
+      return refuse(why, "%s: input %" PRId64 " is loaded as %s instead of %s", name, immediate,
+                    compute_dtype_name((compute_dtype)instruction->type),
+                    compute_dtype_name(types->type[immediate]));
+    }
+    if (instruction->code == COMPUTE_I_COORDINATE && immediate >= rank) {
+      return refuse(why, "%s: dimension %" PRId64 " of %d", name, immediate, (int)rank);
+    }
+  }
+  return true;
+}
+
+/* An epilogue over value 0 of the kernel (`first`) and the inputs from `rest` on; without a program
+ * there must be one output and no such inputs. */
+static bool check_epilogue(const compute_kernel_descriptor *d, compute_dtype first, uint32_t rest,
+                           int32_t rank, const explanation *why) {
+  if (d->epilogue.count == 0) {
+    if (d->output_count == 1 && d->input_count == rest) return true;
+    return refuse(why, "without an epilogue there is one output and no input of it");
+  }
+  input_types types = {.count = 1, .type = {first}};
+  add_types(&types, d, rest, d->input_count);
+  return check_program("epilogue", &d->epilogue, rank, &types, d->output_count, why);
+}
+
+/* The prologue makes one element of type `accumulate`. */
+static bool check_prologue(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->prologue_inputs > d->input_count) {
+    return refuse(why, "the prologue has %" PRIu32 " inputs of %" PRIu32, d->prologue_inputs,
+                  d->input_count);
+  }
+  compute_dtype made;
+  if (d->prologue.count > 0) {
+    input_types types = {.count = 0};
+    add_types(&types, d, 0, d->prologue_inputs);
+    if (!check_program("prologue", &d->prologue, d->rank, &types, 1, why)) return false;
+    made = (compute_dtype)d->prologue.instructions[d->prologue.outputs[0]].type;
+  } else {
+    if (d->prologue_inputs != 1) return refuse(why, "without a prologue it has one input");
+    made = dtype_compute_type(d->inputs[0].dtype);
+  }
+  if (made == d->accumulate) return true;
+  return refuse(why, "elements are %s, but are accumulated in %s", compute_dtype_name(made),
+                compute_dtype_name(d->accumulate));
+}
+
+static bool is_arithmetic(compute_dtype type) {
+  return type == COMPUTE_F64 || type == COMPUTE_F32 || type == COMPUTE_I64 || type == COMPUTE_I32;
+}
+
+/* ---- Kinds --------------------------------------------------------------------------------- */
+
+static bool check_map(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->prologue.count > 0) return refuse(why, "MAP has no prologue");
+  if (d->epilogue.count == 0) return refuse(why, "MAP needs a program");
+  input_types types = {.count = 0};
+  add_types(&types, d, 0, d->input_count);
+  return check_program("program", &d->epilogue, d->rank, &types, d->output_count, why) &&
+         check_outputs_distinct(d, d->rank, why);
+}
+
+/* Epilogue inputs and outputs run over the kept dimensions only. */
+static bool check_reduced_strides(const compute_kernel_descriptor *d, const explanation *why) {
+  for (int32_t i = d->kept_rank; i < d->rank; i++) {
+    if (d->size[i] <= 1) continue;
+    for (uint32_t k = d->prologue_inputs; k < d->input_count; k++) {
+      if (d->inputs[k].stride[i] != 0) {
+        return refuse(why, "input %" PRIu32 " moves in the reduced dimension %d", k, (int)i);
+      }
+    }
+    for (uint32_t k = 0; k < d->output_count; k++) {
+      if (d->outputs[k].stride[i] != 0) {
+        return refuse(why, "output %" PRIu32 " moves in the reduced dimension %d", k, (int)i);
+      }
+    }
+  }
+  return true;
+}
+
+static bool check_reduce(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->kept_rank < 0 || d->kept_rank > d->rank) {
+    return refuse(why, "%d kept dimensions of %d", (int)d->kept_rank, (int)d->rank);
+  }
+  if ((unsigned)d->combine > COMPUTE_COMBINE_ARGMIN) return refuse(why, "unknown combination");
+  bool extremum = d->combine == COMPUTE_COMBINE_MAX || d->combine == COMPUTE_COMBINE_MIN;
+  if (!is_arithmetic(d->accumulate) && !(extremum && d->accumulate == COMPUTE_BOOL)) {
+    return refuse(why, "cannot accumulate in %s", compute_dtype_name(d->accumulate));
+  }
+  bool position = d->combine == COMPUTE_COMBINE_ARGMAX || d->combine == COMPUTE_COMBINE_ARGMIN;
+  return check_prologue(d, why) &&
+         check_epilogue(d, position ? COMPUTE_I64 : d->accumulate, d->prologue_inputs, d->kept_rank,
+                        why) &&
+         check_reduced_strides(d, why) && check_outputs_distinct(d, d->kept_rank, why);
+}
+
+static bool check_row(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->rank < 1) return refuse(why, "ROW needs a dimension");
+  if ((unsigned)d->row > COMPUTE_ROW_NORMALIZE) return refuse(why, "unknown row operation");
+  if (d->accumulate != COMPUTE_F64 && d->accumulate != COMPUTE_F32) {
+    return refuse(why, "cannot compute rows in %s", compute_dtype_name(d->accumulate));
+  }
+  if (!isfinite(d->epsilon) || d->epsilon < 0) return refuse(why, "epsilon is %g", d->epsilon);
+  return check_prologue(d, why) &&
+         check_epilogue(d, d->accumulate, d->prologue_inputs, d->rank, why) &&
+         check_outputs_distinct(d, d->rank, why);
+}
+
+static bool check_gemm(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->rank < 2) return refuse(why, "GEMM needs two dimensions");
+  if (d->input_count < 2) return refuse(why, "GEMM needs two matrices");
+  if (d->k < 0) return refuse(why, "k is negative");
+  if (d->prologue.count > 0) return refuse(why, "GEMM has no prologue");
+  bool is_float = d->accumulate == COMPUTE_F64 || d->accumulate == COMPUTE_F32;
+  for (int i = 0; i < 2; i++) {
+    compute_dtype dtype = d->inputs[i].dtype;
+    if (!is_arithmetic(d->accumulate) || dtype == COMPUTE_BOOL ||
+        dtype_is_float(dtype) != is_float) {
+      return refuse(why, "cannot accumulate %s in %s", compute_dtype_name(dtype),
+                    compute_dtype_name(d->accumulate));
+    }
+  }
+  return check_epilogue(d, d->accumulate, 2, d->rank, why) &&
+         check_outputs_distinct(d, d->rank, why);
+}
+
+static bool check_indexed(const compute_kernel_descriptor *d, const explanation *why) {
+  if (!check_counts(d, 2, 1, why) || !check_no_programs(d, why)) return false;
+  if (d->inputs[0].dtype != d->outputs[0].dtype) return refuse(why, "source and result differ");
+  if (!dtype_is_integer(d->inputs[1].dtype)) {
+    return refuse(why, "%s is no index", compute_dtype_name(d->inputs[1].dtype));
+  }
+  if (d->axis_size < 0) return refuse(why, "the axis has a negative size");
+  if (d->kind == COMPUTE_KERNEL_GATHER) return check_outputs_distinct(d, d->rank, why);
+  if (d->outputs[0].dtype == COMPUTE_BOOL) return refuse(why, "cannot add bool");
+  return true;
+}
+
+static bool check_copy(const compute_kernel_descriptor *d, const explanation *why) {
+  return check_counts(d, 1, 1, why) && check_no_programs(d, why) &&
+         check_outputs_distinct(d, d->rank, why);
+}
+
+bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes) {
+  const explanation why = {reason, reason_bytes};
+  if (!d) return refuse(&why, "descriptor is NULL");
+  if (d->struct_size < sizeof *d) return refuse(&why, "struct_size is %zu", d->struct_size);
+  if (!check_space(d, &why) || !check_operands(d, &why)) return false;
+  switch (d->kind) {
+  case COMPUTE_KERNEL_MAP: return check_map(d, &why);
+  case COMPUTE_KERNEL_REDUCE: return check_reduce(d, &why);
+  case COMPUTE_KERNEL_ROW: return check_row(d, &why);
+  case COMPUTE_KERNEL_GEMM: return check_gemm(d, &why);
+  case COMPUTE_KERNEL_GATHER:
+  case COMPUTE_KERNEL_SCATTER: return check_indexed(d, &why);
+  case COMPUTE_KERNEL_COPY: return check_copy(d, &why);
+  }
+  return refuse(&why, "kind %d is unknown", (int)d->kind);
+}

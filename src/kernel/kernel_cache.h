@@ -1,0 +1,28 @@
+/* Kernels prepared on one device, found again by their descriptor. Thread-safe. */
+#ifndef KERNEL_KERNEL_CACHE_H
+#define KERNEL_KERNEL_CACHE_H
+
+#include "compute/backend.h"
+
+typedef struct kernel_cache kernel_cache;
+
+typedef struct kernel_entry {
+  void *kernel;       /* the backend's */
+  int32_t references; /* under the cache's lock */
+  uint64_t hash;
+  struct kernel_entry *next;          /* same bucket */
+  struct kernel_entry *newer, *older; /* order of last use among those unreferenced */
+  unsigned char *key;                 /* the descriptor as bytes */
+  size_t key_bytes;
+} kernel_entry;
+
+/* Keeps up to a few hundred unreferenced kernels for reuse, oldest dropped first. */
+kernel_cache *kernel_cache_create(compute_device *device);
+void kernel_cache_release(kernel_cache *cache); /* every entry must have been returned */
+
+/* Finds or prepares. On failure the backend's status and error detail stand. */
+compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,
+                                kernel_entry **entry);
+void kernel_cache_return(kernel_cache *cache, kernel_entry *entry); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,51 @@
+/* Building, checking, printing and counting programs (compute/backend.h). */
+#ifndef KERNEL_PROGRAM_H
+#define KERNEL_PROGRAM_H
+
+#include "base/text.h"
+#include "compute/backend.h"
+
+/* A program under construction. Identical instructions are stored once; all zero is empty. */
+typedef struct program_builder {
+  compute_instruction instruction[COMPUTE_MAX_INSTRUCTIONS];
+  uint32_t count;
+  uint16_t output[COMPUTE_MAX_OPERANDS];
+  uint32_t output_count;
+  bool full; /* more instructions than fit; the program is unusable */
+} program_builder;
+
+/* Each returns the value's number. */
+uint16_t program_load(program_builder *b, compute_dtype type, uint32_t input);
+uint16_t program_constant(program_builder *b, compute_dtype type, double value);
+uint16_t program_constant_integer(program_builder *b, compute_dtype type, int64_t value);
+uint16_t program_apply(program_builder *b, compute_instruction_code code, compute_dtype type,
+                       uint16_t a, uint16_t operand_b, uint16_t c);
+uint16_t program_instruction(program_builder *b, compute_instruction instruction);
+void program_store(program_builder *b, uint16_t value);
+
+/* The instruction with the operands and the immediate that its code does not use set to 0. */
+compute_instruction program_normalize(compute_instruction instruction);
+
+/* A view of the builder's arrays; valid while the builder is. */
+compute_program program_finish(const program_builder *b);
+
+/* 0, 1, 2 or 3 operands of an instruction. */
+int program_operand_count(compute_instruction_code code);
+const char *program_code_name(compute_instruction_code code);
+
+/* Arithmetic operations for one element, with transcendental functions counted as 8. */
+uint32_t program_flops(const compute_program *program);
+
+/* Whether the program is well formed: operands precede, types agree, loads are below
+ * input_count, outputs exist. `reason` says what is not. */
+bool program_check(const compute_program *program, uint32_t input_count, char *reason,
+                   size_t reason_bytes);
+
+/* "relu(add(in0, in1))" style text of every output. */
+void program_print(const compute_program *program, text_buffer *text);
+
+/* Checks a whole descriptor against the contract in compute/backend.h. */
+bool descriptor_check(const compute_kernel_descriptor *descriptor, char *reason,
+                      size_t reason_bytes);
+
+#endif

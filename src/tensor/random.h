@@ -1,0 +1,40 @@
+/* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+ * SC 2011), laid out as COMPUTE_I_RANDOM of compute/backend.h. */
+#ifndef TENSOR_RANDOM_H
+#define TENSOR_RANDOM_H
+
+#include <stdint.h>
+
+/* The first two of the four words for a key, a counter and a stream. */
+static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream, uint32_t *word0,
+                                uint32_t *word1) {
+  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+  uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = stream, c3 = 0;
+  for (int round = 0; round < 10; round++) {
+    uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
+    uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+    c1 = (uint32_t)p1;
+    c3 = (uint32_t)p0;
+    c0 = n0;
+    c2 = n2;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  *word0 = c0;
+  *word1 = c1;
+}
+
+/* Uniform in [0, 1). */
+static inline float random_f32(uint64_t key, uint64_t counter, uint32_t stream) {
+  uint32_t word0, word1;
+  random_words(key, counter, stream, &word0, &word1);
+  return (float)(word0 >> 8) * 0x1p-24f;
+}
+
+static inline double random_f64(uint64_t key, uint64_t counter, uint32_t stream) {
+  uint32_t word0, word1;
+  random_words(key, counter, stream, &word0, &word1);
+  return (double)(((uint64_t)word1 << 32 | word0) >> 11) * 0x1p-53;
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* Tensors: creation, wrapping, references, facts. Views, copies and fills have their own files. */
+#include "tensor/tensor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "memory/scope.h"
+#include "memory/transfer.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static compute_status check_kind(const compute_context *context, const char *operation,
+                                 compute_dtype dtype, compute_shape shape, int64_t *bytes) {
+  if (!dtype_is_valid(dtype)) {
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "%d is no dtype", (int)dtype);
+  }
+  int64_t count;
+  char text[192];
+  compute_status status = shape_validate(shape, &count);
+  if (status) {
+    return error_set(context, status, operation, "%s is no shape: %s",
+                     compute_shape_text(shape, text, sizeof text), shape_problem(shape, status));
+  }
+  if (!checked_multiply(count, (int64_t)compute_dtype_size(dtype), bytes)) {
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
+                     "the bytes of %s elements %s exceed 63 bits",
+                     compute_shape_text(shape, text, sizeof text), compute_dtype_name(dtype));
+  }
+  return COMPUTE_OK;
+}
+
+/* Clears *tensor, so that a caller who ignores the status does not use what was there before. */
+static compute_status check_call(const compute_device *device, const char *operation,
+                                 compute_tensor **tensor) {
+  if (tensor) *tensor = NULL;
+  if (!device) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
+  }
+  if (!tensor) {
+    return error_set(device->context, COMPUTE_ERROR_NULL_POINTER, operation, "tensor is NULL");
+  }
+  return COMPUTE_OK;
+}
+
+/* ---- Creation ------------------------------------------------------------------------------ */
+
+static compute_tensor *new_tensor(compute_context *context, const char *operation,
+                                  compute_dtype dtype, compute_shape shape) {
+  compute_tensor *tensor = base_allocate(1, sizeof *tensor);
+  if (!tensor) {
+    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+              "no host memory for a tensor's record");
+    return NULL;
+  }
+  tensor->references = 1;
+  tensor->dtype = dtype;
+  tensor->shape = shape_normalize(shape);
+  return tensor;
+}
+
+static compute_status create_dense(compute_device *device, const char *operation,
+                                   compute_dtype dtype, compute_shape shape,
+                                   compute_tensor **result) {
+  int64_t bytes = 0;
+  compute_status status = check_kind(device->context, operation, dtype, shape, &bytes);
+  if (status) return status;
+  compute_tensor *tensor = new_tensor(device->context, operation, dtype, shape);
+  if (!tensor) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  shape_dense_strides(tensor->shape, tensor->strides);
+  status = buffer_create(device, (uint64_t)bytes, &tensor->buffer);
+  if (status) {
+    base_release(tensor);
+    return status;
+  }
+  context_object_created(device->context);
+  *result = tensor;
+  return COMPUTE_OK;
+}
+
+compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, compute_tensor **tensor) {
+  return create_dense(device, "tensor", dtype, shape, tensor);
+}
+
+compute_status compute_tensor_create(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, compute_tensor **tensor) {
+  static const char operation[] = "compute_tensor_create";
+  compute_status status = check_call(device, operation, tensor);
+  if (!status) status = create_dense(device, operation, dtype, shape, tensor);
+  return status ? status : scope_register(*tensor);
+}
+
+compute_status compute_tensor_from_host(compute_device *device, compute_dtype dtype,
+                                        compute_shape shape, const void *data,
+                                        compute_tensor **tensor) {
+  static const char operation[] = "compute_tensor_from_host";
+  compute_status status = check_call(device, operation, tensor);
+  if (status) return status;
+  compute_tensor *made;
+  status = create_dense(device, operation, dtype, shape, &made);
+  if (status) return status;
+  uint64_t bytes = tensor_dense_bytes(made);
+  compute_argument target = tensor_argument(made);
+  if (bytes > 0 && !data) {
+    status = error_set(device->context, COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
+  } else {
+    status = transfer_upload(device, &target, data, bytes);
+  }
+  if (status) {
+    compute_tensor_release(made);
+    return status;
+  }
+  *tensor = made;
+  return scope_register(made);
+}
+
+/* ---- Wrapped memory ------------------------------------------------------------------------ */
+
+/* Checks the strides and measures, in elements, from the first to the end of the last. */
+static compute_status measure_strides(const compute_context *context, const char *operation,
+                                      compute_shape shape, const int64_t *strides,
+                                      int64_t *elements) {
+  int64_t span = shape_count(shape) > 0 ? 1 : 0;
+  for (int32_t i = 0; i < shape.rank; i++) {
+    if (strides[i] < 0) {
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "stride %" PRId64 " of axis %d is negative", strides[i], (int)i);
+    }
+    int64_t reach;
+    if (span > 0 && (!checked_multiply(shape.size[i] - 1, strides[i], &reach) ||
+                     !checked_add(span, reach, &span))) {
+      char text[192];
+      return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
+                       "axis %d of %s with stride %" PRId64 " reaches past 63 bits", (int)i,
+                       compute_shape_text(shape, text, sizeof text), strides[i]);
+    }
+  }
+  *elements = span;
+  return COMPUTE_OK;
+}
+
+/* Whether no two elements can share an address: from the smallest stride to the largest, each must
+ * step over all that the smaller ones reach. Strides that pass no such test may still be disjoint;
+ * they count as overlapping. */
+static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
+  bool used[COMPUTE_MAX_RANK] = {false};
+  int64_t reach = 1;
+  for (;;) {
+    int32_t next = -1;
+    for (int32_t i = 0; i < shape.rank; i++) {
+      if (used[i] || shape.size[i] <= 1) continue;
+      if (next < 0 || strides[i] < strides[next]) next = i;
+    }
+    if (next < 0) return true;
+    if (strides[next] < reach) return false;
+    reach += strides[next] * (shape.size[next] - 1);
+    used[next] = true;
+  }
+}
+
+static compute_status check_data(const compute_context *context, const char *operation,
+                                 compute_dtype dtype, const void *data, int64_t bytes) {
+  if (bytes == 0) return COMPUTE_OK;
+  if (!data) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
+  size_t size = compute_dtype_size(dtype);
+  if ((uintptr_t)data % size != 0) {
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "data is not aligned to the %zu bytes of %s", size, compute_dtype_name(dtype));
+  }
+  if ((uint64_t)bytes > UINTPTR_MAX - (uintptr_t)data) {
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
+                     "%" PRId64 " bytes from data on leave the address space", bytes);
+  }
+  return COMPUTE_OK;
+}
+
+compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
+                                   const int64_t *strides, void *data,
+                                   compute_release_function release, void *user,
+                                   compute_tensor **tensor) {
+  static const char operation[] = "compute_tensor_wrap";
+  compute_status status = check_call(device, operation, tensor);
+  if (status) return status;
+  compute_context *context = device->context;
+  int64_t bytes, elements = 0;
+  status = check_kind(context, operation, dtype, shape, &bytes);
+  if (status) return status;
+  int64_t steps[COMPUTE_MAX_RANK];
+  shape_dense_strides(shape, steps);
+  if (strides) memcpy(steps, strides, (size_t)shape.rank * sizeof *steps);
+  status = measure_strides(context, operation, shape, steps, &elements);
+  if (status) return status;
+  if (!checked_multiply(elements, (int64_t)compute_dtype_size(dtype), &bytes)) {
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
+                     "%" PRId64 " elements %s exceed 63 bits of bytes", elements,
+                     compute_dtype_name(dtype));
+  }
+  status = check_data(context, operation, dtype, data, bytes);
+  if (status) return status;
+  compute_tensor *made = new_tensor(context, operation, dtype, shape);
+  if (!made) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  memcpy(made->strides, steps, sizeof steps);
+  made->read_only = elements > 0 && !strides_are_disjoint(shape, steps);
+  status = buffer_wrap(device, data, (uint64_t)bytes, release, user, &made->buffer);
+  if (status) {
+    base_release(made);
+    return status;
+  }
+  context_object_created(context);
+  *tensor = made;
+  return scope_register(made);
+}
+
+/* ---- References ---------------------------------------------------------------------------- */
+
+compute_tensor *compute_tensor_retain(compute_tensor *tensor) {
+  if (tensor) __atomic_add_fetch(&tensor->references, 1, __ATOMIC_RELAXED);
+  return tensor;
+}
+
+void compute_tensor_release(compute_tensor *tensor) {
+  if (!tensor || __atomic_sub_fetch(&tensor->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  compute_context *context = tensor->buffer->device->context;
+  scope_forget(tensor);
+  buffer_release(tensor->buffer);
+  base_release(tensor);
+  context_object_released(context);
+}
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+compute_device *compute_tensor_device(const compute_tensor *tensor) {
+  return tensor ? tensor->buffer->device : NULL;
+}
+
+compute_dtype compute_tensor_dtype(const compute_tensor *tensor) {
+  return tensor ? tensor->dtype : COMPUTE_DTYPE_NONE;
+}
+
+compute_shape compute_tensor_shape(const compute_tensor *tensor) {
+  return tensor ? tensor->shape : COMPUTE_SCALAR;
+}
+
+int64_t compute_tensor_count(const compute_tensor *tensor) {
+  return tensor ? shape_count(tensor->shape) : 0;
+}
+
+int64_t compute_tensor_stride(const compute_tensor *tensor, int32_t axis) {
+  if (!tensor) return 0;
+  axis = shape_axis(tensor->shape.rank, axis);
+  return axis < 0 ? 0 : tensor->strides[axis];
+}
+
+bool compute_tensor_is_dense(const compute_tensor *tensor) {
+  return tensor && shape_is_dense(tensor->shape, tensor->strides);
+}
+
+void *compute_tensor_data(const compute_tensor *tensor) {
+  if (!tensor || !tensor->buffer->memory.host) return NULL;
+  return (char *)tensor->buffer->memory.host + tensor->offset;
+}
+
+compute_argument tensor_argument(const compute_tensor *tensor) {
+  return (compute_argument){&tensor->buffer->memory, (uint64_t)tensor->offset};
+}
+
+uint64_t tensor_span_bytes(const compute_tensor *tensor) {
+  if (shape_count(tensor->shape) == 0) return 0;
+  int64_t last = 0;
+  for (int32_t i = 0; i < tensor->shape.rank; i++) {
+    last += (tensor->shape.size[i] - 1) * tensor->strides[i];
+  }
+  return (uint64_t)(last + 1) * compute_dtype_size(tensor->dtype);
+}
+
+uint64_t tensor_dense_bytes(const compute_tensor *tensor) {
+  return (uint64_t)shape_count(tensor->shape) * compute_dtype_size(tensor->dtype);
+}

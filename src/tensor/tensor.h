@@ -1,0 +1,33 @@
+/* Inside of a tensor. */
+#ifndef TENSOR_TENSOR_H
+#define TENSOR_TENSOR_H
+
+#include "compute/tensor.h"
+#include "memory/buffer.h"
+
+struct compute_tensor {
+  int32_t references; /* atomic */
+  compute_dtype dtype;
+  compute_shape shape;               /* normalised */
+  int64_t strides[COMPUTE_MAX_RANK]; /* elements */
+  int64_t offset;                    /* bytes from the buffer's start */
+  memory_buffer *buffer;
+  bool read_only;             /* a broadcast view, or wrapped memory whose elements overlap */
+  struct memory_scope *scope; /* that will release it, or NULL */
+  compute_tensor *scope_next, *scope_previous;
+};
+
+/* Address of the first element as a kernel argument. */
+compute_argument tensor_argument(const compute_tensor *tensor);
+
+/* A dense tensor that is not registered with a memory scope, for the library's own use. */
+compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, compute_tensor **tensor);
+
+/* Bytes from the first element to the end of the last; 0 if there is none. */
+uint64_t tensor_span_bytes(const compute_tensor *tensor);
+
+/* Bytes of the elements without gaps. */
+uint64_t tensor_dense_bytes(const compute_tensor *tensor);
+
+#endif

@@ -1,0 +1,305 @@
+/* Reading, writing and copying tensors.
+ *
+ * Bytes cross between host and device, and between devices, only as dense blocks. What is strided
+ * or of another dtype is rearranged on its device by a COPY kernel, with a dense temporary tensor
+ * where one is needed. A device without such a kernel is served by plain loops on the host, over
+ * the stretch of memory that the tensor spans. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "memory/scope.h"
+#include "memory/transfer.h"
+#include "tensor/host_copy.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+/* ---- Rearranging on one device ------------------------------------------------------------- */
+
+static compute_device *device_of(const compute_tensor *tensor) {
+  return tensor->buffer->device;
+}
+
+static compute_context *context_of(const compute_tensor *tensor) {
+  return tensor->buffer->device->context;
+}
+
+/* The stretch of a tensor's memory as the host sees it: its own address, or a copy. */
+typedef struct host_stretch {
+  void *data;
+  void *copy; /* to be freed; NULL if the device's memory is addressed itself */
+} host_stretch;
+
+static compute_status open_stretch(const compute_tensor *tensor, const char *operation, bool load,
+                                   host_stretch *stretch) {
+  *stretch = (host_stretch){.data = compute_tensor_data(tensor)};
+  if (stretch->data) return COMPUTE_OK;
+  uint64_t bytes = tensor_span_bytes(tensor);
+  stretch->data = stretch->copy = base_allocate_aligned((size_t)bytes, 64);
+  if (!stretch->copy) {
+    return error_set(context_of(tensor), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "no host memory to rearrange %" PRIu64 " bytes of %s", bytes,
+                     device_of(tensor)->info.name);
+  }
+  if (!load) return COMPUTE_OK;
+  compute_argument source = tensor_argument(tensor);
+  return transfer_download(device_of(tensor), stretch->copy, &source, bytes);
+}
+
+static compute_status store_stretch(const compute_tensor *tensor, const host_stretch *stretch) {
+  if (!stretch->copy) return COMPUTE_OK;
+  compute_argument target = tensor_argument(tensor);
+  return transfer_upload(device_of(tensor), &target, stretch->copy, tensor_span_bytes(tensor));
+}
+
+static compute_status rearrange_on_host(compute_tensor *destination, const compute_tensor *source,
+                                        const char *operation) {
+  host_stretch to = {0}, from = {0};
+  /* What lies between strided elements must come back as it was. */
+  bool has_gaps = !compute_tensor_is_dense(destination);
+  compute_status status = open_stretch(source, operation, true, &from);
+  if (!status) status = open_stretch(destination, operation, has_gaps, &to);
+  if (!status) {
+    host_copy(destination->shape, &(host_array){destination->dtype, to.data, destination->strides},
+              &(host_array){source->dtype, from.data, source->strides});
+    status = store_stretch(destination, &to);
+  }
+  base_release(from.copy);
+  base_release(to.copy);
+  return status;
+}
+
+/* Copies between two tensors of one device that share no element. */
+static compute_status rearrange(compute_tensor *destination, const compute_tensor *source,
+                                const char *operation) {
+  compute_device *device = device_of(destination);
+  compute_argument arguments[2] = {tensor_argument(source), tensor_argument(destination)};
+  if (source->dtype == destination->dtype && compute_tensor_is_dense(source) &&
+      compute_tensor_is_dense(destination)) {
+    return transfer_copy(device, &arguments[1], &arguments[0], tensor_dense_bytes(source));
+  }
+  compute_operand input = {.dtype = source->dtype}, output = {.dtype = destination->dtype};
+  compute_kernel_descriptor copy = {
+      .struct_size = sizeof copy,
+      .kind = COMPUTE_KERNEL_COPY,
+      .input_count = 1,
+      .output_count = 1,
+      .inputs = &input,
+      .outputs = &output,
+  };
+  int64_t strides[2][COMPUTE_MAX_RANK];
+  memcpy(strides[0], source->strides, sizeof strides[0]);
+  memcpy(strides[1], destination->strides, sizeof strides[1]);
+  memcpy(copy.size, source->shape.size, sizeof copy.size);
+  int32_t fence = 0;
+  copy.rank = shape_collapse(source->shape.rank, copy.size, strides, 2, &fence);
+  memcpy(input.stride, strides[0], sizeof input.stride);
+  memcpy(output.stride, strides[1], sizeof output.stride);
+  char reason[128];
+  if (!device->backend->supports(device->handle, &copy, reason, sizeof reason)) {
+    return rearrange_on_host(destination, source, operation);
+  }
+  return transfer_run(device, &copy, arguments, 2);
+}
+
+/* A dense tensor with the elements of `tensor` in `dtype` on its own device: itself (with another
+ * reference) if it already is that. */
+static compute_status make_dense(const compute_tensor *tensor, compute_dtype dtype,
+                                 const char *operation, compute_tensor **dense) {
+  if (tensor->dtype == dtype && compute_tensor_is_dense(tensor)) {
+    /* Only the count of references changes, which is no part of the tensor's value. */
+    *dense = compute_tensor_retain((compute_tensor *)(uintptr_t)tensor);
+    return COMPUTE_OK;
+  }
+  compute_tensor *made;
+  compute_status status = tensor_create_private(device_of(tensor), dtype, tensor->shape, &made);
+  if (status) return status;
+  status = rearrange(made, tensor, operation);
+  if (status) {
+    compute_tensor_release(made);
+    return status;
+  }
+  *dense = made;
+  return COMPUTE_OK;
+}
+
+/* ---- Host ↔ tensor ------------------------------------------------------------------------- */
+
+static compute_status check_host_copy(const compute_tensor *tensor, const char *operation,
+                                      const void *data, size_t bytes) {
+  if (!tensor) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "tensor is NULL");
+  }
+  uint64_t expected = tensor_dense_bytes(tensor);
+  if (bytes != expected) {
+    char text[192];
+    return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
+                     "%s %s has %" PRIu64 " bytes, not %zu", compute_dtype_name(tensor->dtype),
+                     compute_shape_text(tensor->shape, text, sizeof text), expected, bytes);
+  }
+  if (!data && bytes > 0) {
+    return error_set(context_of(tensor), COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status check_writable(const compute_tensor *tensor, const char *operation) {
+  if (!tensor->read_only) return COMPUTE_OK;
+  char text[192];
+  return error_set(context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "%s %s is a broadcast view or has overlapping elements, and is read-only",
+                   compute_dtype_name(tensor->dtype),
+                   compute_shape_text(tensor->shape, text, sizeof text));
+}
+
+compute_status compute_tensor_read(const compute_tensor *tensor, void *data, size_t bytes) {
+  static const char operation[] = "compute_tensor_read";
+  compute_status status = check_host_copy(tensor, operation, data, bytes);
+  if (status || bytes == 0) return status;
+  compute_tensor *dense;
+  status = make_dense(tensor, tensor->dtype, operation, &dense);
+  if (status) return status;
+  compute_argument source = tensor_argument(dense);
+  status = transfer_download(device_of(dense), data, &source, bytes);
+  compute_tensor_release(dense);
+  return status;
+}
+
+compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
+  static const char operation[] = "compute_tensor_write";
+  compute_status status = check_host_copy(tensor, operation, data, bytes);
+  if (!status) status = check_writable(tensor, operation);
+  if (status || bytes == 0) return status;
+  compute_tensor *dense;
+  if (compute_tensor_is_dense(tensor)) {
+    dense = compute_tensor_retain(tensor);
+  } else {
+    status = tensor_create_private(device_of(tensor), tensor->dtype, tensor->shape, &dense);
+    if (status) return status;
+  }
+  compute_argument target = tensor_argument(dense);
+  status = transfer_upload(device_of(dense), &target, data, bytes);
+  if (!status && dense != tensor) status = rearrange(tensor, dense, operation);
+  compute_tensor_release(dense);
+  return status;
+}
+
+/* ---- Tensor → tensor ----------------------------------------------------------------------- */
+
+static compute_status check_copy(const compute_tensor *destination, const compute_tensor *source,
+                                 const char *operation) {
+  if (!destination || !source) {
+    return error_set(source        ? context_of(source)
+                     : destination ? context_of(destination)
+                                   : NULL,
+                     COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     destination ? "source" : "destination");
+  }
+  if (context_of(destination) != context_of(source)) {
+    return error_set(context_of(destination), COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                     "source and destination belong to different contexts");
+  }
+  if (!compute_shape_equal(destination->shape, source->shape)) {
+    char to[192], from[192];
+    return error_set(context_of(destination), COMPUTE_ERROR_SHAPE, operation,
+                     "the source's shape %s is not the destination's, %s",
+                     compute_shape_text(source->shape, from, sizeof from),
+                     compute_shape_text(destination->shape, to, sizeof to));
+  }
+  return check_writable(destination, operation);
+}
+
+/* Whether the two may share bytes: judged by the stretches that they span. */
+static bool may_overlap(const compute_tensor *a, const compute_tensor *b) {
+  if (a->buffer != b->buffer) return false;
+  return a->offset < b->offset + (int64_t)tensor_span_bytes(b) &&
+         b->offset < a->offset + (int64_t)tensor_span_bytes(a);
+}
+
+static bool same_elements(const compute_tensor *a, const compute_tensor *b) {
+  if (a->buffer != b->buffer || a->offset != b->offset || a->dtype != b->dtype) return false;
+  for (int32_t i = 0; i < a->shape.rank; i++) {
+    if (a->shape.size[i] > 1 && a->strides[i] != b->strides[i]) return false;
+  }
+  return true;
+}
+
+static compute_status copy_within(compute_tensor *destination, const compute_tensor *source,
+                                  const char *operation) {
+  if (same_elements(destination, source)) return COMPUTE_OK;
+  if (!may_overlap(destination, source)) return rearrange(destination, source, operation);
+  compute_tensor *apart;
+  compute_status status =
+      tensor_create_private(device_of(source), source->dtype, source->shape, &apart);
+  if (status) return status;
+  status = rearrange(apart, source, operation);
+  if (!status) status = rearrange(destination, apart, operation);
+  compute_tensor_release(apart);
+  return status;
+}
+
+/* The dtype changes on the side where fewer bytes have to travel. */
+static compute_status copy_across(compute_tensor *destination, const compute_tensor *source,
+                                  const char *operation) {
+  bool narrow_first = compute_dtype_size(destination->dtype) < compute_dtype_size(source->dtype);
+  compute_dtype dtype = narrow_first ? destination->dtype : source->dtype;
+  compute_tensor *from = NULL, *to = NULL;
+  compute_status status = make_dense(source, dtype, operation, &from);
+  if (status) return status;
+  if (destination->dtype == dtype && compute_tensor_is_dense(destination)) {
+    to = compute_tensor_retain(destination);
+  } else {
+    status = tensor_create_private(device_of(destination), dtype, destination->shape, &to);
+  }
+  if (!status) {
+    compute_argument target = tensor_argument(to), origin = tensor_argument(from);
+    status = transfer_between(device_of(to), &target, device_of(from), &origin,
+                              tensor_dense_bytes(from));
+  }
+  if (!status && to != destination) status = rearrange(destination, to, operation);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+  return status;
+}
+
+static compute_status copy_any(compute_tensor *destination, const compute_tensor *source,
+                               const char *operation) {
+  if (compute_tensor_count(source) == 0) return COMPUTE_OK;
+  return device_of(destination) == device_of(source) ? copy_within(destination, source, operation)
+                                                     : copy_across(destination, source, operation);
+}
+
+compute_status compute_tensor_copy(compute_tensor *destination, const compute_tensor *source) {
+  static const char operation[] = "compute_tensor_copy";
+  compute_status status = check_copy(destination, source, operation);
+  return status ? status : copy_any(destination, source, operation);
+}
+
+compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_device *device,
+                                        compute_tensor **result) {
+  static const char operation[] = "compute_tensor_to_device";
+  if (result) *result = NULL;
+  if (!tensor || !device || !result) {
+    return error_set(tensor ? context_of(tensor) : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL",
+                     !tensor   ? "tensor"
+                     : !device ? "device"
+                               : "result");
+  }
+  if (device->context != context_of(tensor)) {
+    return error_set(context_of(tensor), COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                     "tensor and device belong to different contexts");
+  }
+  compute_tensor *made;
+  compute_status status = tensor_create_private(device, tensor->dtype, tensor->shape, &made);
+  if (status) return status;
+  status = copy_any(made, tensor, operation);
+  if (status) {
+    compute_tensor_release(made);
+    return status;
+  }
+  *result = made;
+  return scope_register(made);
+}
