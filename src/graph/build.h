@@ -1,0 +1,53 @@
+/* What the builders of src/graph share: checking operands and appending nodes.
+ *
+ * The pattern of every builder: build_start or build_operands (which fails softly when the graph
+ * already has an error), its own rule for shape and dtype, build_node. Functions that return bool
+ * have recorded the error when they return false. */
+#ifndef GRAPH_BUILD_H
+#define GRAPH_BUILD_H
+
+#include "graph/graph.h"
+
+#define BUILD_NONE ((compute_node){0})
+
+/* Room for the text of any shape. */
+enum { BUILD_TEXT = 192 };
+
+/* Whether building may go on: there is a graph, and it has no error yet. */
+bool build_start(compute_graph *graph, const char *operation);
+
+/* build_start, and the operands' indices; operands must be nodes of this graph with a value. */
+bool build_operands(compute_graph *graph, const char *operation, const compute_node *operands,
+                    size_t count, uint32_t *indices);
+
+/* Whether `dtype` is one at all; whether the operation accepts it. */
+bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype);
+bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
+                  compute_dtype dtype);
+
+/* Whether both operands have one dtype. */
+bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
+                      compute_dtype b);
+
+/* Whether a shape that the caller gave is one: rank, signs, and a product of sizes that fits. */
+bool build_shape(compute_graph *graph, const char *operation, compute_shape shape);
+
+/* The axis counted from 0. `shape` is the one that the axis belongs to. */
+bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
+                int32_t *result);
+
+/* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes, and hands
+ * over constant and tensor, also on failure. Checks that the shape's elements and bytes can be
+ * counted. */
+compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
+                        const uint32_t *inputs, size_t count);
+
+/* The elementwise builder: broadcasts 1 to 3 operands. */
+compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,
+                               double scalar);
+
+static inline const graph_node *build_at(const compute_graph *graph, uint32_t index) {
+  return &graph->nodes[index];
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* The walk of compute_gradients. The rules are in gradient_rules.c and gradient_structure.c. */
+#include "graph/gradient.h"
+
+#include "base/alloc.h"
+#include "graph/build.h"
+#include "tensor/dtype.h"
+
+static gradient_rule *const rules[OP_COUNT] = {
+#define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \
+  [OP_##name] = gradient_##gradient,
+#define SCALED(name, instruction, gradient, ...)          [OP_##name] = gradient_##gradient,
+#define STRUCTURAL(name, category, domain, gradient, ...) [OP_##name] = gradient_##gradient,
+#include "graph/ops.def"
+};
+
+/* One call of compute_gradients: what is known about the nodes 0 … loss. */
+typedef struct gradient_walk {
+  size_t loss;
+  bool *wanted;           /* some of[i] flows into it */
+  compute_node *gradient; /* {0} where nothing has arrived yet */
+} gradient_walk;
+
+static const char *const operation = "gradients";
+
+/* ---- What rules call ----------------------------------------------------------------------- */
+
+void gradient_NONE(gradient_step *step) {
+  (void)step;
+}
+
+compute_node gradient_operand(const gradient_step *step, uint32_t index) {
+  return graph_handle(step->graph, step->node.inputs[index]);
+}
+
+bool gradient_wanted(const gradient_step *step, uint32_t index) {
+  return step->walk->wanted[step->node.inputs[index]];
+}
+
+compute_node gradient_widen(const gradient_step *step, compute_node x) {
+  if (compute_node_dtype(step->graph, x) == step->work) return x;
+  return compute_cast(step->graph, x, step->work);
+}
+
+compute_node gradient_number(const gradient_step *step, double value) {
+  return compute_scalar(step->graph, step->work, value);
+}
+
+/* The sum over the axes along which something of `shape` was repeated to become like x. */
+static compute_node sum_to_shape(compute_graph *graph, compute_node x, compute_shape shape) {
+  const compute_shape from = compute_node_shape(graph, x);
+  if (compute_shape_equal(from, shape)) return x;
+  const int32_t leading = from.rank - shape.rank;
+  compute_axes axes = {0};
+  for (int32_t i = 0; i < from.rank; i++) {
+    if (i < leading || (shape.size[i - leading] == 1 && from.size[i] != 1)) {
+      axes.axis[axes.count++] = i;
+    }
+  }
+  compute_node sum = axes.count > 0 ? compute_sum(graph, x, axes, false) : x;
+  if (compute_shape_equal(compute_node_shape(graph, sum), shape)) return sum;
+  return compute_reshape(graph, sum, shape);
+}
+
+void gradient_give(gradient_step *step, uint32_t index, compute_node part) {
+  compute_graph *graph = step->graph;
+  if (graph->status || !gradient_wanted(step, index)) return;
+  const uint32_t input = step->node.inputs[index];
+  const compute_dtype dtype = graph->nodes[input].dtype;
+  const compute_shape shape = graph->nodes[input].shape;
+  part = sum_to_shape(graph, part, shape);
+  if (compute_node_dtype(graph, part) != dtype) part = compute_cast(graph, part, dtype);
+  compute_node *sum = &step->walk->gradient[input];
+  *sum = compute_node_is_valid(*sum) ? compute_add(graph, *sum, part) : part;
+}
+
+/* ---- The walk ------------------------------------------------------------------------------ */
+
+/* Step functions have a derivative, though it is zero wherever it exists: as in PyTorch, a path
+ * through one is a path, and nothing comes out of it. */
+static bool is_step_function(graph_op op) {
+  return op == OP_sign || op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc;
+}
+
+/* Marks what the gradient must pass: floats that a wanted operand reaches by a rule. */
+static void mark_wanted(const compute_graph *graph, gradient_walk *walk, const uint32_t *of,
+                        size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (of[i] <= walk->loss) walk->wanted[of[i]] = true;
+  }
+  for (size_t n = 0; n <= walk->loss; n++) {
+    const graph_node *node = &graph->nodes[n];
+    if (!dtype_is_float(node->dtype) || !graph_op_describe(node->op)->differentiable) continue;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      if (walk->wanted[node->inputs[k]]) walk->wanted[n] = true;
+    }
+  }
+}
+
+static void walk_back(compute_graph *graph, gradient_walk *walk) {
+  const graph_node *loss = &graph->nodes[walk->loss];
+  walk->gradient[walk->loss] = compute_full(graph, loss->dtype, loss->shape, 1);
+  for (size_t n = walk->loss + 1; n-- > 0 && !graph->status;) {
+    if (!walk->wanted[n] || !compute_node_is_valid(walk->gradient[n])) continue;
+    gradient_step step = {.graph = graph,
+                          .walk = walk,
+                          .node = graph->nodes[n],
+                          .result = graph_handle(graph, n),
+                          .upstream = walk->gradient[n],
+                          .work = dtype_compute_type(graph->nodes[n].dtype)};
+    if (step.node.input_count > 0) rules[step.node.op](&step);
+  }
+}
+
+/* What is known about the paths from of[i] to a node; any other number is 1 + the node that blocks
+ * the path. */
+#define PATH_NONE  UINT32_C(0)
+#define PATH_FLOWS UINT32_MAX
+
+/* Why nothing arrived at of[position]: the loss does not depend on it (true), or every path leads
+ * through an operation without a derivative (false, with the error). */
+static bool explain_zero(compute_graph *graph, const gradient_walk *walk, uint32_t of,
+                         size_t position) {
+  if (of > walk->loss) return true;
+  uint32_t *path = base_allocate(walk->loss + 1, sizeof *path);
+  if (!path) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+    return false;
+  }
+  path[of] = PATH_FLOWS;
+  for (size_t n = (size_t)of + 1; n <= walk->loss; n++) {
+    const graph_node *node = &graph->nodes[n];
+    const bool passes = dtype_is_float(node->dtype) &&
+                        (graph_op_describe(node->op)->differentiable || is_step_function(node->op));
+    for (uint32_t k = 0; k < node->input_count && path[n] != PATH_FLOWS; k++) {
+      const uint32_t before = path[node->inputs[k]];
+      if (before == PATH_FLOWS) path[n] = passes ? PATH_FLOWS : (uint32_t)n + 1;
+      if (before != PATH_FLOWS && before != PATH_NONE) path[n] = before;
+    }
+  }
+  const uint32_t end = path[walk->loss];
+  base_release(path);
+  if (end == PATH_FLOWS || end == PATH_NONE) return true;
+  const graph_node *blocking = &graph->nodes[end - 1];
+  graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, operation,
+             "of[%zu] reaches the loss only through %s with a result in %s (node %u), which has no "
+             "derivative",
+             position, graph_op_describe(blocking->op)->name, compute_dtype_name(blocking->dtype),
+             end);
+  return false;
+}
+
+/* ---- The call ------------------------------------------------------------------------------ */
+
+/* Whether the loss and the nodes asked for are of a kind that has gradients. */
+static bool check_arguments(compute_graph *graph, compute_node loss, const compute_node *of,
+                            size_t count, const compute_node *gradients, uint32_t *loss_index,
+                            uint32_t *indices) {
+  if (count > 0 && (!of || !gradients)) {
+    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", of ? "gradients" : "of");
+    return false;
+  }
+  if (!build_operands(graph, operation, &loss, 1, loss_index) ||
+      !build_operands(graph, operation, of, count, indices)) {
+    return false;
+  }
+  const graph_node *node = build_at(graph, *loss_index);
+  int64_t elements = 0;
+  compute_shape_count(node->shape, &elements);
+  if (elements != 1) {
+    char text[BUILD_TEXT];
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+               "the loss has shape %s; it must be one element",
+               compute_shape_text(node->shape, text, sizeof text));
+    return false;
+  }
+  if (!dtype_is_float(node->dtype)) {
+    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "the loss is %s; it must be a float",
+               compute_dtype_name(node->dtype));
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    compute_dtype dtype = build_at(graph, indices[i])->dtype;
+    if (dtype_is_float(dtype)) continue;
+    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "of[%zu] is %s; only floats have a gradient",
+               i, compute_dtype_name(dtype));
+    return false;
+  }
+  return true;
+}
+
+static void find_gradients(compute_graph *graph, gradient_walk *walk, const uint32_t *of,
+                           size_t count, compute_node *gradients) {
+  mark_wanted(graph, walk, of, count);
+  if (walk->wanted[walk->loss]) walk_back(graph, walk);
+  for (size_t i = 0; i < count && !graph->status; i++) {
+    compute_node found = of[i] <= walk->loss ? walk->gradient[of[i]] : BUILD_NONE;
+    if (!compute_node_is_valid(found) && explain_zero(graph, walk, of[i], i)) {
+      const graph_node *node = build_at(graph, of[i]);
+      found = compute_full(graph, node->dtype, node->shape, 0);
+    }
+    gradients[i] = found;
+  }
+}
+
+compute_status compute_gradients(compute_graph *graph, compute_node loss, const compute_node *of,
+                                 size_t count, compute_node *gradients) {
+  gradient_walk walk = {0};
+  uint32_t loss_index = 0;
+  if (build_start(graph, operation)) {
+    uint32_t *indices = base_allocate(count, sizeof *indices);
+    if (!indices) {
+      graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu nodes", count);
+    } else if (check_arguments(graph, loss, of, count, gradients, &loss_index, indices)) {
+      walk.loss = loss_index;
+      walk.wanted = base_allocate(walk.loss + 1, sizeof *walk.wanted);
+      walk.gradient = base_allocate(walk.loss + 1, sizeof *walk.gradient);
+      if (walk.wanted && walk.gradient) {
+        find_gradients(graph, &walk, indices, count, gradients);
+      } else {
+        graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+      }
+    }
+    base_release(walk.gradient);
+    base_release(walk.wanted);
+    base_release(indices);
+  }
+  compute_status status = compute_graph_status(graph);
+  for (size_t i = 0; status && gradients && i < count; i++) gradients[i] = BUILD_NONE;
+  return status;
+}

@@ -1,0 +1,152 @@
+/* The graph object: nodes in creation order, handles, names, and the first error.
+ *
+ * Errors stay in the graph instead of being returned one by one: a model is dozens of builder calls
+ * in a row, and nobody checks each. The graph keeps the whole detail, because the thread's last
+ * error may be another's by the time somebody asks. */
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+/* Unique in the process, so that a node of one graph is never taken for one of another. 0 is kept
+ * for "no node". */
+static uint32_t next_serial(void) {
+  static uint32_t last;
+  uint32_t serial;
+  do {
+    serial = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+  } while (serial == 0);
+  return serial;
+}
+
+compute_graph *compute_graph_create(compute_context *context) {
+  const char *operation = "compute_graph_create";
+  if (!context) {
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: context is NULL", operation);
+    return NULL;
+  }
+  compute_graph *graph = base_allocate(1, sizeof *graph);
+  if (!graph) {
+    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory", operation);
+    return NULL;
+  }
+  graph->context = context;
+  graph->serial = next_serial();
+  context_object_created(context);
+  return graph;
+}
+
+void compute_graph_release(compute_graph *graph) {
+  if (!graph) return;
+  for (size_t i = 0; i < graph->count; i++) {
+    graph_node *node = &graph->nodes[i];
+    base_release(node->inputs);
+    base_release(node->constant);
+    base_release(node->name);
+    compute_tensor_release(node->tensor);
+  }
+  compute_context *context = graph->context;
+  base_release(graph->nodes);
+  base_release(graph);
+  context_object_released(context);
+}
+
+compute_status compute_graph_status(const compute_graph *graph) {
+  if (!graph) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_graph_status",
+                     "compute_graph_status: graph is NULL");
+  }
+  if (graph->status) error_restore(graph->context, &graph->error);
+  return graph->status;
+}
+
+compute_context *compute_graph_context(const compute_graph *graph) {
+  return graph ? graph->context : NULL;
+}
+
+compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
+                        const char *format, ...) {
+  if (graph->status) return (compute_node){0};
+  char message[sizeof graph->error.message];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(message, sizeof message, format, list);
+  va_end(list);
+  graph->status = error_set(graph->context, status, operation, "%s: %s", operation, message);
+  compute_error_get(graph->context, &graph->error);
+  return (compute_node){0};
+}
+
+/* The node's index, or −1 if the handle is none of this graph's. */
+static int64_t node_index(const compute_graph *graph, compute_node node) {
+  if (!graph || node.graph != graph->serial || node.id == 0 || node.id > graph->count) return -1;
+  return (int64_t)node.id - 1;
+}
+
+int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation) {
+  int64_t index = node_index(graph, node);
+  if (index >= 0) return index;
+  if (node.id == 0) {
+    graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
+               "an operand is no node ({0}, as a failed call returns it)");
+  } else if (node.graph != graph->serial) {
+    graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation, "node %u belongs to another graph",
+               node.id);
+  } else {
+    graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
+               "there is no node %u; the graph has %zu nodes", node.id, graph->count);
+  }
+  return -1;
+}
+
+compute_node graph_handle(const compute_graph *graph, size_t index) {
+  return (compute_node){.id = (uint32_t)(index + 1), .graph = graph->serial};
+}
+
+compute_shape compute_node_shape(const compute_graph *graph, compute_node node) {
+  int64_t index = node_index(graph, node);
+  return index < 0 ? COMPUTE_SCALAR : graph->nodes[index].shape;
+}
+
+compute_dtype compute_node_dtype(const compute_graph *graph, compute_node node) {
+  int64_t index = node_index(graph, node);
+  return index < 0 ? COMPUTE_DTYPE_NONE : graph->nodes[index].dtype;
+}
+
+bool compute_node_is_valid(compute_node node) {
+  return node.id != 0 && node.graph != 0;
+}
+
+compute_tensor *compute_parameter_tensor(const compute_graph *graph, compute_node node) {
+  int64_t index = node_index(graph, node);
+  return index < 0 ? NULL : graph->nodes[index].tensor;
+}
+
+compute_node compute_parameter_at(const compute_graph *graph, size_t index) {
+  if (!graph) return (compute_node){0};
+  for (size_t i = 0; i < graph->count; i++) {
+    if (graph->nodes[i].op == OP_parameter && index-- == 0) return graph_handle(graph, i);
+  }
+  return (compute_node){0};
+}
+
+compute_node compute_name(compute_graph *graph, compute_node node, const char *name) {
+  const char *operation = "compute_name";
+  if (!graph) {
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: graph is NULL", operation);
+    return (compute_node){0};
+  }
+  if (graph->status) return (compute_node){0};
+  int64_t index = graph_resolve(graph, node, operation);
+  if (index < 0) return (compute_node){0};
+  if (!name) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "name is NULL");
+  char *copy = base_duplicate(name);
+  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  base_release(graph->nodes[index].name);
+  graph->nodes[index].name = copy;
+  return node;
+}

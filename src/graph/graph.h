@@ -1,0 +1,102 @@
+/* Inside of a graph: an array of nodes in creation order, which is a topological order. */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "compute/backend.h"
+#include "compute/graph.h"
+#include "device/device.h"
+
+typedef enum graph_op {
+  OP_NONE = 0,
+#define ELEMENTWISE(name, ...) OP_##name,
+#define SCALED(name, ...)      OP_##name,
+#define STRUCTURAL(name, ...)  OP_##name,
+#include "graph/ops.def"
+  OP_COUNT
+} graph_op;
+
+typedef enum graph_category {
+  CATEGORY_ELEMENTWISE,
+  CATEGORY_SOURCE,
+  CATEGORY_VIEW,
+  CATEGORY_CAST,
+  CATEGORY_REDUCTION,
+  CATEGORY_ROW,
+  CATEGORY_MATMUL,
+  CATEGORY_INDEXED,
+  CATEGORY_JOIN,
+  CATEGORY_STATE
+} graph_category;
+
+typedef enum graph_domain {
+  DOMAIN_FLOAT,
+  DOMAIN_NUMBER,
+  DOMAIN_INTEGER,
+  DOMAIN_LOGIC,
+  DOMAIN_ANY
+} graph_domain;
+
+/* What an operation has besides operands; unused fields are zero, so that nodes compare as bytes.
+ */
+typedef struct graph_attributes {
+  double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
+  int64_t start, step; /* slice, embed */
+  int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter */
+  uint32_t axes_mask;  /* reductions: bit i for axis i */
+  int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
+  uint32_t stream;                 /* random_uniform */
+  bool keep_axes;                  /* reductions */
+} graph_attributes;
+
+/* constant: a dense row-major block owned by the node, or, when every element is the same
+ * (compute_scalar, compute_full), just that one element: `uniform`. */
+typedef struct graph_node {
+  graph_op op;
+  compute_dtype dtype;
+  compute_shape shape; /* normalised */
+  uint32_t input_count;
+  uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
+  graph_attributes attributes;
+  void *constant; /* OP_constant; owned */
+  bool uniform;
+  compute_tensor *tensor; /* OP_parameter; one reference */
+  char *name;             /* or NULL; owned */
+} graph_node;
+
+struct compute_graph {
+  compute_context *context;
+  uint32_t serial;
+  compute_status status; /* first error */
+  compute_error error;
+  graph_node *nodes;
+  size_t count, capacity;
+};
+
+/* One row of ops.def. */
+typedef struct graph_op_info {
+  const char *name;
+  graph_category category;
+  graph_domain domain;
+  uint8_t arity;       /* elementwise */
+  uint8_t instruction; /* elementwise: compute_instruction_code */
+  bool result_bool;    /* elementwise */
+  bool has_scalar;     /* SCALED */
+  bool differentiable;
+  const char *text;
+  double low, high; /* sample range */
+  double ulp;
+} graph_op_info;
+
+const graph_op_info *graph_op_describe(graph_op op);
+
+/* The node's index from a handle: −1, with the graph's error set, if it is of another graph. */
+int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation);
+
+/* The handle of a node. */
+compute_node graph_handle(const compute_graph *graph, size_t index);
+
+/* Keeps the graph's first error; its message is "<operation>: <text>". Returns {0}. */
+compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
+                        const char *format, ...) COMPUTE_PRINTF(4, 5);
+
+#endif

@@ -1,0 +1,355 @@
+/* SGD and Adam as graph nodes: gradients, update and new state are part of the same graph as the
+ * model, so that the planner fuses them and one run is one training step.
+ *
+ * Update rules as in PyTorch 2 (torch.optim.SGD, Adam, AdamW), after Polyak 1964, Nesterov 1983,
+ * Kingma and Ba 2015 (arXiv 1412.6980) and Loshchilov and Hutter 2019 (arXiv 1711.05101).
+ *
+ * f16 and bf16 parameters keep their state and calculate their update in f32; only the new value is
+ * rounded. */
+#include "graph/build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+/* One call: what both optimizers need. `gradients` has a node for each parameter, `assign` one for
+ * everything that the step writes. */
+typedef struct optimizer {
+  compute_graph *graph;
+  const char *operation;
+  const compute_node *parameters;
+  size_t count;
+  compute_node *gradients;
+  compute_node *assign;
+  size_t assign_count;
+} optimizer;
+
+/* The parameter that is being updated, in the dtype to calculate in. */
+typedef struct update {
+  size_t index;
+  compute_dtype dtype;
+  compute_node value, gradient;
+} update;
+
+/* ---- Arguments ----------------------------------------------------------------------------- */
+
+static bool is_zeroed(const uint64_t *reserved, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (reserved[i]) return false;
+  }
+  return true;
+}
+
+/* Whether an option is a finite number in low … high (high included). */
+static bool check_option(compute_graph *graph, const char *operation, const char *name,
+                         double value, double low, double high) {
+  if (isfinite(value) && value >= low && value <= high) return true;
+  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %g", name, value);
+  return false;
+}
+
+static bool check_rate_node(compute_graph *graph, const char *operation, compute_node rate) {
+  if (rate.id == 0 && rate.graph == 0) return true;
+  uint32_t index;
+  if (!build_operands(graph, operation, &rate, 1, &index) ||
+      !build_domain(graph, operation, DOMAIN_FLOAT, build_at(graph, index)->dtype)) {
+    return false;
+  }
+  if (build_at(graph, index)->shape.rank == 0) return true;
+  char text[BUILD_TEXT];
+  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+             "the learning rate node has shape %s; it must be a scalar",
+             compute_shape_text(build_at(graph, index)->shape, text, sizeof text));
+  return false;
+}
+
+/* Whether every parameter is a float parameter node, and none of them comes twice. */
+static bool check_parameters(const optimizer *o) {
+  compute_graph *graph = o->graph;
+  if (!o->parameters) {
+    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
+    return false;
+  }
+  if (o->count == 0) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "needs at least one parameter");
+    return false;
+  }
+  for (size_t i = 0; i < o->count; i++) {
+    uint32_t index;
+    if (!build_operands(graph, o->operation, &o->parameters[i], 1, &index)) return false;
+    const graph_node *node = build_at(graph, index);
+    if (node->op != OP_parameter) {
+      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                 "parameters[%zu] is the result of %s, not a parameter", i,
+                 graph_op_describe(node->op)->name);
+      return false;
+    }
+    if (!build_domain(graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
+    for (size_t j = 0; j < i; j++) {
+      if (compute_parameter_tensor(graph, o->parameters[j]) != node->tensor) continue;
+      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                 "parameters[%zu] and [%zu] are the same tensor", j, i);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- State --------------------------------------------------------------------------------- */
+
+static compute_status fill_zero(compute_tensor *tensor) {
+  const size_t size = compute_dtype_size(compute_tensor_dtype(tensor));
+  const size_t count = (size_t)compute_tensor_count(tensor);
+  void *zeros = base_allocate(count, size);
+  if (!zeros) {
+    return error_set(compute_device_context(compute_tensor_device(tensor)),
+                     COMPUTE_ERROR_OUT_OF_MEMORY, "optimizer", "optimizer: no memory for zeros");
+  }
+  compute_status status = compute_tensor_write(tensor, zeros, count * size);
+  base_release(zeros);
+  return status;
+}
+
+/* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
+ * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
+ * that is open while the graph is built must not take the state away. */
+static compute_node create_state(const optimizer *o, size_t beside, bool own, compute_dtype dtype,
+                                 compute_shape shape, const char *suffix) {
+  compute_graph *graph = o->graph;
+  if (graph->status) return BUILD_NONE;
+  const graph_node *owner = build_at(graph, o->parameters[beside].id - 1);
+  compute_tensor *tensor = NULL;
+  compute_status status =
+      tensor_create_private(compute_tensor_device(owner->tensor), dtype, shape, &tensor);
+  if (!status) status = fill_zero(tensor);
+  if (status) {
+    compute_error detail = {0};
+    compute_error_get(graph->context, &detail);
+    compute_tensor_release(tensor);
+    return graph_fail(graph, status, o->operation, "no state %s for parameters[%zu]: %s", suffix,
+                      beside, detail.message);
+  }
+  char name[256];
+  if (!own) {
+    snprintf(name, sizeof name, "%s", suffix);
+  } else if (owner->name) {
+    snprintf(name, sizeof name, "%.200s.%s", owner->name, suffix);
+  } else {
+    snprintf(name, sizeof name, "%zu.%s", beside, suffix);
+  }
+  compute_node node = compute_parameter(graph, tensor);
+  compute_tensor_release(tensor);
+  return compute_name(graph, node, name);
+}
+
+static compute_node moment(const optimizer *o, const update *u, const char *suffix) {
+  compute_shape shape = compute_node_shape(o->graph, o->parameters[u->index]);
+  return create_state(o, u->index, true, u->dtype, shape, suffix);
+}
+
+/* ---- Arithmetic ---------------------------------------------------------------------------- */
+
+static void assign(optimizer *o, compute_node parameter, compute_node value) {
+  compute_node node = compute_assign(o->graph, parameter, value);
+  if (compute_node_is_valid(node)) o->assign[o->assign_count++] = node;
+}
+
+static compute_node times(const optimizer *o, compute_node x, double factor) {
+  return compute_mul(o->graph, x,
+                     compute_scalar(o->graph, compute_node_dtype(o->graph, x), factor));
+}
+
+static compute_node as_dtype(const optimizer *o, compute_node x, compute_dtype dtype) {
+  return compute_node_dtype(o->graph, x) == dtype ? x : compute_cast(o->graph, x, dtype);
+}
+
+/* decay · old + (1 − decay) · x */
+static compute_node mix(const optimizer *o, compute_node old, compute_node x, double decay) {
+  return compute_add(o->graph, times(o, old, decay), times(o, x, 1 - decay));
+}
+
+static update start_update(const optimizer *o, size_t index) {
+  const compute_dtype dtype =
+      dtype_compute_type(compute_node_dtype(o->graph, o->parameters[index]));
+  return (update){.index = index,
+                  .dtype = dtype,
+                  .value = as_dtype(o, o->parameters[index], dtype),
+                  .gradient = as_dtype(o, o->gradients[index], dtype)};
+}
+
+/* The parameter takes value − change. */
+static void descend(optimizer *o, const update *u, compute_node change) {
+  compute_node parameter = o->parameters[u->index];
+  compute_node value = compute_sub(o->graph, u->value, change);
+  assign(o, parameter, as_dtype(o, value, compute_node_dtype(o->graph, parameter)));
+}
+
+/* The learning rate in the dtype of an update. */
+static compute_node rate(const optimizer *o, const update *u, compute_node node, double value) {
+  if (node.id == 0 && node.graph == 0) return compute_scalar(o->graph, u->dtype, value);
+  return as_dtype(o, node, u->dtype);
+}
+
+/* Memory and gradients; afterwards updates can be built. */
+static bool optimizer_start(optimizer *o, compute_node loss, size_t state_count) {
+  if (!check_parameters(o)) return false;
+  o->gradients = base_allocate(o->count, sizeof *o->gradients);
+  /* The parameter, its state, and (once in all) a step counter. */
+  o->assign = base_allocate(o->count, (state_count + 2) * sizeof *o->assign);
+  if (!o->gradients || !o->assign) {
+    graph_fail(o->graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation, "no memory for %zu parameters",
+               o->count);
+    return false;
+  }
+  return compute_gradients(o->graph, loss, o->parameters, o->count, o->gradients) == COMPUTE_OK;
+}
+
+static compute_node optimizer_finish(optimizer *o) {
+  compute_node result = BUILD_NONE;
+  if (!o->graph->status) result = compute_group(o->graph, o->assign, o->assign_count);
+  base_release(o->gradients);
+  base_release(o->assign);
+  return result;
+}
+
+/* ---- SGD ----------------------------------------------------------------------------------- */
+
+static bool check_sgd(compute_graph *graph, const char *operation, const compute_sgd_options *p) {
+  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
+    return false;
+  }
+  if (p->nesterov && p->momentum == 0) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "nesterov needs a momentum");
+    return false;
+  }
+  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
+         check_option(graph, operation, "momentum", p->momentum, 0, HUGE_VAL) &&
+         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
+         check_rate_node(graph, operation, p->learning_rate_node);
+}
+
+static void sgd_update(optimizer *o, const update *u, const compute_sgd_options *p) {
+  compute_graph *graph = o->graph;
+  compute_node direction = u->gradient;
+  if (p->weight_decay != 0) {
+    direction = compute_add(graph, direction, times(o, u->value, p->weight_decay));
+  }
+  if (p->momentum != 0) {
+    compute_node state = moment(o, u, "momentum");
+    compute_node velocity = compute_add(graph, times(o, state, p->momentum), direction);
+    assign(o, state, velocity);
+    direction =
+        p->nesterov ? compute_add(graph, direction, times(o, velocity, p->momentum)) : velocity;
+  }
+  descend(o, u, compute_mul(graph, direction, rate(o, u, p->learning_rate_node, p->learning_rate)));
+}
+
+compute_node compute_sgd_step(compute_graph *graph, compute_node loss,
+                              const compute_node *parameters, size_t count,
+                              const compute_sgd_options *options) {
+  const char *operation = "sgd_step";
+  if (!build_start(graph, operation)) return BUILD_NONE;
+  compute_sgd_options p = options ? *options : (compute_sgd_options){0};
+  if (!check_sgd(graph, operation, &p)) return BUILD_NONE;
+  if (p.learning_rate == 0) p.learning_rate = 0.01;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (optimizer_start(&o, loss, 1)) {
+    for (size_t i = 0; i < count && !graph->status; i++) {
+      update u = start_update(&o, i);
+      sgd_update(&o, &u, &p);
+    }
+  }
+  return optimizer_finish(&o);
+}
+
+/* ---- Adam ---------------------------------------------------------------------------------- */
+
+static bool check_adam(compute_graph *graph, const char *operation, const compute_adam_options *p) {
+  const double below_one = nextafter(1, 0);
+  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
+    return false;
+  }
+  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
+         check_option(graph, operation, "beta1", p->beta1, 0, below_one) &&
+         check_option(graph, operation, "beta2", p->beta2, 0, below_one) &&
+         check_option(graph, operation, "epsilon", p->epsilon, 0, HUGE_VAL) &&
+         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
+         check_rate_node(graph, operation, p->learning_rate_node);
+}
+
+/* 1 − beta^step, as −expm1(step · log(beta)): the difference would lose half the digits of f32 in
+ * the first steps. */
+static compute_node bias_correction(const optimizer *o, compute_node step, double beta) {
+  return compute_neg(o->graph, compute_expm1(o->graph, times(o, step, log(beta))));
+}
+
+/* The scalars that all updates of one step share, in the dtype of the step counter. */
+typedef struct adam_scalars {
+  compute_node first, second; /* the corrections of both moments */
+} adam_scalars;
+
+static adam_scalars adam_count(optimizer *o, const compute_adam_options *p) {
+  compute_dtype dtype = COMPUTE_F32;
+  for (size_t i = 0; i < o->count; i++) {
+    if (compute_node_dtype(o->graph, o->parameters[i]) == COMPUTE_F64) dtype = COMPUTE_F64;
+  }
+  compute_node before = create_state(o, 0, false, dtype, COMPUTE_SCALAR, "adam.step");
+  compute_node step = compute_add(o->graph, before, compute_scalar(o->graph, dtype, 1));
+  assign(o, before, step);
+  return (adam_scalars){.first = bias_correction(o, step, p->beta1),
+                        .second = bias_correction(o, step, p->beta2)};
+}
+
+static void adam_update(optimizer *o, const update *u, const compute_adam_options *p,
+                        const adam_scalars *scalars) {
+  compute_graph *graph = o->graph;
+  compute_node learning_rate = rate(o, u, p->learning_rate_node, p->learning_rate);
+  compute_node gradient = u->gradient;
+  if (p->weight_decay != 0 && !p->decoupled) {
+    gradient = compute_add(graph, gradient, times(o, u->value, p->weight_decay));
+  }
+  compute_node first = moment(o, u, "adam_m"), second = moment(o, u, "adam_v");
+  compute_node mean = mix(o, first, gradient, p->beta1);
+  compute_node square = mix(o, second, compute_square(graph, gradient), p->beta2);
+  assign(o, first, mean);
+  assign(o, second, square);
+  compute_node scale = compute_div(graph, learning_rate, as_dtype(o, scalars->first, u->dtype));
+  compute_node root = compute_rsqrt(graph, as_dtype(o, scalars->second, u->dtype));
+  compute_node deviation = compute_mul(graph, compute_sqrt(graph, square), root);
+  compute_node divisor = compute_add(graph, deviation, compute_scalar(graph, u->dtype, p->epsilon));
+  compute_node change = compute_div(graph, compute_mul(graph, mean, scale), divisor);
+  if (p->weight_decay != 0 && p->decoupled) {
+    compute_node shrink = compute_mul(graph, times(o, u->value, p->weight_decay), learning_rate);
+    change = compute_add(graph, change, shrink);
+  }
+  descend(o, u, change);
+}
+
+compute_node compute_adam_step(compute_graph *graph, compute_node loss,
+                               const compute_node *parameters, size_t count,
+                               const compute_adam_options *options) {
+  const char *operation = "adam_step";
+  if (!build_start(graph, operation)) return BUILD_NONE;
+  compute_adam_options p = options ? *options : (compute_adam_options){0};
+  if (!check_adam(graph, operation, &p)) return BUILD_NONE;
+  if (p.learning_rate == 0) p.learning_rate = 0.001;
+  if (p.beta1 == 0) p.beta1 = 0.9;
+  if (p.beta2 == 0) p.beta2 = 0.999;
+  if (p.epsilon == 0) p.epsilon = 1e-8;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (optimizer_start(&o, loss, 2)) {
+    adam_scalars scalars = adam_count(&o, &p);
+    for (size_t i = 0; i < count && !graph->status; i++) {
+      update u = start_update(&o, i);
+      adam_update(&o, &u, &p, &scalars);
+    }
+  }
+  return optimizer_finish(&o);
+}
