@@ -1,0 +1,118 @@
+/* The constants to fold are the last nodes of constant sub-graphs. They are computed by a plan of
+ * their own, so that a folded value is the very value that the plan would have computed. Large
+ * results of small operands (a broadcast sum, say) are left to the run: memory is dearer. */
+#include "plan/fold.h"
+
+#include "base/error.h"
+#include "compute/plan.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+#define LARGE_RESULT 65536 /* elements beyond which a result must not outgrow its operands */
+
+enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
+
+static bool is_foldable(const compute_graph *g, const graph_node *n) {
+  graph_category c = graph_op_describe(n->op)->category;
+  if (c == CATEGORY_SOURCE || c == CATEGORY_STATE) return false;
+  int64_t largest = 0;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    const graph_node *x = &g->nodes[n->inputs[k]];
+    int64_t held = x->uniform ? 1 : shape_count(x->shape);
+    if (held > largest) largest = held;
+  }
+  int64_t count = shape_count(n->shape);
+  return count <= LARGE_RESULT || count <= largest;
+}
+
+/* Views of constants cost nothing at run time; folding them alone would only copy. */
+static bool is_view(const graph_node *n) {
+  return graph_op_describe(n->op)->category == CATEGORY_VIEW;
+}
+
+static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t output_count,
+                     unsigned char *flags) {
+  for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] = NEEDED;
+  for (size_t i = g->count; i-- > 0;)
+    for (uint32_t k = 0; flags[i] && k < g->nodes[i].input_count; k++)
+      flags[g->nodes[i].inputs[k]] |= NEEDED;
+  for (size_t i = 0; i < g->count; i++) {
+    const graph_node *n = &g->nodes[i];
+    if (!flags[i]) continue;
+    bool constant = n->op == OP_constant || (n->input_count > 0 && is_foldable(g, n));
+    for (uint32_t k = 0; k < n->input_count; k++) constant &= (flags[n->inputs[k]] & CONSTANT) != 0;
+    if (constant) flags[i] |= CONSTANT;
+  }
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] |= TOP;
+  /* Whatever is read by something that is not constant; through a view, what the view shows. */
+  for (size_t i = g->count; i-- > 0;) {
+    bool reads =
+        flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_view(&g->nodes[i])));
+    for (uint32_t k = 0; reads && k < g->nodes[i].input_count; k++)
+      flags[g->nodes[i].inputs[k]] |= TOP;
+  }
+  for (size_t i = 0; i < g->count; i++) {
+    const graph_node *n = &g->nodes[i];
+    bool fold = (flags[i] & CONSTANT) && (flags[i] & TOP) && n->op != OP_constant && !is_view(n) &&
+                shape_count(n->shape) > 0;
+    flags[i] = fold;
+    count += fold;
+  }
+  return count;
+}
+
+/* Runs the plan of the constants; nodes, bindings and tensors in parallel arrays. */
+static compute_status evaluate(compute_device *cpu, const compute_graph *g,
+                               const compute_node *nodes, compute_binding *bindings, folding *f) {
+  compute_plan *plan = NULL;
+  compute_plan_options options = {.device = cpu,
+                                  .fallback = COMPUTE_FALLBACK_STRICT,
+                                  .flags = COMPUTE_PLAN_NO_SIMPLIFICATION,
+                                  .name = "constant folding"};
+  compute_status s = compute_compile(g, nodes, f->count, &options, &plan);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < f->count; i++) {
+    const graph_node *n = &g->nodes[f->values[i].graph_index];
+    s = tensor_create_private(cpu, n->dtype, n->shape, &f->tensors[i]);
+    if (s != COMPUTE_OK) break;
+    f->values[i].values = compute_tensor_data(f->tensors[i]);
+    bindings[i] = (compute_binding){.node = nodes[i], .tensor = f->tensors[i]};
+  }
+  if (s == COMPUTE_OK) s = compute_run(plan, bindings, f->count, NULL);
+  compute_plan_release(plan);
+  return s;
+}
+
+compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
+                              uint32_t output_count, scratch *memory, folding *f) {
+  *f = (folding){0};
+  compute_device *cpu = graph->context->cpu;
+  if (cpu == NULL) return COMPUTE_OK;
+  unsigned char *flags = scratch_take(memory, graph->count, 1);
+  if (flags == NULL) goto short_of_memory;
+  uint32_t count = mark(graph, outputs, output_count, flags);
+  if (count == 0 || count > 1024) return COMPUTE_OK;
+  f->values = scratch_take(memory, count, sizeof *f->values);
+  f->tensors = scratch_take(memory, count, sizeof *f->tensors);
+  compute_node *nodes = scratch_take(memory, count, sizeof *nodes);
+  compute_binding *bindings = scratch_take(memory, count, sizeof *bindings);
+  if (!f->values || !f->tensors || !nodes || !bindings) goto short_of_memory;
+  for (uint32_t i = 0; i < graph->count; i++) {
+    if (!flags[i]) continue;
+    nodes[f->count] = graph_handle(graph, i);
+    f->values[f->count++].graph_index = i;
+  }
+  if (evaluate(cpu, graph, nodes, bindings, f) != COMPUTE_OK) {
+    fold_release(f); /* an index out of range, say: the run will report it */
+    *f = (folding){0};
+  }
+  return COMPUTE_OK;
+
+short_of_memory:
+  return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory to fold constants");
+}
+
+void fold_release(folding *f) {
+  for (uint32_t i = 0; i < f->count; i++) compute_tensor_release(f->tensors[i]);
+}

@@ -1,0 +1,161 @@
+/* Capture with hash-consing: a node that is already there is found by its contents. */
+#include "plan/ir.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+#define SMALL_CONSTANT 1024 /* bytes up to which equal constants are found by content */
+
+static size_t constant_bytes(const ir_node *n) {
+  size_t size = compute_dtype_size(n->dtype);
+  return n->uniform ? size : (size_t)shape_count(n->shape) * size;
+}
+
+static uint64_t node_hash(const ir_node *n) {
+  uint64_t h = hash_u64(HASH_SEED, (uint64_t)n->op << 32 | (uint64_t)n->dtype << 1 | n->uniform);
+  h = hash_u64(h, (uint64_t)n->shape.rank);
+  h = hash_bytes(h, n->shape.size, sizeof(int64_t) * (size_t)n->shape.rank);
+  h = hash_bytes(h, n->inputs, sizeof *n->inputs * n->input_count);
+  h = hash_bytes(h, &n->attributes, sizeof n->attributes);
+  if (n->op == OP_constant && constant_bytes(n) <= SMALL_CONSTANT)
+    h = hash_bytes(h, n->constant, constant_bytes(n));
+  return hash_u64(h, (uint64_t)(uintptr_t)n->tensor);
+}
+
+static bool node_equal(const ir_node *a, const ir_node *b) {
+  if (a->op != b->op || a->dtype != b->dtype || a->input_count != b->input_count ||
+      a->tensor != b->tensor || a->uniform != b->uniform ||
+      !compute_shape_equal(a->shape, b->shape) ||
+      memcmp(&a->attributes, &b->attributes, sizeof a->attributes) != 0)
+    return false;
+  if (a->input_count && memcmp(a->inputs, b->inputs, sizeof *a->inputs * a->input_count) != 0)
+    return false;
+  if (a->op == OP_input || a->op == OP_assign || a->op == OP_group) return a->source == b->source;
+  if (a->op != OP_constant || a->constant == b->constant) return true;
+  size_t bytes = constant_bytes(a);
+  return bytes <= SMALL_CONSTANT && memcmp(a->constant, b->constant, bytes) == 0;
+}
+
+static bool grow_nodes(ir *r) {
+  if (r->count < r->capacity) return true;
+  uint32_t capacity = r->capacity ? r->capacity * 2 : 64;
+  ir_node *nodes = scratch_take(r->memory, capacity, sizeof *nodes);
+  uint32_t *table = scratch_take(r->memory, (size_t)capacity * 2, sizeof *table);
+  if (nodes == NULL || table == NULL) return false;
+  if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
+  memset(table, 0xff, sizeof *table * capacity * 2);
+  r->nodes = nodes;
+  r->capacity = capacity;
+  r->table = table;
+  r->table_size = capacity * 2;
+  for (uint32_t i = 0; i < r->count; i++) {
+    uint32_t slot = (uint32_t)node_hash(&nodes[i]) & (r->table_size - 1);
+    while (table[slot] != IR_NONE) slot = (slot + 1) & (r->table_size - 1);
+    table[slot] = i;
+  }
+  return true;
+}
+
+uint32_t ir_add(ir *r, const ir_node *node) {
+  if (!grow_nodes(r)) return IR_NONE;
+  uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
+  while (r->table[slot] != IR_NONE) {
+    if (r->simplify && node_equal(&r->nodes[r->table[slot]], node)) {
+      r->nodes[r->table[slot]].folded += node->folded;
+      return r->table[slot];
+    }
+    slot = (slot + 1) & (r->table_size - 1);
+  }
+  ir_node *added = &r->nodes[r->count];
+  *added = *node;
+  added->inputs = scratch_take(r->memory, node->input_count, sizeof *added->inputs);
+  if (added->inputs == NULL) return IR_NONE;
+  if (node->input_count)
+    memcpy(added->inputs, node->inputs, sizeof *added->inputs * node->input_count);
+  r->table[slot] = r->count;
+  return r->count++;
+}
+
+double ir_uniform_value(const ir_node *node) {
+  return dtype_load(node->dtype, node->constant);
+}
+
+/* Marks the graph nodes that the outputs need; folded ones need no operands. */
+static void mark_needed(const compute_graph *g, const uint32_t *outputs, uint32_t output_count,
+                        unsigned char *needed, const ir_folded *folded, uint32_t folded_count) {
+  for (uint32_t i = 0; i < output_count; i++) needed[outputs[i]] = 1;
+  for (uint32_t i = 0; i < folded_count; i++) needed[folded[i].graph_index] |= 2;
+  for (size_t i = g->count; i-- > 0;) {
+    if (needed[i] != 1) continue;
+    for (uint32_t k = 0; k < g->nodes[i].input_count; k++) needed[g->nodes[i].inputs[k]] |= 1;
+  }
+}
+
+/* The candidate for one graph node; `inputs` has room for its operands. */
+static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32_t *inputs) {
+  const graph_node *g = &r->graph->nodes[index];
+  ir_node n = {.op = g->op,
+               .dtype = g->dtype,
+               .shape = g->shape,
+               .input_count = g->input_count,
+               .inputs = inputs,
+               .attributes = g->attributes,
+               .constant = g->constant,
+               .uniform = g->uniform,
+               .tensor = g->tensor,
+               .name = g->name,
+               .source = index,
+               .folded = 1};
+  if (values != NULL) {
+    n.op = OP_constant;
+    n.input_count = 0;
+    n.constant = values;
+    n.uniform = shape_count(n.shape) == 1;
+    memset(&n.attributes, 0, sizeof n.attributes);
+  }
+  for (uint32_t k = 0; k < n.input_count; k++) inputs[k] = r->of_graph[g->inputs[k]];
+  return n;
+}
+
+static void mark_live(ir *r) {
+  for (uint32_t i = 0; i < r->output_count; i++) r->nodes[r->outputs[i]].live = true;
+  for (uint32_t i = r->count; i-- > 0;) {
+    if (!r->nodes[i].live) continue;
+    for (uint32_t k = 0; k < r->nodes[i].input_count; k++)
+      r->nodes[r->nodes[i].inputs[k]].live = true;
+  }
+}
+
+compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
+                          uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
+                          bool simplify, scratch *memory) {
+  *r = (ir){.graph = graph, .memory = memory, .simplify = simplify, .output_count = output_count};
+  uint32_t widest = 1;
+  for (size_t i = 0; i < graph->count; i++)
+    if (graph->nodes[i].input_count > widest) widest = graph->nodes[i].input_count;
+  unsigned char *needed = scratch_take(memory, graph->count, 1);
+  uint32_t *inputs = scratch_take(memory, widest, sizeof *inputs);
+  r->of_graph = scratch_take(memory, graph->count, sizeof *r->of_graph);
+  r->outputs = scratch_take(memory, output_count, sizeof *r->outputs);
+  const void **values = scratch_take(memory, graph->count, sizeof *values);
+  if (!needed || !inputs || !r->of_graph || !r->outputs || !values) goto short_of_memory;
+  for (uint32_t i = 0; i < folded_count; i++) values[folded[i].graph_index] = folded[i].values;
+  mark_needed(graph, outputs, output_count, needed, folded, folded_count);
+  for (uint32_t i = 0; i < graph->count; i++) {
+    if (!(needed[i] & 1)) continue;
+    ir_node n = candidate(r, i, values[i], inputs);
+    r->of_graph[i] = simplify ? ir_rewrite(r, &n) : ir_add(r, &n);
+    if (r->of_graph[i] == IR_NONE) goto short_of_memory;
+  }
+  for (uint32_t i = 0; i < output_count; i++) r->outputs[i] = r->of_graph[outputs[i]];
+  mark_live(r);
+  return COMPUTE_OK;
+
+short_of_memory:
+  return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory for the plan of %zu nodes", graph->count);
+}

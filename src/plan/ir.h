@@ -1,0 +1,65 @@
+/* The planner's working copy of the part of a graph that the outputs need: an array of nodes in
+ * topological order, rewritten while it is built. */
+#ifndef PLAN_IR_H
+#define PLAN_IR_H
+
+#include "graph/graph.h"
+#include "plan/scratch.h"
+
+#define IR_NONE UINT32_MAX
+
+typedef struct ir_node {
+  graph_op op;
+  compute_dtype dtype;
+  compute_shape shape;
+  uint32_t input_count;
+  uint32_t *inputs; /* earlier nodes */
+  graph_attributes attributes;
+  const void *constant; /* OP_constant: one element if uniform, else dense */
+  bool uniform;
+  compute_tensor *tensor; /* OP_parameter */
+  const char *name;
+  uint32_t source; /* the graph node it stands for, as an index; messages and bindings */
+  uint32_t folded; /* graph operations that this node stands for */
+  bool live;       /* an output depends on it */
+} ir_node;
+
+typedef struct ir {
+  const compute_graph *graph;
+  scratch *memory;
+  ir_node *nodes;
+  uint32_t count, capacity;
+  uint32_t *table; /* hash table of node numbers, IR_NONE where empty */
+  uint32_t table_size;
+  uint32_t *of_graph; /* graph index -> node */
+  uint32_t *outputs;  /* nodes, as the caller ordered them */
+  uint32_t output_count;
+  bool simplify;
+} ir;
+
+/* A constant computed at compile time in place of a graph node. */
+typedef struct ir_folded {
+  uint32_t graph_index;
+  const void *values; /* dense */
+} ir_folded;
+
+/* Captures what `outputs` need. With `simplify`, common subexpressions become one node and local
+ * rewrites apply. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
+                          uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
+                          bool simplify, scratch *memory);
+
+/* Adds a node (inputs are copied), or finds the same one. IR_NONE when memory is short. */
+uint32_t ir_add(ir *r, const ir_node *node);
+
+/* The node that a candidate rewrites to: itself added, or something simpler. */
+uint32_t ir_rewrite(ir *r, const ir_node *node);
+
+static inline graph_category ir_category(const ir_node *n) {
+  return graph_op_describe(n->op)->category;
+}
+
+/* The one value of a uniform constant as a number. */
+double ir_uniform_value(const ir_node *node);
+
+#endif

@@ -1,0 +1,347 @@
+/* Steps in running order, and the storage of every value.
+ *
+ * A stored value lives in an arena, except that a value which is an output is computed straight
+ * into the caller's tensor, and the new value of a parameter straight into the parameter, where
+ * nobody still reads the old one. */
+#include "plan/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/ports.h"
+#include "plan/step_text.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+static compute_status short_of_memory(const lowering *l) {
+  return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory for the steps of the plan");
+}
+
+uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes) {
+  if (l->storage_count == l->storage_capacity) {
+    uint32_t capacity = l->storage_capacity ? l->storage_capacity * 2 : 64;
+    storage *grown = scratch_take(l->memory, capacity, sizeof *grown);
+    if (grown == NULL) return IR_NONE;
+    if (l->storage_count) memcpy(grown, l->storages, sizeof *grown * l->storage_count);
+    l->storages = grown;
+    l->storage_capacity = capacity;
+  }
+  uint32_t id = l->storage_count++;
+  l->storages[id] =
+      (storage){.slot = slot, .device = device, .bytes = bytes, .first = IR_NONE, .home = id};
+  return id;
+}
+
+static build_step *step_add(lowering *l) {
+  if (l->step_count == l->step_capacity) {
+    uint32_t capacity = l->step_capacity ? l->step_capacity * 2 : 32;
+    build_step *grown = scratch_take(l->memory, capacity, sizeof *grown);
+    if (grown == NULL) return NULL;
+    if (l->step_count) memcpy(grown, l->steps, sizeof *grown * l->step_count);
+    l->steps = grown;
+    l->step_capacity = capacity;
+  }
+  build_step *s = &l->steps[l->step_count++];
+  *s = (build_step){0};
+  return s;
+}
+
+static uint64_t node_bytes(const ir_node *n) {
+  return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
+}
+
+/* The last step is the one that uses a storage now. */
+static void touch(lowering *l, uint32_t id) {
+  storage *s = &l->storages[id];
+  uint32_t now = l->step_count - 1;
+  if (s->first == IR_NONE) s->first = now;
+  s->last = now;
+}
+
+static compute_status add_transfer(lowering *l, uint32_t from, uint32_t to) {
+  uint64_t bytes = l->storages[from].bytes;
+  if (bytes == 0) return COMPUTE_OK;
+  build_step *s = step_add(l);
+  if (s == NULL) return short_of_memory(l);
+  s->device = l->storages[to].device;
+  s->input_count = 1;
+  s->operand_count = 2;
+  s->operand[0].storage = from;
+  s->operand[1].storage = to;
+  s->bytes = s->bytes_read = s->bytes_written = bytes;
+  s->text = s->device == PLAN_CPU ? "transfer to the CPU" : "transfer from the CPU";
+  s->shape = "";
+  touch(l, from);
+  touch(l, to);
+  return COMPUTE_OK;
+}
+
+static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device) {
+  constant_piece *piece = scratch_take(l->memory, 1, sizeof *piece);
+  if (piece == NULL) return IR_NONE;
+  uint64_t size = compute_dtype_size(n->dtype);
+  *piece = (constant_piece){.next = l->constant_pieces,
+                            .values = n->constant,
+                            .bytes = n->uniform ? size : node_bytes(n),
+                            .offset = l->constant_bytes[device],
+                            .device = device};
+  l->constant_bytes[device] += (piece->bytes + 63) / 64 * 64;
+  l->constant_pieces = piece;
+  uint32_t id = storage_add(l, l->plan->constant_slot[device], device, piece->bytes);
+  if (id != IR_NONE) l->storages[id].offset = piece->offset;
+  return id;
+}
+
+/* The storage from which `device` reads base node `node`; brings it there if need be. */
+static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, uint32_t *id) {
+  const ir_node *n = &l->r->nodes[node];
+  bool constant = n->op == OP_constant;
+  uint32_t home = l->home[node];
+  if (home != IR_NONE && l->storages[home].device == device) {
+    *id = home;
+    return COMPUTE_OK;
+  }
+  if (l->copy[node] == IR_NONE) {
+    uint32_t made = constant ? constant_storage(l, n, device)
+                             : storage_add(l, IR_NONE, device, l->storages[home].bytes);
+    if (made == IR_NONE) return short_of_memory(l);
+    if (constant && home == IR_NONE)
+      l->home[node] = made;
+    else
+      l->copy[node] = made;
+    *id = made;
+    return constant ? COMPUTE_OK : add_transfer(l, home, made);
+  }
+  *id = l->copy[node];
+  return COMPUTE_OK;
+}
+
+static bool is_empty(const compute_kernel_descriptor *d) {
+  int32_t rank = d->kind == COMPUTE_KERNEL_REDUCE ? d->kept_rank : d->rank;
+  for (int32_t i = 0; i < rank; i++)
+    if (d->size[i] == 0) return true;
+  return false;
+}
+
+/* The first input that the contract of its kind allows an output to overwrite. */
+static uint32_t first_in_place(const compute_kernel_descriptor *k) {
+  switch (k->kind) {
+  case COMPUTE_KERNEL_MAP: return 0;
+  case COMPUTE_KERNEL_GEMM: return 2;
+  case COMPUTE_KERNEL_REDUCE: return k->prologue_inputs;
+  default: return k->input_count;
+  }
+}
+
+/* Operands whose elements lie exactly as the first output's can be overwritten in place. */
+static bool lies_like_output(const kernel_draft *d, uint32_t input) {
+  return d->input_offset[input] == 0 && d->output_offset[0] == 0 &&
+         memcmp(d->inputs[input].stride, d->outputs[0].stride,
+                sizeof(int64_t) * (size_t)d->descriptor.rank) == 0;
+}
+
+/* `source` replaces the storage of input 0 unless it is IR_NONE. */
+static compute_status add_kernel(lowering *l, const kernel_draft *d, uint32_t device,
+                                 uint32_t source, const uint32_t *output_storage,
+                                 const char *placement) {
+  const compute_kernel_descriptor *k = &d->descriptor;
+  step_operand operand[COMPUTE_MAX_OPERANDS];
+  for (uint32_t i = 0; i < k->input_count; i++) {
+    compute_status s = COMPUTE_OK;
+    if (i == 0 && source != IR_NONE)
+      operand[i].storage = source;
+    else
+      s = storage_on(l, d->input_node[i], device, &operand[i].storage);
+    if (s != COMPUTE_OK) return s;
+    operand[i].offset = (uint64_t)d->input_offset[i] * compute_dtype_size(d->inputs[i].dtype);
+  }
+  for (uint32_t i = 0; i < k->output_count; i++) {
+    operand[k->input_count + i].storage = output_storage[i];
+    operand[k->input_count + i].offset =
+        (uint64_t)d->output_offset[i] * compute_dtype_size(d->outputs[i].dtype);
+  }
+  build_step *s = step_add(l);
+  if (s == NULL) return short_of_memory(l);
+  s->device = device;
+  s->kind = k->kind;
+  s->input_count = k->input_count;
+  s->operand_count = k->input_count + k->output_count;
+  memcpy(s->operand, operand, sizeof *operand * s->operand_count);
+  s->operations = d->operations;
+  s->placement = placement;
+  s->first_in_place = first_in_place(k);
+  for (uint32_t i = 0; i < k->input_count; i++) s->in_place[i] = lies_like_output(d, i);
+  for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
+  compute_status status = kernel_cache_get(l->plan->device[device]->kernels, k, &s->kernel);
+  if (status != COMPUTE_OK) {
+    l->step_count--;
+    return status;
+  }
+  return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
+}
+
+/* Sends a step to the CPU, if the caller's policy allows it. */
+static compute_status fall_back(lowering *l, const char *operation, const char *reason,
+                                uint32_t *device, const char **placement) {
+  compute_plan *p = l->plan;
+  compute_context *context = p->context;
+  const char *name = p->device[PLAN_MAIN]->info.name;
+  if (l->fallback == COMPUTE_FALLBACK_STRICT || context->cpu == NULL ||
+      context->cpu == p->device[PLAN_MAIN])
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
+                            "allow the fallback to the CPU in compute_plan_options, or choose "
+                            "another device",
+                            "%s: %s cannot run it: %s", operation, name, reason);
+  if (l->fallback == COMPUTE_FALLBACK_WARN)
+    log_write(COMPUTE_LOG_WARNING, "core", "%s runs on the CPU, because %s refuses it: %s",
+              operation, name, reason);
+  p->device[PLAN_CPU] = context->cpu;
+  *device = PLAN_CPU;
+  size_t bytes = strlen(reason) + strlen(name) + 16;
+  char *words = scratch_take(l->memory, bytes, 1);
+  if (words == NULL) return short_of_memory(l);
+  snprintf(words, bytes, "%s: %s", name, reason);
+  *placement = words;
+  return COMPUTE_OK;
+}
+
+/* Chooses where a cluster runs. On refusal `placement` gets the device's words. */
+static compute_status place(lowering *l, uint32_t index, kernel_draft *d, uint32_t *device,
+                            const char **placement) {
+  compute_device *main = l->plan->device[PLAN_MAIN];
+  char reason[256] = "";
+  *device = PLAN_MAIN;
+  *placement = NULL;
+  for (uint32_t part = 0; draft_cluster(l, index, part, d); part++) {
+    if (d->prologue.full || d->epilogue.full)
+      return error_set(l->plan->context, COMPUTE_ERROR_INTERNAL, "compute_compile",
+                       "a fused kernel has more than %d instructions", COMPUTE_MAX_INSTRUCTIONS);
+    if (is_empty(&d->descriptor) ||
+        main->backend->supports(main->handle, &d->descriptor, reason, sizeof reason))
+      continue;
+    return fall_back(l, graph_op_describe(l->r->nodes[l->f->clusters[index].root].op)->name, reason,
+                     device, placement);
+  }
+  return COMPUTE_OK;
+}
+
+/* Gives every stored member of a cluster its storage on the device that computes it. */
+static compute_status define_outputs(lowering *l, const cluster *c, uint32_t device) {
+  for (uint32_t m = 0; m < c->member_count; m++) {
+    uint32_t node = c->members[m];
+    if (!l->f->stored[node]) continue;
+    uint32_t target = l->target[node];
+    bool direct = target != IR_NONE && l->storages[target].device == device;
+    l->home[node] =
+        direct ? target : storage_add(l, IR_NONE, device, node_bytes(&l->r->nodes[node]));
+    if (l->home[node] == IR_NONE) return short_of_memory(l);
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d) {
+  uint32_t device;
+  const char *placement;
+  compute_status s = place(l, index, d, &device, &placement);
+  if (s == COMPUTE_OK) s = define_outputs(l, &l->f->clusters[index], device);
+  for (uint32_t part = 0; s == COMPUTE_OK && draft_cluster(l, index, part, d); part++) {
+    if (is_empty(&d->descriptor)) continue;
+    uint32_t outputs[COMPUTE_MAX_OPERANDS];
+    for (uint32_t i = 0; i < d->descriptor.output_count; i++)
+      outputs[i] = l->home[d->output_node[i]];
+    s = add_kernel(l, d, device, IR_NONE, outputs, placement);
+    placement = NULL; /* told once */
+  }
+  return s;
+}
+
+/* A storage that `device` can reach with the contents of `from`. */
+static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_t *result) {
+  *result = from;
+  if (l->storages[from].device == device) return COMPUTE_OK;
+  *result = storage_add(l, IR_NONE, device, l->storages[from].bytes);
+  return *result == IR_NONE ? short_of_memory(l) : add_transfer(l, from, *result);
+}
+
+/* Writes node's elements into `target`, densely or along `strides`. They come from where the node
+ * lies or, with `source` not IR_NONE, from that storage, where they lie densely. */
+static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_t target,
+                            const int64_t *strides, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[node];
+  if (shape_count(n->shape) == 0) return COMPUTE_OK;
+  bool whole = l->f->layouts[node].base == node && n->op != OP_constant && n->op != OP_parameter;
+  if (whole && source == IR_NONE && strides == NULL &&
+      l->storages[l->home[node]].device != l->storages[target].device)
+    return add_transfer(l, l->home[node], target);
+  if (fuse_is_immediate(n))
+    draft_fill(l, node, ir_uniform_value(n), d);
+  else
+    draft_copy(l, node, d);
+  if (strides != NULL) memcpy(d->outputs[0].stride, strides, sizeof d->outputs[0].stride);
+  if (source != IR_NONE) {
+    shape_dense_strides(n->shape, d->inputs[0].stride);
+    d->input_offset[0] = 0;
+  }
+  compute_device *main = l->plan->device[PLAN_MAIN];
+  char reason[256] = "";
+  uint32_t device = PLAN_MAIN, to = target;
+  const char *placement = NULL;
+  compute_status s = COMPUTE_OK;
+  if (!main->backend->supports(main->handle, &d->descriptor, reason, sizeof reason))
+    s = fall_back(l, "copy", reason, &device, &placement);
+  if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
+  /* What lies between a strided target's elements must survive: fetch it first. */
+  if (s == COMPUTE_OK && l->storages[target].device != device) {
+    if (strides != NULL)
+      s = bring(l, target, device, &to);
+    else if ((to = storage_add(l, IR_NONE, device, node_bytes(n))) == IR_NONE)
+      s = short_of_memory(l);
+  }
+  if (s == COMPUTE_OK) s = add_kernel(l, d, device, source, &to, placement);
+  return s == COMPUTE_OK && to != target ? add_transfer(l, to, target) : s;
+}
+
+/* Outputs that were not computed in place, then parameters likewise. A new value that is itself
+ * (a view of) a parameter is set aside first, so that assignments cannot disturb each other. */
+static compute_status store_results(lowering *l, const port_plan *ports, kernel_draft *d) {
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->output_count; i++)
+    if (l->home[ports->outputs[i].node] != ports->outputs[i].storage)
+      s = store(l, ports->outputs[i].node, IR_NONE, ports->outputs[i].storage, NULL, d);
+  uint32_t *aside = scratch_take(l->memory, ports->assign_count, sizeof *aside);
+  if (aside == NULL) return short_of_memory(l);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {
+    uint32_t value = ports->assigns[i].value;
+    aside[i] = IR_NONE;
+    if (l->r->nodes[l->f->layouts[value].base].op != OP_parameter) continue;
+    aside[i] = storage_add(l, IR_NONE, PLAN_MAIN, node_bytes(&l->r->nodes[value]));
+    s = aside[i] == IR_NONE ? short_of_memory(l) : store(l, value, IR_NONE, aside[i], NULL, d);
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {
+    const port_assign *a = &ports->assigns[i];
+    if (aside[i] == IR_NONE && l->home[a->value] == a->storage) continue;
+    s = store(l, a->value, aside[i], a->storage, l->f->layouts[a->parameter].stride, d);
+  }
+  return s;
+}
+
+compute_status lower_all(lowering *l, const port_plan *ports) {
+  kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);
+  if (draft == NULL) return short_of_memory(l);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
+    s = lower_cluster(l, ports->order[i], draft);
+  if (s == COMPUTE_OK) s = store_results(l, ports, draft);
+  return s == COMPUTE_OK ? arena_place(l) : s;
+}
+
+void lower_abandon(lowering *l) {
+  for (uint32_t i = 0; i < l->step_count; i++)
+    if (l->steps[i].kernel != NULL)
+      kernel_cache_return(l->plan->device[l->steps[i].device]->kernels, l->steps[i].kernel);
+  l->step_count = 0;
+}

@@ -1,0 +1,291 @@
+/* Compiling: the passes in order, and the plan made of what they found. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/fold.h"
+#include "plan/lower.h"
+#include "plan/ports.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+#define MAX_OUTPUTS 1024
+
+static compute_status short_of_memory(const compute_plan *plan) {
+  return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory for a plan");
+}
+
+static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r, uint32_t node,
+                                uint32_t graph_index, uint32_t slot) {
+  const ir_node *n = &r->nodes[node];
+  const char *name = r->graph->nodes[graph_index].name;
+  *port = (plan_port){.node = graph_index,
+                      .slot = slot,
+                      .dtype = n->dtype,
+                      .shape = n->shape,
+                      .bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype)};
+  if (name != NULL && (port->name = base_duplicate(name)) == NULL) return short_of_memory(plan);
+  return COMPUTE_OK;
+}
+
+static compute_status copy_ports(compute_plan *plan, const ir *r, const lowering *l,
+                                 const port_plan *p) {
+  plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
+  plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
+  if (plan->ports == NULL || plan->parameters == NULL) return short_of_memory(plan);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
+    plan->input_count++;
+    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source,
+                  l->storages[l->home[p->inputs[i]]].slot);
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->output_count; i++) {
+    plan->output_count++;
+    s = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
+                  p->outputs[i].graph_index, p->outputs[i].slot);
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++) {
+    compute_tensor *tensor = r->nodes[p->parameters[i]].tensor;
+    plan->parameters[plan->parameter_count++] =
+        (plan_parameter){.tensor = compute_tensor_retain(tensor),
+                         .slot = l->storages[l->home[p->parameters[i]]].slot};
+  }
+  plan->assigns = p->assign_count > 0;
+  return s;
+}
+
+static compute_status copy_step(compute_plan *plan, const lowering *l, build_step *from,
+                                plan_step *to) {
+  *to = (plan_step){.kernel = from->kernel,
+                    .device = from->device,
+                    .operand_count = from->operand_count,
+                    .input_count = from->input_count,
+                    .bytes = from->bytes,
+                    .operations = from->operations,
+                    .flops = from->flops,
+                    .bytes_read = from->bytes_read,
+                    .bytes_written = from->bytes_written};
+  from->kernel = NULL; /* the plan's now */
+  to->operands = base_allocate(from->operand_count, sizeof *to->operands);
+  to->text = base_duplicate(from->text);
+  to->shape = base_duplicate(from->shape);
+  if (!to->operands || !to->text || !to->shape) return short_of_memory(plan);
+  if (from->placement != NULL && (to->placement = base_duplicate(from->placement)) == NULL)
+    return short_of_memory(plan);
+  for (uint32_t i = 0; i < from->operand_count; i++) {
+    const storage *s = &l->storages[from->operand[i].storage];
+    to->operands[i] =
+        (plan_operand){.slot = s->slot, .offset = s->offset + from->operand[i].offset};
+  }
+  return COMPUTE_OK;
+}
+
+static void count_step(compute_plan *plan, const plan_step *s) {
+  plan->info.steps += s->kernel != NULL;
+  plan->info.operations += s->operations;
+  plan->info.fallbacks += s->kernel != NULL && s->device == PLAN_CPU;
+  plan->info.flops += s->flops;
+  plan->info.bytes_read += s->bytes_read;
+  plan->info.bytes_written += s->bytes_written;
+  if (s->operand_count > plan->most_operands) plan->most_operands = s->operand_count;
+}
+
+static compute_status copy_steps(compute_plan *plan, lowering *l) {
+  plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
+  if (plan->steps == NULL) return short_of_memory(plan);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < l->step_count; i++) {
+    plan->step_count++;
+    s = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
+    count_step(plan, &plan->steps[i]);
+  }
+  return s;
+}
+
+static compute_status upload(compute_device *device, memory_buffer *buffer, uint64_t offset,
+                             const void *source, uint64_t bytes) {
+  compute_argument to = {.memory = &buffer->memory, .offset = offset};
+  pthread_mutex_lock(&device->internal_mutex);
+  compute_status s = device->backend->upload(device->internal_queue->handle, &to, source, bytes);
+  if (s == COMPUTE_OK) s = compute_queue_wait(device->internal_queue);
+  pthread_mutex_unlock(&device->internal_mutex);
+  return s;
+}
+
+static compute_status upload_constants(compute_plan *plan, const lowering *l) {
+  compute_status s = COMPUTE_OK;
+  for (uint32_t d = 0; s == COMPUTE_OK && d < PLAN_DEVICES; d++) {
+    if (l->constant_bytes[d] == 0) continue;
+    plan->info.constant_bytes += l->constant_bytes[d];
+    s = buffer_create(plan->device[d], l->constant_bytes[d], &plan->constants[d]);
+    for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next)
+      if (c->device == d && c->bytes > 0)
+        s = upload(plan->device[d], plan->constants[d], c->offset, c->values, c->bytes);
+  }
+  return s;
+}
+
+/* From outputs as graph indices to a finished plan. */
+static compute_status build(compute_plan *plan, const compute_graph *graph, const uint32_t *outputs,
+                            uint32_t count, const compute_plan_options *options, scratch *memory) {
+  ir r;
+  fusion f;
+  port_plan ports;
+  folding folded = {0};
+  bool simplify = !(options->flags & COMPUTE_PLAN_NO_SIMPLIFICATION);
+  lowering l = {.r = &r, .f = &f, .memory = memory, .plan = plan, .fallback = options->fallback};
+  compute_status s = COMPUTE_OK;
+  if (simplify) s = fold_constants(graph, outputs, count, memory, &folded);
+  if (s == COMPUTE_OK)
+    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, memory);
+  if (s == COMPUTE_OK) s = fuse_nodes(&r, !(options->flags & COMPUTE_PLAN_NO_FUSION), memory, &f);
+  if (s == COMPUTE_OK) {
+    uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);
+    if (numbers == NULL)
+      s = short_of_memory(plan);
+    else
+      memset(numbers, 0xff, sizeof *numbers * r.count * 4);
+    l.home = numbers;
+    l.copy = numbers + r.count;
+    l.target = numbers + 2 * (size_t)r.count;
+    l.values = numbers + 3 * (size_t)r.count;
+  }
+  if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
+  if (s == COMPUTE_OK) s = lower_all(&l, &ports);
+  if (s == COMPUTE_OK) s = copy_ports(plan, &r, &l, &ports);
+  if (s == COMPUTE_OK) s = copy_steps(plan, &l);
+  if (s == COMPUTE_OK) s = upload_constants(plan, &l);
+  if (s == COMPUTE_OK)
+    plan->info.arena_bytes = plan->arena_bytes[PLAN_MAIN] + plan->arena_bytes[PLAN_CPU];
+  lower_abandon(&l);
+  fold_release(&folded);
+  return s;
+}
+
+static compute_status check_call(const compute_graph *graph, const compute_node *outputs,
+                                 size_t count, const compute_plan_options *options,
+                                 compute_plan **plan) {
+  const char *here = "compute_compile";
+  const compute_context *context = graph ? graph->context : NULL;
+  if (plan != NULL) *plan = NULL;
+  if (graph == NULL || outputs == NULL || plan == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "compute_compile: %s is NULL",
+                     graph == NULL     ? "graph"
+                     : outputs == NULL ? "outputs"
+                                       : "plan");
+  if (graph->status != COMPUTE_OK) {
+    error_restore(context, &graph->error);
+    return graph->status;
+  }
+  if (count == 0 || count > MAX_OUTPUTS)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "compute_compile: %zu outputs; 1 to %d are allowed", count, MAX_OUTPUTS);
+  for (size_t i = 0; i < count; i++)
+    if (outputs[i].graph != graph->serial || outputs[i].id == 0 || outputs[i].id > graph->count)
+      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here,
+                       "compute_compile: output %zu is %s", i,
+                       outputs[i].id == 0 ? "no node" : "a node of another graph");
+  if (options == NULL) return COMPUTE_OK;
+  if (options->device != NULL && options->device->context != context)
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
+                     "compute_compile: the device belongs to another context");
+  uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
+  bool reserved = false;
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    reserved |= options->reserved[i] != 0;
+  if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
+      reserved)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "compute_compile: unknown flags, fallback or reserved fields in the options");
+  return COMPUTE_OK;
+}
+
+compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
+                               size_t count, const compute_plan_options *options,
+                               compute_plan **result) {
+  compute_status s = check_call(graph, outputs, count, options, result);
+  if (s != COMPUTE_OK) return s;
+  static const compute_plan_options defaults = {0};
+  if (options == NULL) options = &defaults;
+  compute_context *context = graph->context;
+  scratch memory = {0};
+  compute_plan *plan = base_allocate(1, sizeof *plan);
+  if (plan == NULL)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                     "no memory for a plan");
+  plan->context = context;
+  plan->graph_serial = graph->serial;
+  plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
+  pthread_mutex_init(&plan->idle_mutex, NULL);
+  context_object_created(context);
+  uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
+  if (indices == NULL) s = short_of_memory(plan);
+  for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
+  if (s == COMPUTE_OK && options->name != NULL && !(plan->name = base_duplicate(options->name)))
+    s = short_of_memory(plan);
+  if (s == COMPUTE_OK) s = build(plan, graph, indices, (uint32_t)count, options, &memory);
+  scratch_release(&memory);
+  if (s != COMPUTE_OK) {
+    compute_plan_release(plan);
+    return s;
+  }
+  log_write(COMPUTE_LOG_DEBUG, "core",
+            "plan %s: %u steps for %u operations on %s, arena %llu bytes",
+            plan->name ? plan->name : "(unnamed)", plan->info.steps, plan->info.operations,
+            plan->device[PLAN_MAIN]->info.name, (unsigned long long)plan->info.arena_bytes);
+  *result = plan;
+  return COMPUTE_OK;
+}
+
+void compute_plan_release(compute_plan *plan) {
+  if (plan == NULL) return;
+  plan_runs_release(plan);
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    plan_step *s = &plan->steps[i];
+    if (s->kernel != NULL) kernel_cache_return(plan->device[s->device]->kernels, s->kernel);
+    base_release(s->operands);
+    base_release(s->text);
+    base_release(s->shape);
+    base_release(s->placement);
+  }
+  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
+    base_release(plan->ports[i].name);
+  for (uint32_t i = 0; i < plan->parameter_count; i++)
+    compute_tensor_release(plan->parameters[i].tensor);
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
+  base_release(plan->steps);
+  base_release(plan->ports);
+  base_release(plan->parameters);
+  base_release(plan->name);
+  pthread_mutex_destroy(&plan->idle_mutex);
+  context_object_released(plan->context);
+  base_release(plan);
+}
+
+compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info) {
+  if (plan == NULL || info == NULL)
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_plan_describe", "compute_plan_describe: %s is NULL",
+                     plan == NULL ? "plan" : "info");
+  *info = plan->info;
+  return COMPUTE_OK;
+}
+
+compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
+                                          compute_tensor **tensor) {
+  const char *here = "compute_plan_create_tensor";
+  if (tensor != NULL) *tensor = NULL;
+  if (plan == NULL || tensor == NULL)
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here,
+                     "compute_plan_create_tensor: %s is NULL", plan == NULL ? "plan" : "tensor");
+  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
+    if (node.graph == plan->graph_serial && plan->ports[i].node + 1 == node.id)
+      return compute_tensor_create(plan->device[PLAN_MAIN], plan->ports[i].dtype,
+                                   plan->ports[i].shape, tensor);
+  return error_set(plan->context, COMPUTE_ERROR_BINDING, here,
+                   "the node is neither an input nor an output of the plan");
+}

@@ -1,0 +1,81 @@
+/* Inside of a plan.
+ *
+ * A run works on slots, each one piece of memory: the bound inputs and outputs, the parameters, the
+ * constants and one arena on each device. Steps name their operands as slot + offset, so that a run
+ * is a loop that fills in addresses and enqueues. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <pthread.h>
+
+#include "compute/plan.h"
+#include "device/device.h"
+#include "graph/graph.h"
+#include "kernel/kernel_cache.h"
+#include "memory/buffer.h"
+
+/* The plan's device, and the CPU for steps that it refuses. */
+enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };
+
+typedef struct plan_operand {
+  uint32_t slot;
+  uint64_t offset; /* bytes */
+} plan_operand;
+
+/* A kernel, or (kernel NULL) a copy of `bytes` between the two devices. */
+typedef struct plan_step {
+  kernel_entry *kernel;
+  uint32_t device; /* PLAN_MAIN or PLAN_CPU; of a copy: where it goes to */
+  uint32_t operand_count;
+  uint32_t input_count;
+  plan_operand *operands; /* inputs, then outputs */
+  uint64_t bytes;
+  char *text;      /* "map relu(add(in0, in1))", for compute_explain */
+  char *shape;     /* iteration space */
+  char *placement; /* why it is not on the plan's device; NULL if it is */
+  uint32_t operations;
+  uint64_t flops, bytes_read, bytes_written;
+} plan_step;
+
+/* A bound input or output. */
+typedef struct plan_port {
+  uint32_t node; /* index in the graph */
+  uint32_t slot;
+  compute_dtype dtype;
+  compute_shape shape;
+  uint64_t bytes;
+  char *name; /* or NULL */
+} plan_port;
+
+typedef struct plan_parameter {
+  compute_tensor *tensor; /* one reference */
+  uint32_t slot;
+} plan_parameter;
+
+struct compute_plan {
+  compute_context *context;
+  compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL when no step needs it */
+  uint32_t graph_serial;
+  char *name;
+  plan_port *ports; /* inputs, then outputs; each part ascending by node */
+  uint32_t input_count, output_count;
+  plan_parameter *parameters;
+  uint32_t parameter_count;
+  memory_buffer *constants[PLAN_DEVICES];
+  uint32_t constant_slot[PLAN_DEVICES];
+  uint64_t arena_bytes[PLAN_DEVICES];
+  uint32_t arena_slot[PLAN_DEVICES];
+  uint32_t slot_count;
+  plan_step *steps;
+  uint32_t step_count;
+  uint32_t most_operands;
+  bool assigns; /* writes parameters */
+  compute_plan_info info;
+  pthread_mutex_t idle_mutex;
+  struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */
+};
+
+/* Frees the scratch of runs that are over. */
+void plan_runs_release(compute_plan *plan);
+
+#endif

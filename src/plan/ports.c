@@ -1,0 +1,228 @@
+/* Ports. A parameter's new value may be computed straight into the parameter when it comes from a
+ * kernel that reads the old value, if at all, only element for element, and every other reader runs
+ * earlier. Such kernels, and what depends on them, run last: a run that fails before has changed
+ * nothing. */
+#include "plan/ports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+static compute_status short_of_memory(const lowering *l) {
+  return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory for the plan's inputs and outputs");
+}
+
+static compute_status add_assign(lowering *l, port_plan *p, const ir_node *assign) {
+  for (uint32_t i = 0; i < p->assign_count; i++) {
+    if (p->assigns[i].parameter != assign->inputs[0]) continue;
+    if (p->assigns[i].value == assign->inputs[1]) return COMPUTE_OK;
+    const ir_node *parameter = &l->r->nodes[assign->inputs[0]];
+    return error_set(l->plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, "assign",
+                     "parameter '%s' is assigned two different values",
+                     parameter->name ? parameter->name : "(unnamed)");
+  }
+  p->assigns[p->assign_count++] =
+      (port_assign){.parameter = assign->inputs[0], .value = assign->inputs[1], .storage = IR_NONE};
+  return COMPUTE_OK;
+}
+
+/* Assignments in groups within groups: marks downwards, then collects. */
+static compute_status collect_assigns(lowering *l, port_plan *p) {
+  const ir *r = l->r;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < r->count; i++) most += r->nodes[i].live && r->nodes[i].op == OP_assign;
+  p->assigns = scratch_take(l->memory, most, sizeof *p->assigns);
+  if (p->assigns == NULL) return short_of_memory(l);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < r->count; i++)
+    if (r->nodes[i].live && r->nodes[i].op == OP_assign) s = add_assign(l, p, &r->nodes[i]);
+  return s;
+}
+
+static int by_graph_index(const void *a, const void *b) {
+  const port_output *x = a, *y = b;
+  return x->graph_index < y->graph_index ? -1 : x->graph_index > y->graph_index;
+}
+
+static compute_status collect_outputs(lowering *l, const uint32_t *graph_outputs, uint32_t count,
+                                      port_plan *p) {
+  p->outputs = scratch_take(l->memory, count, sizeof *p->outputs);
+  if (p->outputs == NULL) return short_of_memory(l);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t node = l->r->outputs[i];
+    if (ir_category(&l->r->nodes[node]) == CATEGORY_STATE) continue;
+    p->outputs[kept++] = (port_output){.node = node, .graph_index = graph_outputs[i]};
+  }
+  qsort(p->outputs, kept, sizeof *p->outputs, by_graph_index);
+  for (uint32_t i = 0; i < kept; i++)
+    if (i == 0 || p->outputs[i].graph_index != p->outputs[p->output_count - 1].graph_index)
+      p->outputs[p->output_count++] = p->outputs[i];
+  return COMPUTE_OK;
+}
+
+static uint64_t extent_bytes(const compute_tensor *t) {
+  int64_t last = 0;
+  for (int32_t i = 0; i < t->shape.rank; i++) {
+    if (t->shape.size[i] == 0) return 0;
+    last += (t->shape.size[i] - 1) * t->strides[i];
+  }
+  return (uint64_t)(last + 1) * compute_dtype_size(t->dtype);
+}
+
+static compute_status parameter_device(const lowering *l, const ir_node *n, uint32_t *device) {
+  compute_plan *plan = l->plan;
+  compute_device *lies = n->tensor->buffer->device;
+  if (lies == plan->device[PLAN_MAIN]) {
+    *device = PLAN_MAIN;
+    return COMPUTE_OK;
+  }
+  if (lies == plan->context->cpu) {
+    plan->device[PLAN_CPU] = lies;
+    *device = PLAN_CPU;
+    return COMPUTE_OK;
+  }
+  return error_set_native(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, "compute_compile",
+                          "copy it with compute_tensor_to_device before building the graph",
+                          "parameter '%s' lies on %s, and the plan is for %s",
+                          n->name ? n->name : "(unnamed)", lies->info.name,
+                          plan->device[PLAN_MAIN]->info.name);
+}
+
+/* Slots and storages of inputs, outputs and parameters, in this order. */
+static compute_status make_storages(lowering *l, port_plan *p) {
+  compute_plan *plan = l->plan;
+  uint32_t slot = 0;
+  for (uint32_t i = 0; i < p->input_count; i++) {
+    const ir_node *n = &l->r->nodes[p->inputs[i]];
+    uint64_t bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
+    l->home[p->inputs[i]] = storage_add(l, slot++, PLAN_MAIN, bytes);
+    if (l->home[p->inputs[i]] == IR_NONE) return short_of_memory(l);
+  }
+  for (uint32_t i = 0; i < p->output_count; i++) {
+    const ir_node *n = &l->r->nodes[p->outputs[i].node];
+    uint64_t bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
+    p->outputs[i].slot = slot;
+    p->outputs[i].storage = storage_add(l, slot++, PLAN_MAIN, bytes);
+    if (p->outputs[i].storage == IR_NONE) return short_of_memory(l);
+  }
+  for (uint32_t i = 0; i < p->parameter_count; i++) {
+    const ir_node *n = &l->r->nodes[p->parameters[i]];
+    uint32_t device = PLAN_MAIN;
+    compute_status s = parameter_device(l, n, &device);
+    if (s != COMPUTE_OK) return s;
+    l->home[p->parameters[i]] = storage_add(l, slot++, device, extent_bytes(n->tensor));
+    if (l->home[p->parameters[i]] == IR_NONE) return short_of_memory(l);
+  }
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->constant_slot[d] = slot++;
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->arena_slot[d] = slot++;
+  plan->slot_count = slot;
+  for (uint32_t i = 0; i < p->assign_count; i++)
+    p->assigns[i].storage = l->home[p->assigns[i].parameter];
+  return COMPUTE_OK;
+}
+
+/* Whether `reader`, in the cluster that computes the new value, takes the old one element for
+ * element, so that writing in place is safe. */
+static bool reads_in_step(const lowering *l, const cluster *c, uint32_t reader, uint32_t operand,
+                          uint32_t parameter) {
+  const layout *view = &l->f->layouts[operand], *whole = &l->f->layouts[parameter];
+  const ir_node *p = &l->r->nodes[parameter];
+  return l->f->part[reader] == PART_BODY && fuse_is_elementwise(&l->r->nodes[reader]) &&
+         compute_shape_equal(l->r->nodes[operand].shape, p->shape) &&
+         compute_shape_equal(l->r->nodes[c->root].shape, p->shape) && view->offset == 0 &&
+         memcmp(view->stride, whole->stride, sizeof(int64_t) * (size_t)p->shape.rank) == 0;
+}
+
+static bool can_assign_directly(const lowering *l, const port_plan *ports, const port_assign *a) {
+  const ir *r = l->r;
+  uint32_t home = l->f->cluster_of[a->value];
+  const ir_node *p = &r->nodes[a->parameter];
+  if (home == IR_NONE || l->f->layouts[a->value].base != a->value ||
+      l->storages[a->storage].device != PLAN_MAIN || p->tensor->read_only ||
+      !shape_is_dense(p->shape, p->tensor->strides))
+    return false;
+  const cluster *c = &l->f->clusters[home];
+  if (ir_category(&r->nodes[c->root]) == CATEGORY_JOIN ||
+      ir_category(&r->nodes[c->root]) == CATEGORY_INDEXED)
+    return false;
+  bool in_place_kind = c->anchor == IR_NONE || ir_category(&r->nodes[c->anchor]) != CATEGORY_ROW;
+  for (uint32_t d = 0; d < r->count; d++) {
+    const ir_node *n = &r->nodes[d];
+    if (!n->live || (ir_category(n) == CATEGORY_VIEW && l->f->cluster_of[d] == IR_NONE)) continue;
+    for (uint32_t k = n->op == OP_assign ? 1 : 0; k < n->input_count; k++) {
+      if (l->f->layouts[n->inputs[k]].base != a->parameter) continue;
+      uint32_t reader = l->f->cluster_of[d];
+      if (reader == IR_NONE) return false; /* an assignment of the old value to something else */
+      if (reader == home ? !in_place_kind || !reads_in_step(l, c, d, n->inputs[k], a->parameter)
+                         : l->f->clusters[reader].root > c->root)
+        return false;
+    }
+  }
+  for (uint32_t i = 0; i < ports->output_count; i++)
+    if (l->f->layouts[ports->outputs[i].node].base == a->parameter) return false;
+  for (uint32_t i = 0; i < ports->parameter_count; i++)
+    if (ports->parameters[i] != a->parameter &&
+        r->nodes[ports->parameters[i]].tensor->buffer == p->tensor->buffer)
+      return false;
+  return true;
+}
+
+/* Where results can be computed in place; marks clusters that must run late. */
+static void claim_targets(lowering *l, const port_plan *p, unsigned char *late) {
+  for (uint32_t i = 0; i < p->assign_count; i++) {
+    const port_assign *a = &p->assigns[i];
+    if (l->target[a->value] != IR_NONE || !can_assign_directly(l, p, a)) continue;
+    l->target[a->value] = a->storage;
+    late[l->f->cluster_of[a->value]] = 1;
+  }
+  for (uint32_t i = 0; i < p->output_count; i++) {
+    uint32_t node = p->outputs[i].node;
+    if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
+      l->target[node] = p->outputs[i].storage;
+  }
+}
+
+/* Clusters in order of their roots, those that are late (or read what a late one computes) last. */
+static void order_clusters(const lowering *l, port_plan *p, unsigned char *late) {
+  const fusion *f = l->f;
+  for (uint32_t c = 0; c < f->cluster_count; c++)
+    for (uint32_t m = 0; m < f->clusters[c].member_count && !late[c]; m++) {
+      const ir_node *n = &l->r->nodes[f->clusters[c].members[m]];
+      for (uint32_t k = 0; k < n->input_count; k++) {
+        uint32_t from = f->cluster_of[f->layouts[n->inputs[k]].base];
+        if (from != IR_NONE && from != c && late[from]) late[c] = 1;
+      }
+    }
+  uint32_t count = 0;
+  for (unsigned char pass = 0; pass < 2; pass++)
+    for (uint32_t c = 0; c < f->cluster_count; c++)
+      if (late[c] == pass) p->order[count++] = c;
+}
+
+compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_t count,
+                             port_plan *p) {
+  const ir *r = l->r;
+  *p = (port_plan){0};
+  p->inputs = scratch_take(l->memory, r->count, sizeof *p->inputs);
+  p->parameters = scratch_take(l->memory, r->count, sizeof *p->parameters);
+  p->order = scratch_take(l->memory, l->f->cluster_count, sizeof *p->order);
+  unsigned char *late = scratch_take(l->memory, l->f->cluster_count, 1);
+  if (!p->inputs || !p->parameters || !p->order || !late) return short_of_memory(l);
+  for (uint32_t i = 0; i < r->count; i++) {
+    if (!r->nodes[i].live) continue;
+    if (r->nodes[i].op == OP_input) p->inputs[p->input_count++] = i;
+    if (r->nodes[i].op == OP_parameter) p->parameters[p->parameter_count++] = i;
+  }
+  compute_status s = collect_assigns(l, p);
+  if (s == COMPUTE_OK) s = collect_outputs(l, graph_outputs, count, p);
+  if (s == COMPUTE_OK) s = make_storages(l, p);
+  if (s != COMPUTE_OK) return s;
+  claim_targets(l, p, late);
+  order_clusters(l, p, late);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,17 @@
+/* Memory for one compilation: everything is taken from a few chunks and freed together, so that no
+ * pass of the planner has anything to clean up. */
+#ifndef PLAN_SCRATCH_H
+#define PLAN_SCRATCH_H
+
+#include <stddef.h>
+
+typedef struct scratch {
+  struct scratch_chunk *chunks;
+  size_t used, size; /* of the newest chunk */
+} scratch;
+
+/* Zeroed, 16-aligned memory for count * size bytes (at least one), or NULL. */
+void *scratch_take(scratch *s, size_t count, size_t size);
+void scratch_release(scratch *s);
+
+#endif
