@@ -1,0 +1,124 @@
+/* Prologues and epilogues: from a point of two nests to tiles of the interpreter. */
+#include "stage.h"
+
+static void scan(const compute_program *program, cpu_stage *stage) {
+  stage->position = -1;
+  for (uint32_t i = 0; i < program->count; i++) {
+    stage->coordinates |= program->instructions[i].code == COMPUTE_I_COORDINATE;
+    stage->positions |= program->instructions[i].code == COMPUTE_I_POSITION;
+  }
+}
+
+static void describe_operands(const compute_kernel_descriptor *descriptor, compute_dtype value,
+                              cpu_stage *stage) {
+  const uint32_t inputs = descriptor->input_count;
+  for (uint32_t i = 0; i < inputs; i++)
+    stage->bytes[i] = cpu_dtype_size(descriptor->inputs[i].dtype);
+  for (uint32_t k = 0; k < descriptor->output_count; k++)
+    stage->bytes[inputs + k] = cpu_dtype_size(descriptor->outputs[k].dtype);
+  stage->value_bytes = cpu_dtype_size(value);
+}
+
+static compute_status finish(compute_status status, cpu_stage *stage) {
+  if (status) return status;
+  stage->tile_elements = cpu_program_tile_elements(stage->program);
+  stage->identity = cpu_program_is_identity(stage->program);
+  return COMPUTE_OK;
+}
+
+compute_status cpu_stage_prepare_prologue(cpu_device *device,
+                                          const compute_kernel_descriptor *descriptor,
+                                          compute_dtype value, cpu_stage *stage) {
+  compute_dtype inputs[COMPUTE_MAX_OPERANDS] = {COMPUTE_DTYPE_NONE};
+  const uint32_t count = descriptor->prologue_inputs;
+  for (uint32_t i = 0; i < count; i++) inputs[i] = descriptor->inputs[i].dtype;
+  *stage = (cpu_stage){.inputs = (int32_t)count};
+  scan(&descriptor->prologue, stage);
+  describe_operands(descriptor, value, stage);
+  return finish(
+      cpu_program_prepare(device, &descriptor->prologue, count, inputs, 1, &value, &stage->program),
+      stage);
+}
+
+compute_status cpu_stage_prepare_epilogue(cpu_device *device,
+                                          const compute_kernel_descriptor *descriptor,
+                                          compute_dtype value, cpu_stage *stage) {
+  compute_dtype inputs[COMPUTE_MAX_OPERANDS] = {value}, outputs[COMPUTE_MAX_OPERANDS];
+  const uint32_t first = descriptor->prologue_inputs, count = descriptor->input_count - first;
+  for (uint32_t i = 0; i < count; i++) inputs[i + 1] = descriptor->inputs[first + i].dtype;
+  for (uint32_t k = 0; k < descriptor->output_count; k++) outputs[k] = descriptor->outputs[k].dtype;
+  *stage = (cpu_stage){.epilogue = true,
+                       .first_input = (int32_t)first,
+                       .inputs = (int32_t)count,
+                       .first_output = (int32_t)descriptor->input_count,
+                       .outputs = (int32_t)descriptor->output_count};
+  scan(&descriptor->epilogue, stage);
+  describe_operands(descriptor, value, stage);
+  return finish(cpu_program_prepare(device, &descriptor->epilogue, count + 1, inputs,
+                                    descriptor->output_count, outputs, &stage->program),
+                stage);
+}
+
+void cpu_stage_release(cpu_device *device, cpu_stage *stage) {
+  cpu_program_release(device, stage->program);
+  stage->program = NULL;
+}
+
+static void set_coordinates(cpu_place *place, cpu_position p) {
+  const int32_t last = cpu_nest_last(p.nest);
+  for (int32_t d = 0; d <= last; d++)
+    if (p.nest->origin[d] >= 0)
+      place->coordinate[p.nest->origin[d]] = d == last ? p.last : p.walk->index[d];
+}
+
+void cpu_place_set(cpu_place *place, cpu_position a, cpu_position b) {
+  const int32_t last_a = cpu_nest_last(a.nest), last_b = cpu_nest_last(b.nest);
+  for (int32_t k = 0; k < a.nest->operands; k++)
+    place->offset[k] = a.walk->offset[k] + a.last * a.nest->stride[k][last_a] + b.walk->offset[k] +
+                       b.last * b.nest->stride[k][last_b];
+  set_coordinates(place, a);
+  set_coordinates(place, b);
+}
+
+void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
+                   void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
+                   bool stream) {
+  const int32_t last = cpu_nest_last(along), first = stage->epilogue ? 1 : 0;
+  cpu_tile tile;
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile.coordinate[d] = place->coordinate[d];
+  tile.dimension = along->origin[last] < 0 ? 0 : along->origin[last];
+  tile.position = 0;
+  tile.position_step = 0;
+  if (stage->position >= 0) {
+    tile.position = place->offset[stage->position];
+    tile.position_step = along->stride[stage->position][last];
+  }
+  for (int64_t done = 0; done < count; done += tile.count) {
+    tile.count = count - done < stage->tile_elements ? count - done : stage->tile_elements;
+    void *part = (unsigned char *)values + done * (int64_t)stage->value_bytes;
+    for (int32_t i = 0; i < stage->inputs; i++) {
+      const int32_t k = stage->first_input + i;
+      const int64_t step = along->stride[k][last];
+      tile.input[first + i] = (const unsigned char *)cpu_place_address(stage, place, pointers, k) +
+                              done * step * (int64_t)stage->bytes[k];
+      tile.input_stride[first + i] = step;
+    }
+    for (int32_t i = 0; i < stage->outputs; i++) {
+      const int32_t k = stage->first_output + i;
+      const int64_t step = along->stride[k][last];
+      tile.output[i] = (unsigned char *)cpu_place_address(stage, place, pointers, k) +
+                       done * step * (int64_t)stage->bytes[k];
+      tile.output_stride[i] = step;
+    }
+    if (stage->epilogue) {
+      tile.input[0] = part;
+      tile.input_stride[0] = 1;
+    } else {
+      tile.output[0] = part;
+      tile.output_stride[0] = 1;
+    }
+    cpu_program_run(stage->program, &tile, scratch, stream);
+    tile.coordinate[tile.dimension] += tile.count;
+    tile.position += tile.count * tile.position_step;
+  }
+}
