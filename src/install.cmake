@@ -1,0 +1,27 @@
+# What `cmake --install` puts where: the library, its public headers, and the files by which
+# pkg-config and find_package find them. Modules install themselves (modules.cmake). Nothing that is
+# installed contains the prefix, so an installed tree may be moved.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS compute EXPORT compute LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/compute DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+set(compute_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/compute)
+install(EXPORT compute NAMESPACE compute:: FILE computeTargets.cmake
+  DESTINATION ${compute_package_dir})
+configure_package_config_file(src/computeConfig.cmake.in computeConfig.cmake
+  INSTALL_DESTINATION ${compute_package_dir}
+  NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break what a program relies on.
+write_basic_package_version_file(computeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/computeConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/computeConfigVersion.cmake
+  DESTINATION ${compute_package_dir})
+
+# pkg-config knows where compute.pc lies; the prefix is so many folders above.
+set(compute_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH compute_pc_to_prefix /prefix/${compute_pc_dir} /prefix)
+string(REGEX REPLACE "/$" "" compute_pc_to_prefix "${compute_pc_to_prefix}")
+configure_file(src/compute.pc.in compute.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/compute.pc DESTINATION ${compute_pc_dir})
