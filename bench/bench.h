@@ -1,0 +1,90 @@
+/* What the parts of compute-bench share: the session, cases and records. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+
+#include "compute/compute.h"
+#include "machine_limits.h"
+
+typedef struct bench_peer_list bench_peer_list; /* peers.h */
+
+/* One line of the result. A number that has no meaning for a case is NaN. */
+typedef struct bench_record {
+  const char *suite, *name, *dtype;
+  char device[32];
+  double ms, ms_p10, ms_p90;
+  double gflops, gbytes_s;
+  double max_rel_err;
+  bool ok;
+  char peer[40]; /* "": measured alone */
+  double peer_ms;
+} bench_record;
+
+typedef struct bench_options {
+  const char *suites; /* "matmul,reduce"; NULL: all */
+  const char *device;
+  const char *filter;
+  const char *json;
+  const char *peers; /* "torch,dnnl"; NULL: all; "none" */
+  const char *commit;
+  int threads;
+  bool quick, list;
+} bench_options;
+
+typedef struct bench_session {
+  const bench_options *options;
+  compute_context *context;
+  compute_device *device;
+  compute_device_info info;
+  compute_queue *queue;
+  int threads;          /* of the device if it is a CPU, else of the host */
+  double first_open_ms; /* the first compute_open of the process, modules loaded from disk */
+  bench_limits limits;
+  bench_peer_list *peers;
+  bench_record *records;
+  size_t record_count, record_capacity;
+  char **notes; /* skipped cases, warnings: text for the environment object */
+  size_t note_count, note_capacity;
+  size_t failures;
+} bench_session;
+
+enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3 };
+
+/* A case. `run` measures it and adds its records; what it cannot measure it notes. */
+typedef struct bench_case bench_case;
+struct bench_case {
+  const char *name;      /* "matmul_1024" */
+  const char *operation; /* row of bench_operations for bench_run_operation */
+  compute_dtype dtype;
+  int64_t size[4];
+  uint32_t when; /* BENCH_QUICK, BENCH_FULL or both */
+  void (*run)(bench_session *session, const char *suite, const bench_case *c);
+};
+
+typedef struct bench_suite {
+  const char *name, *text;
+  const bench_case *cases;
+  size_t case_count;
+} bench_suite;
+
+extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suite_reduce,
+    bench_suite_memory, bench_suite_overhead;
+
+/* A record for a case with all its numbers NaN and ok false. */
+bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);
+
+/* Keeps a copy of the record, prints its line of the table, counts it as a failure if it is not ok.
+ */
+void bench_record_add(bench_session *session, const bench_record *record);
+
+/* Keeps a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
+void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);
+
+/* Notes libcompute's last error as the reason why a case failed, and counts a failure. */
+void bench_fail(bench_session *session, const char *suite, const bench_case *c, const char *what);
+
+/* Runs a case of the table of operations (operations.h) on the device and on the peers. */
+void bench_run_operation(bench_session *session, const char *suite, const bench_case *c);
+
+#endif

@@ -1,0 +1,248 @@
+/* compute-bench: how fast libcompute is on this machine, against the machine's limits and against
+ * other libraries, with every result checked before it is timed. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "measure.h"
+#include "output.h"
+#include "environment.h"
+#include "peers.h"
+
+/* overhead comes first, before the peers' libraries have filled the process. */
+static const bench_suite *const suites[] = {&bench_suite_overhead, &bench_suite_elementwise,
+                                            &bench_suite_matmul, &bench_suite_reduce,
+                                            &bench_suite_memory};
+enum { SUITES = sizeof suites / sizeof *suites };
+
+static const char help[] =
+    "usage: compute-bench [--suite A,B] [--device D] [--filter GLOB] [--quick] [--json FILE]\n"
+    "                     [--peers A,B] [--threads N] [--commit ID] [--list] [--help]\n"
+    "\n"
+    "Measures libcompute. Every result is first compared with a reference in double precision;\n"
+    "ok is false when the error is above the operation's bound. Peers (other libraries found in\n"
+    "lib/compute-peers) are measured on the same arrays in the same process, in turn with\n"
+    "libcompute, and must agree with the reference too.\n"
+    "\n"
+    "  --suite A,B    only these suites (--list names them)\n"
+    "  --device D     the device to measure: cpu, cuda:0, ... (default: the best)\n"
+    "  --filter GLOB  only cases whose name, or suite/name, matches: 'matmul_*', 'reduce/*'\n"
+    "  --quick        fewer and smaller cases, fewer repetitions: less than a minute\n"
+    "  --json FILE    also writes {\"environment\": {...}, \"records\": [...]}\n"
+    "  --peers A,B    only these peers; none for none (default: all that are found)\n"
+    "  --threads N    CPU threads, of libcompute and of the peers\n"
+    "  --commit ID    noted in the environment\n"
+    "  --list         lists suites and cases\n"
+    "\n"
+    "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
+    "max_rel_err, ok; numbers without a meaning for the case are null. A case measured against\n"
+    "several peers gives one record for each, alike but for peer, peer_ms and speedup (peer_ms / "
+    "ms).\n"
+    "GB/s counts every input read once and every output written once.\n"
+    "\n"
+    "Exit status: 0; 1 if a case failed or gave a wrong result; 2 for wrong arguments.\n";
+
+static int usage_error(const char *what, const char *argument) {
+  fprintf(stderr, "compute-bench: %s '%s'; see compute-bench --help\n", what, argument);
+  return 2;
+}
+
+/* 0: go on; -1: help was printed; else the exit status. */
+static int parse(int argc, char **argv, bench_options *options) {
+  static const struct option known[] = {{"suite", required_argument, NULL, 's'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"filter", required_argument, NULL, 'f'},
+                                        {"quick", no_argument, NULL, 'q'},
+                                        {"json", required_argument, NULL, 'j'},
+                                        {"peers", required_argument, NULL, 'p'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"commit", required_argument, NULL, 'c'},
+                                        {"list", no_argument, NULL, 'l'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  opterr = 0;
+  for (int code; (code = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
+    char *end;
+    switch (code) {
+    case 's': options->suites = optarg; break;
+    case 'd': options->device = optarg; break;
+    case 'f': options->filter = optarg; break;
+    case 'q': options->quick = true; break;
+    case 'j': options->json = optarg; break;
+    case 'p': options->peers = optarg; break;
+    case 'c': options->commit = optarg; break;
+    case 'l': options->list = true; break;
+    case 't':
+      errno = 0;
+      long threads = strtol(optarg, &end, 10);
+      if (errno || *end || threads < 1 || threads > 4096)
+        return usage_error("no number of threads:", optarg);
+      options->threads = (int)threads;
+      break;
+    case 'h': fputs(help, stdout); return -1;
+    case ':': return usage_error("a value must follow", argv[optind - 1]);
+    default: return usage_error("unknown argument", argv[optind - 1]);
+    }
+  }
+  if (optind < argc) return usage_error("unknown argument", argv[optind]);
+  return 0;
+}
+
+static const bench_suite *find_suite(const char *name, size_t length) {
+  for (int i = 0; i < SUITES; i++)
+    if (strlen(suites[i]->name) == length && !strncmp(suites[i]->name, name, length))
+      return suites[i];
+  return NULL;
+}
+
+/* Marks the suites of a list "A,B"; NULL marks all. Returns 0 or the exit status. */
+static int select_suites(const char *list, bool *selected) {
+  for (int i = 0; i < SUITES; i++) selected[i] = !list;
+  while (list && *list) {
+    size_t length = strcspn(list, ",");
+    const bench_suite *suite = find_suite(list, length);
+    if (!suite) return usage_error("unknown suite in", list);
+    for (int i = 0; i < SUITES; i++) selected[i] |= suites[i] == suite;
+    list += length + (list[length] == ',');
+  }
+  return 0;
+}
+
+static bool is_selected(const bench_options *options, const bench_suite *suite,
+                        const bench_case *c) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", suite->name, c->name);
+  if (!(c->when & (options->quick ? BENCH_QUICK : BENCH_FULL))) return false;
+  return !options->filter || !fnmatch(options->filter, c->name, 0) ||
+         !fnmatch(options->filter, path, 0);
+}
+
+static void list_cases(const bench_options *options, const bool *selected) {
+  for (int i = 0; i < SUITES; i++) {
+    if (!selected[i]) continue;
+    printf("%s: %s\n", suites[i]->name, suites[i]->text);
+    for (size_t j = 0; j < suites[i]->case_count; j++) {
+      const bench_case *c = &suites[i]->cases[j];
+      if (is_selected(options, suites[i], c))
+        printf("  %-24s %s\n", c->name, compute_dtype_name(c->dtype));
+    }
+  }
+}
+
+static compute_status open_session(bench_session *session) {
+  const bench_options *options = session->options;
+  double start = bench_clock();
+  compute_status status =
+      compute_open(&session->context,
+                   &(compute_open_options){.device = options->device, .threads = options->threads});
+  session->first_open_ms = (bench_clock() - start) * 1e3;
+  if (status) return status;
+  session->device = compute_default_device(session->context);
+  status = compute_device_describe(session->device, &session->info);
+  if (!status) status = compute_queue_create(session->device, &session->queue);
+  session->threads = options->threads;
+  if (!session->threads && session->info.type == COMPUTE_DEVICE_CPU)
+    session->threads = (int)session->info.compute_units;
+  if (session->threads < 1) session->threads = 1;
+  return status;
+}
+
+/* sgemm far below what the processor can do tells of an OpenBLAS that runs code for another one,
+ * and makes every comparison with it worthless. */
+static void judge_matmul(bench_session *session) {
+  double best = 0, peer = 0, peak = session->limits.fma_f32;
+  for (size_t i = 0; i < session->record_count; i++) {
+    const bench_record *r = &session->records[i];
+    bool large = r->gflops * r->ms * 1e6 > 2e8; /* n = 512 and more */
+    if (strcmp(r->suite, "matmul") || strcmp(r->dtype, "f32") || !large || r->gflops <= best)
+      continue;
+    best = r->gflops;
+    if (r->peer[0]) peer = r->gflops * r->ms / r->peer_ms;
+  }
+  if (best > 0 && peak > 0 && best < 0.6 * peak && session->info.type == COMPUTE_DEVICE_CPU)
+    bench_note(session,
+               "WARNING: the fastest f32 matmul reaches %.0f GFLOP/s, %.0f %% of the multiply-add "
+               "peak (a peer: %.0f). %s %s",
+               best, 100 * best / peak, peer, session->info.driver, session->info.notes);
+}
+
+static void run_cases(bench_session *session, const bool *selected) {
+  size_t total = 0, done = 0;
+  for (int i = 0; i < SUITES; i++)
+    for (size_t j = 0; selected[i] && j < suites[i]->case_count; j++)
+      total += is_selected(session->options, suites[i], &suites[i]->cases[j]);
+  for (int i = 0; i < SUITES; i++) {
+    bool heading = false;
+    if (!selected[i]) continue;
+    if (suites[i] != &bench_suite_overhead && !session->peers) {
+      session->peers = bench_peers_open(session, session->options->peers);
+      environment_print_peers(session);
+    }
+    for (size_t j = 0; j < suites[i]->case_count; j++) {
+      const bench_case *c = &suites[i]->cases[j];
+      if (!is_selected(session->options, suites[i], c)) continue;
+      if (!heading) output_heading(suites[i]);
+      heading = true;
+      output_progress(++done, total, suites[i]->name, c->name);
+      size_t first = session->record_count;
+      c->run(session, suites[i]->name, c);
+      output_progress(0, 0, NULL, NULL);
+      if (session->record_count > first)
+        output_case(session, session->records + first, session->record_count - first);
+    }
+  }
+}
+
+static void close_session(bench_session *session) {
+  compute_queue_release(session->queue);
+  if (compute_close(session->context))
+    bench_note(session, "compute_close: %s", compute_error_message(NULL));
+  bench_peers_close(session->peers);
+  for (size_t i = 0; i < session->note_count; i++) free(session->notes[i]);
+  free(session->notes);
+  free(session->records);
+}
+
+/* Opens, measures, writes. Returns the exit status. */
+static int measure(const bench_options *options, const bool *selected) {
+  bench_session session = {.options = options};
+  if (open_session(&session)) {
+    fprintf(stderr, "compute-bench: %s\n", compute_error_message(NULL));
+    close_session(&session);
+    return 1;
+  }
+  session.limits = bench_limits_measure(session.threads);
+  environment_print(&session);
+  run_cases(&session, selected);
+  bench_limits_raise(&session.limits);
+  judge_matmul(&session);
+  int status = session.failures ? 1 : 0;
+  printf("\n%zu records, %zu failed\n", session.record_count, session.failures);
+  if (!session.record_count)
+    status = usage_error("no case matches", options->filter ? options->filter : "");
+  if (options->json && session.record_count && output_json(&session, options->json)) {
+    fprintf(stderr, "compute-bench: %s: %s\n", options->json, strerror(errno));
+    status = 1;
+  }
+  close_session(&session);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  bench_options options = {0};
+  bool selected[SUITES];
+  int status = parse(argc, argv, &options);
+  if (status) return status < 0 ? 0 : status;
+  status = select_suites(options.suites, selected);
+  if (status) return status;
+  if (options.list) {
+    list_cases(&options, selected);
+    return 0;
+  }
+  bench_peers_prepare();
+  return measure(&options, selected);
+}

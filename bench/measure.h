@@ -1,0 +1,29 @@
+/* Fair timing: several competitors in one process, in turn. */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stdint.h>
+
+enum { BENCH_SAMPLES = 64, BENCH_RUNNERS = 12 };
+
+/* One competitor. `run` does its work so many times over and returns when all of it is done. */
+typedef struct bench_runner {
+  void (*run)(void *state, int64_t times);
+  void *state;
+  int64_t times;                /* calls that make up one sample */
+  double estimate;              /* seconds of one call, from warming up */
+  double sample[BENCH_SAMPLES]; /* seconds of one call, sorted in the end */
+  int sample_count;
+} bench_runner;
+
+/* Seconds on a clock that never steps. */
+double bench_clock(void);
+
+/* Warms every runner up, then takes samples in the order A B C A B C …, about `seconds` for each
+ * runner, at least three. Short calls are repeated to make up a sample of some milliseconds. */
+void bench_measure(bench_runner *runners, int count, double seconds);
+
+/* The sample below which `fraction` of the samples lie, in milliseconds. */
+double bench_quantile(const bench_runner *runner, double fraction);
+
+#endif

@@ -1,0 +1,311 @@
+/* Runs one operation: libcompute and every peer that knows it, on the same arrays, in turn.
+ *
+ * On a device that can address host memory, libcompute works in the very arrays that the peers use;
+ * elsewhere it gets copies. Arrays smaller than the caches are used over and over, because programs
+ * do that too; but arrays of a size that would just fit come in several sets, used in turn, so that
+ * memory speed is not mistaken for the cache's. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "host.h"
+#include "measure.h"
+#include "operations.h"
+#include "peers.h"
+
+enum { MAX_SETS = 16, MAX_BINDINGS = BENCH_PEER_INPUTS + 1 };
+
+/* A result of a peer may be this far from the reference before we say that it computes something
+ * else; several libraries are less exact than libcompute promises to be. */
+static const double peer_tolerance = 1e-3;
+
+typedef struct bench_arena {
+  uint32_t set_count;
+  bench_peer_buffers set[MAX_SETS];
+  size_t input_bytes[BENCH_PEER_INPUTS], output_bytes;
+} bench_arena;
+
+/* libcompute's side. */
+typedef struct bench_own {
+  bench_session *session;
+  compute_graph *graph;
+  compute_plan *plan;
+  compute_node input[BENCH_PEER_INPUTS], output;
+  uint32_t input_count, set_count, next;
+  compute_binding binding[MAX_SETS][MAX_BINDINGS];
+  bool wrapped; /* the tensors are the arrays themselves */
+  compute_status status;
+} bench_own;
+
+/* One variant of one peer. */
+typedef struct bench_rival {
+  char name[40];
+  const bench_peer_operation *operation;
+  void *state;
+  uint32_t set_count, next;
+} bench_rival;
+
+/* ---- Arrays -------------------------------------------------------------------------------- */
+
+static size_t shape_bytes(compute_shape shape, compute_dtype dtype) {
+  int64_t count = 0;
+  compute_shape_count(shape, &count);
+  return (size_t)count * compute_dtype_size(dtype);
+}
+
+static void arena_release(bench_arena *arena) {
+  for (uint32_t s = 0; s < arena->set_count; s++) {
+    for (uint32_t i = 0; i < BENCH_PEER_INPUTS; i++)
+      host_release((void *)(uintptr_t)arena->set[s].input[i], arena->input_bytes[i]);
+    host_release(arena->set[s].output, arena->output_bytes);
+  }
+  arena->set_count = 0;
+}
+
+/* Sets of arrays whose sum is four times the last cache, at most a GiB; one if they are so small
+ * that they stay in a core's own cache, or so large that they fit nowhere. */
+static uint32_t choose_sets(const bench_session *session, size_t bytes) {
+  uint64_t cache = session->info.cache_bytes ? session->info.cache_bytes : UINT64_C(32) << 20;
+  uint64_t limit = 4 * cache < UINT64_C(1) << 30 ? 4 * cache : UINT64_C(1) << 30;
+  if (bytes < cache / 2) return 1;
+  uint64_t sets = (limit + bytes - 1) / bytes;
+  return sets < 1 ? 1 : sets > MAX_SETS ? MAX_SETS : (uint32_t)sets;
+}
+
+/* Returns 0, or -1 when there is not enough memory. */
+static int arena_create(const bench_session *session, const bench_case *c,
+                        const bench_operation *operation, size_t output_bytes, bench_arena *arena) {
+  size_t bytes = arena->output_bytes = output_bytes;
+  for (uint32_t i = 0; i < operation->input_count; i++)
+    bytes += arena->input_bytes[i] = shape_bytes(operation->shape(c, i), c->dtype);
+  uint32_t sets = choose_sets(session, bytes);
+  if ((double)bytes * sets * 1.6 > (double)host_memory_available()) return -1;
+  for (uint32_t s = 0; s < sets; s++) {
+    arena->set_count = s + 1;
+    for (uint32_t i = 0; i < operation->input_count; i++) {
+      void *array = host_allocate(arena->input_bytes[i]);
+      arena->set[s].input[i] = array;
+      if (!array) return -1;
+      host_fill(c->dtype, array, (int64_t)(arena->input_bytes[i] / compute_dtype_size(c->dtype)),
+                operation->low, operation->high, s * BENCH_PEER_INPUTS + i + 1);
+    }
+    arena->set[s].output = host_allocate(output_bytes);
+    if (!arena->set[s].output) return -1;
+    memset(arena->set[s].output, 0xff, output_bytes); /* NaN, and every page is there */
+  }
+  return 0;
+}
+
+/* ---- libcompute ---------------------------------------------------------------------------- */
+
+static compute_status own_build(bench_own *own, const bench_case *c,
+                                const bench_operation *operation) {
+  bench_session *session = own->session;
+  own->graph = compute_graph_create(session->context);
+  own->input_count = operation->input_count;
+  for (uint32_t i = 0; i < own->input_count; i++)
+    own->input[i] = compute_input(own->graph, c->dtype, operation->shape(c, i));
+  own->output = operation->build(own->graph, c, own->input);
+  return compute_compile(own->graph, &own->output, 1,
+                         &(compute_plan_options){.device = session->device,
+                                                 .fallback = COMPUTE_FALLBACK_STRICT,
+                                                 .name = c->name},
+                         &own->plan);
+}
+
+/* A tensor over an array, or where the device cannot do that, one with a copy of it. */
+static compute_status own_tensor(bench_own *own, compute_node node, void *array,
+                                 compute_tensor **tensor) {
+  compute_device *device = own->session->device;
+  compute_dtype dtype = compute_node_dtype(own->graph, node);
+  compute_shape shape = compute_node_shape(own->graph, node);
+  compute_status status =
+      compute_tensor_wrap(device, dtype, shape, NULL, array, NULL, NULL, tensor);
+  own->wrapped = !status;
+  if (status == COMPUTE_ERROR_UNSUPPORTED)
+    status = compute_tensor_from_host(device, dtype, shape, array, tensor);
+  return status;
+}
+
+static compute_status own_bind(bench_own *own, const bench_arena *arena) {
+  compute_status status = COMPUTE_OK;
+  own->set_count = arena->set_count;
+  for (uint32_t s = 0; s < arena->set_count && !status; s++) {
+    compute_binding *binding = own->binding[s];
+    for (uint32_t i = 0; i < own->input_count && !status; i++) {
+      binding[i].node = own->input[i];
+      status = own_tensor(own, own->input[i], (void *)(uintptr_t)arena->set[s].input[i],
+                          &binding[i].tensor);
+    }
+    binding[own->input_count].node = own->output;
+    if (!status)
+      status =
+          own_tensor(own, own->output, arena->set[s].output, &binding[own->input_count].tensor);
+  }
+  return status;
+}
+
+static void own_release(bench_own *own) {
+  for (uint32_t s = 0; s < MAX_SETS; s++)
+    for (uint32_t i = 0; i < MAX_BINDINGS; i++) compute_tensor_release(own->binding[s][i].tensor);
+  compute_plan_release(own->plan);
+  compute_graph_release(own->graph);
+}
+
+static void own_run(void *state, int64_t times) {
+  bench_own *own = state;
+  for (int64_t i = 0; i < times && !own->status; i++) {
+    own->status =
+        compute_run(own->plan, own->binding[own->next], own->input_count + 1, own->session->queue);
+    if (++own->next == own->set_count) own->next = 0;
+  }
+  if (!own->status) own->status = compute_queue_wait(own->session->queue);
+}
+
+/* Runs the first set and compares what comes out. */
+static compute_status own_check(bench_own *own, const bench_arena *arena, const bench_check *check,
+                                double *error) {
+  own_run(own, 1);
+  if (!own->status && !own->wrapped)
+    own->status = compute_tensor_read(own->binding[0][own->input_count].tensor,
+                                      arena->set[0].output, arena->output_bytes);
+  if (!own->status) *error = bench_check_error(check, arena->set[0].output, false);
+  return own->status;
+}
+
+/* ---- Peers --------------------------------------------------------------------------------- */
+
+static void rival_run(void *state, int64_t times) {
+  bench_rival *rival = state;
+  for (int64_t i = 0; i < times; i++) {
+    rival->operation->run(rival->state, rival->next);
+    if (++rival->next == rival->set_count) rival->next = 0;
+  }
+}
+
+/* Whether the peer computes the same thing. */
+static bool rival_agrees(bench_session *session, bench_rival *rival, const bench_problem *problem,
+                         const bench_arena *arena, const bench_check *check) {
+  memset(arena->set[0].output, 0xff, arena->output_bytes);
+  rival->next = 0;
+  rival_run(rival, 1);
+  if (rival->operation->collect) rival->operation->collect(rival->state, 0);
+  double error = bench_check_error(check, arena->set[0].output, true);
+  if (error <= fmax(peer_tolerance, 4 * host_epsilon(check->dtype))) return true;
+  bench_note(session, "%s computes something else for %s (error %.1e): not compared", rival->name,
+             problem->c->name, error);
+  return false;
+}
+
+static int find_rivals(bench_session *session, const bench_problem *problem,
+                       const bench_arena *arena, const bench_peer_problem *peer_problem,
+                       const bench_check *check, bench_rival *rivals, int most) {
+  int count = 0;
+  const bench_peer *peer;
+  if (session->info.type != COMPUTE_DEVICE_CPU) return 0;
+  for (size_t p = 0; (peer = bench_peer_at(session->peers, p)); p++) {
+    for (size_t i = 0; i < peer->operation_count && count < most; i++) {
+      const bench_peer_operation *operation = &peer->operations[i];
+      if (strcmp(operation->name, problem->c->operation)) continue;
+      bench_rival *rival = &rivals[count];
+      *rival = (bench_rival){.operation = operation, .set_count = arena->set_count};
+      snprintf(rival->name, sizeof rival->name, "%s%s%s", peer->name,
+               operation->variant[0] ? " " : "", operation->variant);
+      rival->state = operation->setup(peer_problem);
+      if (!rival->state) continue;
+      if (rival_agrees(session, rival, problem, arena, check))
+        count++;
+      else
+        operation->teardown(rival->state);
+    }
+  }
+  return count;
+}
+
+/* ---- Together ------------------------------------------------------------------------------ */
+
+static void add_records(bench_session *session, const char *suite, const bench_case *c,
+                        double bytes, double error, double bound, const bench_runner *runner,
+                        const bench_rival *rivals, int rival_count) {
+  const bench_operation *operation = bench_operation_find(c->operation);
+  bench_record record = bench_record_new(session, suite, c);
+  record.ms = bench_quantile(&runner[0], 0.5);
+  record.ms_p10 = bench_quantile(&runner[0], 0.1);
+  record.ms_p90 = bench_quantile(&runner[0], 0.9);
+  record.gbytes_s = bytes / record.ms * 1e-6;
+  if (operation->flops) record.gflops = operation->flops(c) / record.ms * 1e-6;
+  record.max_rel_err = error;
+  record.ok = error <= bound;
+  if (!record.ok)
+    bench_note(session, "%s/%s: error %.2e above the bound %.2e", suite, c->name, error, bound);
+  if (!rival_count) bench_record_add(session, &record);
+  for (int i = 0; i < rival_count; i++) {
+    memcpy(record.peer, rivals[i].name, sizeof record.peer);
+    record.peer_ms = bench_quantile(&runner[i + 1], 0.5);
+    bench_record_add(session, &record);
+  }
+}
+
+/* The part that needs all arrays to be there. */
+static compute_status compete(bench_own *own, const char *suite, const bench_problem *problem,
+                              const bench_arena *arena, const bench_check *check) {
+  bench_session *session = own->session;
+  const bench_case *c = problem->c;
+  bench_peer_problem peer_problem = {.operation = c->operation,
+                                     .dtype = compute_dtype_name(c->dtype),
+                                     .threads = session->threads,
+                                     .set_count = arena->set_count,
+                                     .sets = arena->set};
+  memcpy(peer_problem.size, c->size, sizeof peer_problem.size);
+  double error = NAN, bytes = (double)arena->output_bytes;
+  for (uint32_t i = 0; i < own->input_count; i++) bytes += (double)arena->input_bytes[i];
+  compute_status status = own_check(own, arena, check, &error);
+  if (status) return status;
+
+  bench_rival rivals[BENCH_RUNNERS - 1];
+  bench_runner runners[BENCH_RUNNERS] = {{.run = own_run, .state = own}};
+  int count = find_rivals(session, problem, arena, &peer_problem, check, rivals, BENCH_RUNNERS - 1);
+  for (int i = 0; i < count; i++)
+    runners[i + 1] = (bench_runner){.run = rival_run, .state = &rivals[i]};
+  bench_measure(runners, count + 1, session->options->quick ? 0.12 : 0.5);
+  if (!own->status)
+    add_records(session, suite, c, bytes, error,
+                problem->operation->bound * host_epsilon(check->dtype), runners, rivals, count);
+  for (int i = 0; i < count; i++) rivals[i].operation->teardown(rivals[i].state);
+  return own->status;
+}
+
+void bench_run_operation(bench_session *session, const char *suite, const bench_case *c) {
+  bench_own own = {.session = session};
+  bench_arena arena = {0};
+  bench_check check = {0};
+  bench_problem problem = {.c = c, .operation = bench_operation_find(c->operation)};
+  compute_status status = own_build(&own, c, problem.operation);
+  if (status) {
+    bench_fail(session, suite, c, "does not compile");
+    goto end;
+  }
+  compute_shape shape = compute_node_shape(own.graph, own.output);
+  compute_dtype dtype = compute_node_dtype(own.graph, own.output);
+  if (arena_create(session, c, problem.operation, shape_bytes(shape, dtype), &arena)) {
+    bench_note(session, "%s/%s skipped: not enough memory", suite, c->name);
+    goto end;
+  }
+  memcpy(problem.input, arena.set[0].input, sizeof problem.input);
+  if (bench_check_create(&problem, shape, dtype, session->options->quick ? 0.1 : 0.4, &check)) {
+    bench_note(session, "%s/%s skipped: not enough memory for its reference", suite, c->name);
+    goto end;
+  }
+  status = own_bind(&own, &arena);
+  if (status)
+    bench_fail(session, suite, c, "has no tensors");
+  else if (compete(&own, suite, &problem, &arena, &check))
+    bench_fail(session, suite, c, "does not run");
+end:
+  bench_check_release(&check);
+  own_release(&own);
+  arena_release(&arena);
+}

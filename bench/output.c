@@ -1,0 +1,115 @@
+/* Records as a table and as JSON; see output.h. */
+#include "output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/json_text.h"
+#include "environment.h"
+#include "measure.h"
+
+void output_heading(const bench_suite *suite) {
+  printf("\n%s: %s\n", suite->name, suite->text);
+  printf("  %-24s %-5s %11s %19s %9s %8s %7s %9s  %s\n", "case", "dtype", "median", "p10 ... p90",
+         "GFLOP/s", "GB/s", "limit", "error", "times as fast as");
+}
+
+/* "1.23 ms" with a unit that fits. */
+static const char *time_text(double ms, char *text, size_t bytes) {
+  if (isnan(ms)) return "";
+  if (ms < 1e-3)
+    snprintf(text, bytes, "%.1f ns", ms * 1e6);
+  else if (ms < 1)
+    snprintf(text, bytes, "%.2f us", ms * 1e3);
+  else if (ms < 1e3)
+    snprintf(text, bytes, "%.3f ms", ms);
+  else
+    snprintf(text, bytes, "%.3f s", ms * 1e-3);
+  return text;
+}
+
+static const char *number_text(double value, const char *format, char *text, size_t bytes) {
+  if (isnan(value)) return "";
+  if (!strcmp(format, "%.1e"))
+    snprintf(text, bytes, "%.1e", value);
+  else
+    snprintf(text, bytes, value < 100 ? "%.1f" : "%.0f", value);
+  return text;
+}
+
+/* The part of the machine's limit that a record reaches, or NaN where no limit is known. */
+static double limit_part(const bench_session *session, const bench_record *r) {
+  const bench_limits *l = &session->limits;
+  if (session->info.type != COMPUTE_DEVICE_CPU) return NAN;
+  if (!strcmp(r->suite, "matmul")) {
+    double peak = strcmp(r->dtype, "f64") ? l->fma_f32 : l->fma_f64;
+    return peak > 0 ? r->gflops / peak : NAN;
+  }
+  return l->stream_add > 0 ? r->gbytes_s / l->stream_add : NAN;
+}
+
+void output_case(const bench_session *session, const bench_record *records, size_t count) {
+  const bench_record *r = &records[0];
+  char median[32], p10[32], p90[32], range[72], gflops[32], gbytes[32], error[32], part[32] = "";
+  double limit = limit_part(session, r);
+  if (isfinite(limit)) snprintf(part, sizeof part, "%.0f %%", 100 * limit);
+  snprintf(range, sizeof range, isnan(r->ms) ? "%s%s" : "%s ... %s",
+           time_text(r->ms_p10, p10, sizeof p10), time_text(r->ms_p90, p90, sizeof p90));
+  printf("  %-24s %-5s %11s %23s %8s %8s %7s %9s ", r->name, r->dtype,
+         time_text(r->ms, median, sizeof median), range,
+         number_text(r->gflops, "", gflops, sizeof gflops),
+         number_text(r->gbytes_s, "", gbytes, sizeof gbytes), part,
+         number_text(r->max_rel_err, "%.1e", error, sizeof error));
+  for (size_t i = 0; i < count; i++)
+    if (records[i].peer[0])
+      printf(" %s %.2f%s", records[i].peer, records[i].peer_ms / records[i].ms,
+             i + 1 < count ? "," : "");
+  printf("%s\n", r->ok ? "" : "  FAILED");
+  fflush(stdout);
+}
+
+static json_t *record_json(const bench_record *r) {
+  json_t *object =
+      json_pack("{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "suite", r->suite, "case", r->name,
+                "device", json_text(r->device), "dtype", r->dtype, "ms", json_number(r->ms),
+                "ms_p10", json_number(r->ms_p10), "ms_p90", json_number(r->ms_p90), "gflops",
+                json_number(r->gflops), "gbytes_s", json_number(r->gbytes_s), "max_rel_err",
+                json_number(r->max_rel_err), "ok", (int)r->ok);
+  if (r->peer[0] && object) {
+    json_object_set_new(object, "peer", json_text(r->peer));
+    json_object_set_new(object, "peer_ms", json_number(r->peer_ms));
+    json_object_set_new(object, "speedup", json_number(r->peer_ms / r->ms));
+  }
+  return object;
+}
+
+int output_json(const bench_session *session, const char *path) {
+  json_t *records = json_array();
+  for (size_t i = 0; i < session->record_count; i++)
+    json_array_append_new(records, record_json(&session->records[i]));
+  json_t *root =
+      json_pack("{s:o,s:o}", "environment", environment_json(session), "records", records);
+  if (!root) {
+    errno = ENOMEM;
+    return -1;
+  }
+  int result = json_write(root, path);
+  json_decref(root);
+  return result;
+}
+
+void output_progress(size_t done, size_t total, const char *suite, const char *name) {
+  static double last;
+  bool terminal = isatty(STDERR_FILENO);
+  if (terminal) {
+    fprintf(stderr, "\r\033[K");
+    if (suite) fprintf(stderr, "[%zu/%zu] %s/%s", done, total, suite, name);
+    fflush(stderr);
+  } else if (suite && bench_clock() - last > 5) {
+    if (last > 0) fprintf(stderr, "[%zu/%zu] %s/%s\n", done, total, suite, name);
+    last = bench_clock();
+  }
+}

@@ -1,0 +1,19 @@
+/* Records as a table and as JSON. */
+#ifndef BENCH_OUTPUT_H
+#define BENCH_OUTPUT_H
+
+#include "bench.h"
+
+/* The heading of a suite's table. */
+void output_heading(const bench_suite *suite);
+
+/* One line for the records of one case (several if there were several peers). */
+void output_case(const bench_session *session, const bench_record *records, size_t count);
+
+/* Writes {"environment": …, "records": […]}. Returns 0, or -1 with errno set. */
+int output_json(const bench_session *session, const char *path);
+
+/* Progress on stderr: in place on a terminal, else a line every few seconds. NULL ends it. */
+void output_progress(size_t done, size_t total, const char *suite, const char *name);
+
+#endif

@@ -1,0 +1,325 @@
+/* Peer: oneDNN 2.x through its C interface. Plain f32 products go through dnnl_sgemm, all else
+ * through primitives made once, as the library wants to be used. */
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer.h"
+
+enum { MAX_SETS = 16, MAX_ARGUMENTS = BENCH_PEER_INPUTS + 1 };
+
+typedef struct run_state {
+  const bench_peer_problem *problem;
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  dnnl_primitive_t primitive; /* NULL: dnnl_sgemm */
+  int argument_count;         /* inputs, then the output */
+  dnnl_exec_arg_t arguments[MAX_SETS][MAX_ARGUMENTS];
+} run_state;
+
+/* What an operation needs: a primitive, and a memory descriptor and number for each argument. */
+typedef struct recipe {
+  dnnl_primitive_desc_t primitive;
+  int count;
+  int number[MAX_ARGUMENTS];
+  dnnl_memory_desc_t memory[MAX_ARGUMENTS];
+} recipe;
+
+/* OpenMP's own call, found at run time: oneDNN may also have been built with another runtime. */
+static void use_threads(int threads) {
+  void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  void (*set)(int) = NULL;
+  if (library) *(void **)&set = dlsym(library, "omp_set_num_threads");
+  if (set) set(threads);
+}
+
+static dnnl_data_type_t data_type(const bench_peer_problem *p) {
+  if (!strcmp(p->dtype, "f32")) return dnnl_f32;
+  if (!strcmp(p->dtype, "bf16")) return dnnl_bf16;
+  return dnnl_data_type_undef;
+}
+
+/* A dense row-major array of up to three dimensions; 0 ends the list. */
+static dnnl_memory_desc_t dense(const bench_peer_problem *p, int64_t a, int64_t b, int64_t c) {
+  dnnl_dims_t sizes = {a, b, c};
+  int rank = c ? 3 : b ? 2 : 1;
+  static const dnnl_format_tag_t tag[] = {dnnl_a, dnnl_ab, dnnl_abc};
+  dnnl_memory_desc_t memory = {0};
+  dnnl_memory_desc_init_by_tag(&memory, rank, sizes, data_type(p), tag[rank - 1]);
+  return memory;
+}
+
+static void add_argument(recipe *r, int number, dnnl_memory_desc_t memory) {
+  r->number[r->count] = number;
+  r->memory[r->count++] = memory;
+}
+
+static dnnl_primitive_desc_t describe(const_dnnl_op_desc_t operation, dnnl_engine_t engine,
+                                      const_dnnl_primitive_attr_t attributes) {
+  dnnl_primitive_desc_t result = NULL;
+  if (dnnl_primitive_desc_create(&result, operation, attributes, engine, NULL)) return NULL;
+  return result;
+}
+
+/* ---- Operations: each fills a recipe ------------------------------------------------------- */
+
+static void matmul(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  int64_t m = p->size[0], n = p->size[1], k = p->size[2], batch = p->size[3];
+  dnnl_memory_desc_t a = batch ? dense(p, batch, m, k) : dense(p, m, k, 0);
+  dnnl_memory_desc_t b = batch ? dense(p, batch, k, n) : dense(p, k, n, 0);
+  dnnl_memory_desc_t y = batch ? dense(p, batch, m, n) : dense(p, m, n, 0);
+  dnnl_matmul_desc_t d;
+  if (dnnl_matmul_desc_init(&d, &a, &b, NULL, &y)) return;
+  r->primitive = describe(&d, engine, NULL);
+  add_argument(r, DNNL_ARG_SRC, a);
+  add_argument(r, DNNL_ARG_WEIGHTS, b);
+  add_argument(r, DNNL_ARG_DST, y);
+}
+
+static void matmul_bias_gelu(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  int64_t m = p->size[0], n = p->size[1], k = p->size[2];
+  dnnl_memory_desc_t a = dense(p, m, k, 0), b = dense(p, k, n, 0);
+  dnnl_memory_desc_t bias = dense(p, 1, n, 0), y = dense(p, m, n, 0);
+  dnnl_matmul_desc_t d;
+  dnnl_post_ops_t after = NULL;
+  dnnl_primitive_attr_t attributes = NULL;
+  if (!dnnl_post_ops_create(&after) && !dnnl_primitive_attr_create(&attributes) &&
+      !dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_gelu_erf, 0, 0) &&
+      !dnnl_primitive_attr_set_post_ops(attributes, after) &&
+      !dnnl_matmul_desc_init(&d, &a, &b, &bias, &y))
+    r->primitive = describe(&d, engine, attributes);
+  dnnl_post_ops_destroy(after);
+  dnnl_primitive_attr_destroy(attributes);
+  add_argument(r, DNNL_ARG_SRC, a);
+  add_argument(r, DNNL_ARG_WEIGHTS, b);
+  add_argument(r, DNNL_ARG_BIAS, bias);
+  add_argument(r, DNNL_ARG_DST, y);
+}
+
+static void unary(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  static const struct {
+    const char *name;
+    dnnl_alg_kind_t kind;
+  } kinds[] = {{"relu", dnnl_eltwise_relu},
+               {"exp", dnnl_eltwise_exp},
+               {"log", dnnl_eltwise_log},
+               {"tanh", dnnl_eltwise_tanh},
+               {"sigmoid", dnnl_eltwise_logistic},
+               {"gelu", dnnl_eltwise_gelu_erf},
+               {"gelu_tanh", dnnl_eltwise_gelu_tanh},
+               {"silu", dnnl_eltwise_swish}};
+  dnnl_memory_desc_t x = dense(p, p->size[0], 0, 0);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    dnnl_eltwise_desc_t d;
+    if (strcmp(kinds[i].name, p->operation)) continue;
+    /* alpha 1 is swish's factor; relu's, its negative slope, is 0 */
+    float alpha = kinds[i].kind == dnnl_eltwise_swish;
+    if (!dnnl_eltwise_forward_desc_init(&d, dnnl_forward_inference, kinds[i].kind, &x, alpha, 0))
+      r->primitive = describe(&d, engine, NULL);
+  }
+  add_argument(r, DNNL_ARG_SRC, x);
+  add_argument(r, DNNL_ARG_DST, x);
+}
+
+static void add(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  dnnl_memory_desc_t x = dense(p, p->size[0], 0, 0);
+  dnnl_binary_desc_t d;
+  if (dnnl_binary_desc_init(&d, dnnl_binary_add, &x, &x, &x)) return;
+  r->primitive = describe(&d, engine, NULL);
+  add_argument(r, DNNL_ARG_SRC_0, x);
+  add_argument(r, DNNL_ARG_SRC_1, x);
+  add_argument(r, DNNL_ARG_DST, x);
+}
+
+static void softmax(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0);
+  dnnl_softmax_v2_desc_t d;
+  dnnl_alg_kind_t kind = strcmp(p->operation, "softmax") ? dnnl_softmax_log : dnnl_softmax_accurate;
+  if (dnnl_softmax_v2_forward_desc_init(&d, dnnl_forward_inference, kind, &x, &x, 1)) return;
+  r->primitive = describe(&d, engine, NULL);
+  add_argument(r, DNNL_ARG_SRC, x);
+  add_argument(r, DNNL_ARG_DST, x);
+}
+
+static void layer_norm(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0), row = dense(p, p->size[1], 0, 0);
+  dnnl_layer_normalization_desc_t d;
+  if (dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, &x, NULL, 1e-5F,
+                                                 dnnl_use_scale | dnnl_use_shift))
+    return;
+  r->primitive = describe(&d, engine, NULL);
+  add_argument(r, DNNL_ARG_SRC, x);
+  add_argument(r, DNNL_ARG_SCALE, row);
+  add_argument(r, DNNL_ARG_SHIFT, row);
+  add_argument(r, DNNL_ARG_DST, x);
+}
+
+static void reduction(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  int64_t rows = p->size[0], columns = p->size[1];
+  dnnl_memory_desc_t x = dense(p, rows, columns, 0);
+  bool keep_rows = strstr(p->operation, "_rows"), keep_columns = strstr(p->operation, "_columns");
+  dnnl_memory_desc_t y = dense(p, keep_rows ? rows : 1, keep_columns ? columns : 1, 0);
+  dnnl_reduction_desc_t d;
+  dnnl_alg_kind_t kind = strcmp(p->operation, "max_rows") ? dnnl_reduction_sum : dnnl_reduction_max;
+  if (dnnl_reduction_desc_init(&d, kind, &x, &y, 0, 0)) return;
+  r->primitive = describe(&d, engine, NULL);
+  add_argument(r, DNNL_ARG_SRC, x);
+  add_argument(r, DNNL_ARG_DST, y);
+}
+
+/* A reorder from [rows,columns] to the same matrix stored by columns. */
+static void transpose(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
+  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0), y = x;
+  dnnl_dims_t sizes = {p->size[0], p->size[1]};
+  if (dnnl_memory_desc_init_by_tag(&y, 2, sizes, data_type(p), dnnl_ba)) return;
+  if (dnnl_reorder_primitive_desc_create(&r->primitive, &x, engine, &y, engine, NULL))
+    r->primitive = NULL;
+  add_argument(r, DNNL_ARG_FROM, x);
+  add_argument(r, DNNL_ARG_TO, y);
+}
+
+/* ---- Setting up, running ------------------------------------------------------------------- */
+
+static void teardown(void *state) {
+  run_state *s = state;
+  for (int i = 0; i < MAX_SETS; i++)
+    for (int j = 0; j < MAX_ARGUMENTS; j++)
+      if (s->arguments[i][j].memory) dnnl_memory_destroy(s->arguments[i][j].memory);
+  if (s->primitive) dnnl_primitive_destroy(s->primitive);
+  if (s->stream) dnnl_stream_destroy(s->stream);
+  if (s->engine) dnnl_engine_destroy(s->engine);
+  free(s);
+}
+
+/* Memory objects for every set; false when one cannot be made. */
+static bool make_arguments(run_state *s, const recipe *r) {
+  s->argument_count = r->count;
+  for (uint32_t set = 0; set < s->problem->set_count; set++) {
+    const bench_peer_buffers *b = &s->problem->sets[set];
+    for (int i = 0; i < r->count; i++) {
+      dnnl_exec_arg_t *argument = &s->arguments[set][i];
+      void *data = i + 1 < r->count ? (void *)(uintptr_t)b->input[i] : b->output;
+      argument->arg = r->number[i];
+      if (dnnl_memory_create(&argument->memory, &r->memory[i], s->engine, data)) return false;
+    }
+  }
+  return true;
+}
+
+typedef void (*recipe_function)(const bench_peer_problem *, dnnl_engine_t, recipe *);
+
+static void *setup(const bench_peer_problem *problem, recipe_function cook) {
+  run_state *s = calloc(1, sizeof *s);
+  recipe r = {0};
+  use_threads(problem->threads);
+  if (!s || data_type(problem) == dnnl_data_type_undef || problem->set_count > MAX_SETS) {
+    free(s);
+    return NULL;
+  }
+  s->problem = problem;
+  if (!dnnl_engine_create(&s->engine, dnnl_cpu, 0)) {
+    dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags);
+    cook(problem, s->engine, &r);
+  }
+  bool ready = r.primitive && !dnnl_primitive_create(&s->primitive, r.primitive) &&
+               make_arguments(s, &r) && s->stream;
+  if (r.primitive) dnnl_primitive_desc_destroy(r.primitive);
+  if (ready) return s;
+  teardown(s);
+  return NULL;
+}
+
+static void run(void *state, uint32_t set) {
+  run_state *s = state;
+  dnnl_primitive_execute(s->primitive, s->stream, s->argument_count, s->arguments[set]);
+  dnnl_stream_wait(s->stream);
+}
+
+static void *sgemm_setup(const bench_peer_problem *problem) {
+  if (problem->size[3] || data_type(problem) != dnnl_f32) return NULL;
+  use_threads(problem->threads);
+  run_state *s = calloc(1, sizeof *s);
+  if (s) s->problem = problem;
+  return s;
+}
+
+static void sgemm_run(void *state, uint32_t set) {
+  const run_state *s = state;
+  const bench_peer_buffers *b = &s->problem->sets[set];
+  int64_t m = s->problem->size[0], n = s->problem->size[1], k = s->problem->size[2];
+  bool transposed = !strcmp(s->problem->operation, "matmul_nt");
+  dnnl_sgemm('N', transposed ? 'T' : 'N', m, n, k, 1, b->input[0], k, b->input[1],
+             transposed ? k : n, 0, b->output, n);
+}
+
+/* setup takes no argument that tells the operations apart, so each recipe has one. */
+static void *setup_matmul(const bench_peer_problem *p) {
+  return !p->size[3] && data_type(p) == dnnl_f32 ? NULL : setup(p, matmul);
+}
+static void *setup_gelu(const bench_peer_problem *p) {
+  return setup(p, matmul_bias_gelu);
+}
+static void *setup_unary(const bench_peer_problem *p) {
+  return setup(p, unary);
+}
+static void *setup_add(const bench_peer_problem *p) {
+  return setup(p, add);
+}
+static void *setup_softmax(const bench_peer_problem *p) {
+  return setup(p, softmax);
+}
+static void *setup_layer_norm(const bench_peer_problem *p) {
+  return setup(p, layer_norm);
+}
+static void *setup_reduction(const bench_peer_problem *p) {
+  return setup(p, reduction);
+}
+static void *setup_transpose(const bench_peer_problem *p) {
+  return setup(p, transpose);
+}
+
+#define PRIMITIVE(name_, setup_)                                                                   \
+  { .name = name_, .variant = "", .setup = setup_, .run = run, .teardown = teardown }
+
+static const bench_peer_operation operations[] = {
+    {.name = "matmul", .variant = "", .setup = sgemm_setup, .run = sgemm_run, .teardown = teardown},
+    {.name = "matmul_nt",
+     .variant = "",
+     .setup = sgemm_setup,
+     .run = sgemm_run,
+     .teardown = teardown},
+    PRIMITIVE("matmul", setup_matmul),
+    PRIMITIVE("matmul_bias_gelu", setup_gelu),
+    PRIMITIVE("relu", setup_unary),
+    PRIMITIVE("exp", setup_unary),
+    PRIMITIVE("log", setup_unary),
+    PRIMITIVE("tanh", setup_unary),
+    PRIMITIVE("sigmoid", setup_unary),
+    PRIMITIVE("silu", setup_unary),
+    PRIMITIVE("gelu", setup_unary),
+    PRIMITIVE("gelu_tanh", setup_unary),
+    PRIMITIVE("add", setup_add),
+    PRIMITIVE("softmax", setup_softmax),
+    PRIMITIVE("log_softmax", setup_softmax),
+    PRIMITIVE("layer_norm", setup_layer_norm),
+    PRIMITIVE("sum_all", setup_reduction),
+    PRIMITIVE("sum_rows", setup_reduction),
+    PRIMITIVE("sum_columns", setup_reduction),
+    PRIMITIVE("max_rows", setup_reduction),
+    PRIMITIVE("transpose", setup_transpose),
+};
+
+const bench_peer *compute_bench_peer(void) {
+  static char version[32];
+  static bench_peer peer = {.abi = BENCH_PEER_ABI,
+                            .name = "dnnl",
+                            .version = version,
+                            .operations = operations,
+                            .operation_count = sizeof operations / sizeof *operations};
+  const dnnl_version_t *v = dnnl_version();
+  snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
+  return &peer;
+}

@@ -1,0 +1,267 @@
+/* Peer: libtorch, called from C++ without gradients.
+ *
+ * Most operations are measured in the form that writes into a given tensor, which is the library's
+ * fastest. Where programs hardly ever do that, and the difference is large because a result of many
+ * megabytes is allocated anew each time, the plain call is measured as a variant of its own. */
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "peer.h"
+
+namespace {
+
+using at::Tensor;
+
+struct Set {
+  Tensor input[BENCH_PEER_INPUTS];
+  Tensor output, kept; /* kept: the result of a plain call */
+};
+
+struct State {
+  void (*function)(const State &, Set &) = nullptr;
+  const char *operation = nullptr;
+  Tensor (*unary)(const Tensor &) = nullptr;
+  std::vector<Set> sets;
+};
+
+at::ScalarType scalar_type(const char *dtype) {
+  if (!strcmp(dtype, "f32")) return at::kFloat;
+  if (!strcmp(dtype, "f64")) return at::kDouble;
+  if (!strcmp(dtype, "bf16")) return at::kBFloat16;
+  if (!strcmp(dtype, "i32")) return at::kInt;
+  return at::ScalarType::Undefined;
+}
+
+using Shape = std::vector<int64_t>;
+using Shapes = std::vector<Shape>; /* of the inputs, then of the output */
+
+Shapes shapes_elementwise(const int64_t *s, int inputs) {
+  return Shapes(static_cast<size_t>(inputs) + 1, Shape{s[0]});
+}
+Shapes shapes_unary(const int64_t *s) {
+  return shapes_elementwise(s, 1);
+}
+Shapes shapes_add(const int64_t *s) {
+  return shapes_elementwise(s, 2);
+}
+Shapes shapes_chain(const int64_t *s) {
+  return shapes_elementwise(s, 3);
+}
+Shapes shapes_add_row(const int64_t *s) {
+  return {{s[0], s[1]}, {s[1]}, {s[0], s[1]}};
+}
+Shapes shapes_matmul(const int64_t *s) {
+  if (s[3]) return {{s[3], s[0], s[2]}, {s[3], s[2], s[1]}, {s[3], s[0], s[1]}};
+  return {{s[0], s[2]}, {s[2], s[1]}, {s[0], s[1]}};
+}
+Shapes shapes_matmul_nt(const int64_t *s) {
+  return {{s[0], s[2]}, {s[1], s[2]}, {s[0], s[1]}};
+}
+Shapes shapes_linear(const int64_t *s) {
+  return {{s[0], s[2]}, {s[2], s[1]}, {s[1]}, {s[0], s[1]}};
+}
+Shapes shapes_all(const int64_t *s) {
+  return {{s[0], s[1]}, {}};
+}
+Shapes shapes_rows(const int64_t *s) {
+  return {{s[0], s[1]}, {s[0]}};
+}
+Shapes shapes_columns(const int64_t *s) {
+  return {{s[0], s[1]}, {s[1]}};
+}
+Shapes shapes_same(const int64_t *s) {
+  return {{s[0], s[1]}, {s[0], s[1]}};
+}
+Shapes shapes_layer_norm(const int64_t *s) {
+  return {{s[0], s[1]}, {s[1]}, {s[1]}, {s[0], s[1]}};
+}
+Shapes shapes_transpose(const int64_t *s) {
+  return {{s[0], s[1]}, {s[1], s[0]}};
+}
+
+struct Operation {
+  const char *name, *variant;
+  Shapes (*shapes)(const int64_t *);
+  void (*function)(const State &, Set &);
+};
+
+void run_unary(const State &state, Set &s) {
+  static const struct {
+    const char *name;
+    Tensor &(*out)(Tensor &, const Tensor &);
+  } functions[] = {{"exp", at::exp_out}, {"log", at::log_out},         {"tanh", at::tanh_out},
+                   {"erf", at::erf_out}, {"sigmoid", at::sigmoid_out}, {"silu", at::silu_out}};
+  for (const auto &f : functions)
+    if (!strcmp(f.name, state.operation)) f.out(s.output, s.input[0]);
+}
+
+void run_relu(const State &, Set &s) {
+  at::clamp_min_out(s.output, s.input[0], 0);
+}
+void run_gelu(const State &, Set &s) {
+  at::gelu_out(s.output, s.input[0], "none");
+}
+void run_gelu_tanh(const State &, Set &s) {
+  at::gelu_out(s.output, s.input[0], "tanh");
+}
+void run_add(const State &, Set &s) {
+  at::add_out(s.output, s.input[0], s.input[1]);
+}
+void run_chain(const State &, Set &s) {
+  s.kept = at::relu(s.input[0] * s.input[1] + s.input[2]) * 0.5 + s.input[0];
+}
+void run_matmul(const State &, Set &s) {
+  at::matmul_out(s.output, s.input[0], s.input[1]);
+}
+void run_matmul_nt(const State &, Set &s) {
+  at::matmul_out(s.output, s.input[0], s.input[1].t());
+}
+void run_linear_gelu(const State &, Set &s) {
+  at::addmm_out(s.output, s.input[2], s.input[0], s.input[1]);
+  at::gelu_out(s.output, s.output, "none");
+}
+void run_linear_gelu_plain(const State &, Set &s) {
+  s.kept = at::gelu(at::addmm(s.input[2], s.input[0], s.input[1]), "none");
+}
+void run_sum_all(const State &, Set &s) {
+  s.kept = at::sum(s.input[0]);
+}
+void run_sum_rows(const State &, Set &s) {
+  at::sum_out(s.output, s.input[0], 1);
+}
+void run_sum_columns(const State &, Set &s) {
+  at::sum_out(s.output, s.input[0], 0);
+}
+void run_max_rows(const State &, Set &s) {
+  at::amax_out(s.output, s.input[0], 1);
+}
+void run_argmax_rows(const State &, Set &s) {
+  s.kept = at::argmax(s.input[0], 1);
+}
+void run_softmax(const State &, Set &s) {
+  at::_softmax_out(s.output, s.input[0], 1, false);
+}
+void run_softmax_plain(const State &, Set &s) {
+  s.kept = at::softmax(s.input[0], 1);
+}
+void run_log_softmax(const State &, Set &s) {
+  at::_log_softmax_out(s.output, s.input[0], 1, false);
+}
+void run_layer_norm_plain(const State &, Set &s) {
+  s.kept = at::layer_norm(s.input[0], {s.input[0].size(1)}, s.input[1], s.input[2], 1e-5);
+}
+void run_transpose(const State &, Set &s) {
+  s.output.copy_(s.input[0].t());
+}
+void run_transpose_plain(const State &, Set &s) {
+  s.kept = s.input[0].t().contiguous();
+}
+
+const Operation table[] = {
+    {"relu", "", shapes_unary, run_relu},
+    {"exp", "", shapes_unary, run_unary},
+    {"log", "", shapes_unary, run_unary},
+    {"tanh", "", shapes_unary, run_unary},
+    {"erf", "", shapes_unary, run_unary},
+    {"sigmoid", "", shapes_unary, run_unary},
+    {"silu", "", shapes_unary, run_unary},
+    {"gelu", "", shapes_unary, run_gelu},
+    {"gelu_tanh", "", shapes_unary, run_gelu_tanh},
+    {"add", "", shapes_add, run_add},
+    {"add_row", "", shapes_add_row, run_add},
+    {"chain", "", shapes_chain, run_chain},
+    {"matmul", "", shapes_matmul, run_matmul},
+    {"matmul_nt", "", shapes_matmul_nt, run_matmul_nt},
+    {"matmul_bias_gelu", "", shapes_linear, run_linear_gelu},
+    {"matmul_bias_gelu", "plain", shapes_linear, run_linear_gelu_plain},
+    {"sum_all", "", shapes_all, run_sum_all},
+    {"sum_rows", "", shapes_rows, run_sum_rows},
+    {"sum_columns", "", shapes_columns, run_sum_columns},
+    {"max_rows", "", shapes_rows, run_max_rows},
+    {"argmax_rows", "", shapes_rows, run_argmax_rows},
+    {"softmax", "", shapes_same, run_softmax},
+    {"softmax", "plain", shapes_same, run_softmax_plain},
+    {"log_softmax", "", shapes_same, run_log_softmax},
+    {"layer_norm", "plain", shapes_layer_norm, run_layer_norm_plain},
+    {"transpose", "", shapes_transpose, run_transpose},
+    {"transpose", "plain", shapes_transpose, run_transpose_plain},
+};
+constexpr size_t table_count = sizeof table / sizeof *table;
+
+/* libtorch calls BLAS, which has a thread count of its own. */
+void use_threads(int threads) {
+  at::set_num_threads(threads);
+  void *library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;
+  if (auto set = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads")))
+    set(threads);
+}
+
+void *setup(const bench_peer_problem *problem, const Operation &operation) {
+  at::ScalarType type = scalar_type(problem->dtype);
+  if (type == at::ScalarType::Undefined) return nullptr;
+  use_threads(problem->threads);
+  auto state = std::make_unique<State>();
+  state->function = operation.function;
+  state->operation = operation.name;
+  Shapes shapes = operation.shapes(problem->size);
+  bool position = !strncmp(operation.name, "arg", 3);
+  for (uint32_t i = 0; i < problem->set_count; i++) {
+    const bench_peer_buffers &b = problem->sets[i];
+    Set set;
+    for (size_t j = 0; j + 1 < shapes.size(); j++)
+      set.input[j] = at::from_blob(const_cast<void *>(b.input[j]), shapes[j], type);
+    set.output = at::from_blob(b.output, shapes.back(), position ? at::kLong : type);
+    state->sets.push_back(set);
+  }
+  return state.release();
+}
+
+/* The table's rows as the plain C functions that the border wants, one instance of each. */
+template <size_t row> void *setup_row(const bench_peer_problem *problem) {
+  try {
+    c10::InferenceMode guard;
+    return setup(problem, table[row]);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void run(void *state, uint32_t set) {
+  auto *s = static_cast<State *>(state);
+  c10::InferenceMode guard;
+  s->function(*s, s->sets[set]);
+}
+
+void collect(void *state, uint32_t set) {
+  auto &s = static_cast<State *>(state)->sets[set];
+  c10::InferenceMode guard;
+  if (s.kept.defined()) s.output.copy_(s.kept);
+}
+
+void teardown(void *state) {
+  delete static_cast<State *>(state);
+}
+
+template <size_t... rows>
+std::vector<bench_peer_operation> make_operations(std::index_sequence<rows...>) {
+  return {bench_peer_operation{table[rows].name, table[rows].variant, setup_row<rows>, run, collect,
+                               teardown}...};
+}
+
+} // namespace
+
+extern "C" const bench_peer *compute_bench_peer(void) {
+  static const auto operations = make_operations(std::make_index_sequence<table_count>());
+  static const bench_peer peer = {BENCH_PEER_ABI, "torch", TORCH_VERSION, operations.data(),
+                                  operations.size()};
+  return &peer;
+}

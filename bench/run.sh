@@ -1,0 +1,112 @@
+#!/bin/bash
+# Builds libcompute, runs the examples and the benchmarks, and draws the report; see --help.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/setup.sh"
+
+usage() {
+  cat <<'TEXT'
+Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--build DIR] [--help]
+
+Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
+apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
+that with pkg-config and runs them, runs compute-info and compute-bench, and draws the report:
+DIR/report/report.html, from DIR/report/bench.json. The exit status is 0 if all of it went well.
+
+  --full        the full sizes: some minutes instead of less than one
+  --suite A,B   only these suites of compute-bench
+  --device D    the device to measure and to train on (default: the best one)
+  --peers       also install libtorch to compare with, which is large
+                (COMPUTE_BENCH_PEERS=1 does the same); one that is there is used anyway
+  --build DIR   build folder (default: build/ beside bench/)
+TEXT
+}
+
+build=$SETUP_ROOT/build
+size=(--quick)
+select=()
+device=()
+peers=${COMPUTE_BENCH_PEERS:-0}
+while (($#)); do
+  case $1 in
+  --full) size=() ;;
+  --peers) peers=1 ;;
+  --help | -h) usage; exit 0 ;;
+  --suite | --device | --build)
+    (($# > 1)) || { usage >&2; exit 2; }
+    case $1 in
+    --suite) select=(--suite "$2") ;;
+    --device) device=("$2") ;;
+    --build) build=$(realpath -m "$2") ;;
+    esac
+    shift
+    ;;
+  *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+step() { printf '\n== %s\n' "$*"; }
+
+# Measures without what cripples OpenBLAS on processors that are newer than it.
+clean_environment() {
+  local name
+  for name in OPENBLAS_CORETYPE OPENBLAS_L2_SIZE; do
+    if [[ -n ${!name-} ]]; then
+      echo "unset $name (was ${!name}): it makes OpenBLAS run code for another processor"
+      unset "$name"
+    fi
+  done
+}
+
+install_packages() {
+  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 libopenblas-pthread-dev libdnnl-dev
+  if [[ $peers == 1 ]]; then setup_packages libtorch-dev g++; fi
+}
+
+build_examples() {
+  local package
+  package=$(find "$build/prefix" -name compute.pc -print -quit)
+  PKG_CONFIG_PATH=$(dirname "$package") \
+    make --no-print-directory -C "$SETUP_ROOT/docs/examples" OUT="$build/examples"
+}
+
+measure() {
+  local commit
+  rm -f "$build/report/bench.json"
+  commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
+  "$build/prefix/bin/compute-bench" "${size[@]}" "${select[@]}" \
+    ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
+    --json "$build/report/bench.json"
+}
+
+step "packages"
+install_packages
+step "build"
+clean_environment
+# The tests need packages that this job does not; a folder that has them already keeps them.
+options=(-DCOMPUTE_BENCH=ON)
+[[ -f $build/CMakeCache.txt ]] || options+=(-DCOMPUTE_TESTS=OFF)
+setup_build "$build" "${options[@]}"
+mkdir -p "$build/report" "$build/examples"
+
+step "examples, built against $build/prefix with pkg-config"
+build_examples
+"$build/examples/hello"
+"$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
+
+step "compute-info"
+"$build/prefix/bin/compute-info"
+
+step "compute-bench"
+result=0
+measure || result=$?
+step "report"
+if [[ -s $build/report/bench.json ]]; then
+  python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" "$build/report/report.html"
+  echo "records: $build/report/bench.json"
+  echo "report:  $build/report/report.html"
+fi
+if ((result)); then
+  echo "compute-bench ended with status $result" >&2
+fi
+exit "$result"

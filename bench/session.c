@@ -1,0 +1,57 @@
+/* The list of records and notes of a session (bench.h). */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "output.h"
+
+bench_record bench_record_new(const bench_session *session, const char *suite,
+                              const bench_case *c) {
+  bench_record record = {.suite = suite, .name = c->name, .dtype = compute_dtype_name(c->dtype)};
+  memcpy(record.device, session->info.name, sizeof record.device);
+  record.ms = record.ms_p10 = record.ms_p90 = NAN;
+  record.gflops = record.gbytes_s = record.max_rel_err = record.peer_ms = NAN;
+  return record;
+}
+
+/* Room for one more; a benchmark that has no memory for its results cannot go on. */
+static void *grow(void *array, size_t count, size_t *capacity, size_t size) {
+  if (count < *capacity) return array;
+  *capacity = *capacity ? 2 * *capacity : 64;
+  void *larger = realloc(array, *capacity * size);
+  if (!larger) {
+    fprintf(stderr, "compute-bench: out of memory\n");
+    exit(1);
+  }
+  return larger;
+}
+
+void bench_record_add(bench_session *session, const bench_record *record) {
+  session->records = grow(session->records, session->record_count, &session->record_capacity,
+                          sizeof *session->records);
+  session->records[session->record_count++] = *record;
+  if (!record->ok) session->failures++;
+}
+
+void bench_note(bench_session *session, const char *format, ...) {
+  char text[1024];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  output_progress(0, 0, NULL, NULL);
+  fprintf(stderr, "compute-bench: %s\n", text);
+  session->notes =
+      grow(session->notes, session->note_count, &session->note_capacity, sizeof *session->notes);
+  char *copy = strdup(text);
+  if (copy) session->notes[session->note_count++] = copy;
+}
+
+void bench_fail(bench_session *session, const char *suite, const bench_case *c, const char *what) {
+  bench_note(session, "%s/%s %s: %s", suite, c->name, what, compute_error_message(NULL));
+  bench_record record = bench_record_new(session, suite, c);
+  bench_record_add(session, &record);
+}

@@ -1,0 +1,23 @@
+/* Cases without a peer: one call, measured alone. */
+#ifndef BENCH_SINGLE_H
+#define BENCH_SINGLE_H
+
+#include "bench.h"
+
+/* One call; libcompute's status. */
+typedef compute_status (*bench_call)(void *state);
+
+typedef struct bench_single {
+  bench_call call;
+  void *state;
+  double per;   /* things done by one call: the record's ms is for one of them; 0: 1 */
+  double bytes; /* moved by one call, for GB/s; 0: not worth stating */
+  double error; /* of the check made before; NaN: nothing to check */
+  bool ok;      /* the check's outcome */
+} bench_single;
+
+/* Measures and adds the record, or says why the call failed. */
+void bench_run_single(bench_session *session, const char *suite, const bench_case *c,
+                      const bench_single *single);
+
+#endif
