@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""compute-info, compute-bench, the report and the examples, run as a user runs them.
+
+The folder of the programs stands in the variable PROGRAMS, that of the examples in EXAMPLES.
+"""
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DIGITS = os.path.join(ROOT, "bench", "data", "digits.csv.gz")
+STATES = {"loaded", "no device", "missing library", "wrong ABI", "not a module", "disabled",
+          "failed", "duplicate"}
+RECORD = {"suite", "case", "device", "dtype", "ms", "ms_p10", "ms_p90", "gflops", "gbytes_s",
+          "max_rel_err", "ok"}
+PEER = {"peer", "peer_ms", "speedup"}
+
+
+def run(program, *arguments, folder="PROGRAMS", **variables):
+    """A finished process, with its output as text."""
+    environment = {**os.environ, **variables}
+    return subprocess.run([os.path.join(os.environ[folder], program), *arguments],
+                          capture_output=True, text=True, errors="replace", timeout=150,
+                          env=environment, check=False)
+
+
+def benchmark(folder, *arguments):
+    """The parsed JSON of a quick compute-bench run without peers."""
+    path = os.path.join(folder, "bench.json")
+    result = run("compute-bench", "--quick", "--peers", "none", "--device", "cpu", "--json", path,
+                 *arguments)
+    with open(path, encoding="utf-8") as file:
+        return result, json.load(file)
+
+
+class Info(unittest.TestCase):
+    def report(self, expected=0, **variables):
+        result = run("compute-info", "--json", **variables)
+        self.assertEqual(result.returncode, expected, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_json_lists_the_cpu_and_the_state_of_every_module(self):
+        report = self.report()
+        self.assertRegex(report["version"], r"^\d+\.\d+\.\d+$")
+        self.assertIsNone(report["error"])
+        cpu = [d for d in report["devices"] if d["name"] == "cpu"]
+        self.assertEqual(len(cpu), 1)
+        self.assertEqual(cpu[0]["type"], "CPU")
+        self.assertIn("compute", cpu[0]["capabilities"])
+        self.assertGreater(cpu[0]["memory_total"], 0)
+        self.assertEqual(sum(d["default"] for d in report["devices"]), 1)
+        modules = {m["name"]: m for m in report["modules"]}
+        self.assertEqual(modules["cpu"]["state"], "loaded")
+        for module in modules.values():
+            self.assertIn(module["state"], STATES)
+
+    def test_json_names_every_variable_with_its_value(self):
+        report = self.report(COMPUTE_THREADS="1")
+        values = {v["name"]: v["value"] for v in report["variables"]}
+        self.assertEqual(values["COMPUTE_THREADS"], "1")
+        self.assertIn("COMPUTE_DEVICE", values)
+
+    def test_json_stays_valid_with_bytes_that_are_not_utf8(self):
+        report = self.report(OPENBLAS_ODD=os.fsdecode(b'a"\xff\\\x01'))
+        self.assertIn("OPENBLAS_ODD", report["environment"])
+
+    def test_a_default_device_that_is_not_there_is_reported_beside_those_that_are(self):
+        report = self.report(1, COMPUTE_DEVICE="nothing:7")
+        self.assertIn("nothing:7", report["error"]["message"])
+        self.assertIn("cpu", [d["name"] for d in report["devices"]])
+        values = {v["name"]: v["value"] for v in report["variables"]}
+        self.assertEqual(values["COMPUTE_DEVICE"], "nothing:7")
+
+    def test_no_module_at_all_is_an_error_with_valid_json(self):
+        report = self.report(1, COMPUTE_BACKENDS="none")
+        self.assertEqual(report["devices"], [])
+        self.assertTrue(report["error"]["message"])
+
+    def test_text_names_device_modules_variables_and_cache_folder(self):
+        result = run("compute-info", COMPUTE_CACHE_DIR="/some/where", OMP_NUM_THREADS="3")
+        self.assertEqual(result.returncode, 0)
+        for word in ("cpu", "Modules", "COMPUTE_DEVICE", "/some/where", "OMP_NUM_THREADS=3"):
+            self.assertIn(word, result.stdout)
+
+    def test_help_and_wrong_arguments(self):
+        self.assertEqual(run("compute-info", "--help").returncode, 0)
+        wrong = run("compute-info", "--wrong")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("--wrong", wrong.stderr)
+
+    def test_full_disk_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            program = os.path.join(os.environ["PROGRAMS"], "compute-info")
+            result = subprocess.run([program, "--json"], stdout=full, stderr=subprocess.DEVNULL,
+                                    check=False)
+        self.assertEqual(result.returncode, 1)
+
+
+class Bench(unittest.TestCase):
+    def test_records_have_exactly_the_promised_fields_and_are_right(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result, data = benchmark(folder, "--suite", "matmul,overhead,memory",
+                                     "--filter", "*[!0-9][16][64]*")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(set(data), {"environment", "records"})
+        self.assertTrue(data["records"])
+        for record in data["records"]:
+            self.assertEqual(set(record) - PEER, RECORD)
+            self.assertIn(len(set(record) & PEER), (0, 3))
+            self.assertIs(record["ok"], True, record)
+            self.assertGreater(record["ms"], 0)
+            self.assertLessEqual(record["ms_p10"], record["ms_p90"])
+        self.assertIn("matmul_64", [r["case"] for r in data["records"]])
+
+    def test_environment_says_what_could_change_the_numbers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, data = benchmark(folder, "--filter", "relu_1M", "--commit", "abc", "--threads", "1")
+        environment = data["environment"]
+        self.assertEqual(environment["git_commit"], "abc")
+        self.assertEqual(environment["threads"], 1)
+        for key in ("cpu_model", "isa", "driver", "compiler", "library_version", "date",
+                    "variables", "device", "peers", "notes"):
+            self.assertIn(key, environment)
+        for key in ("fma_f32_gflops", "fma_f64_gflops", "stream_copy_gbytes_s",
+                    "stream_add_gbytes_s"):
+            self.assertGreater(environment["limits"][key], 0)
+
+    def test_list_names_suites_and_cases(self):
+        result = run("compute-bench", "--list")
+        self.assertEqual(result.returncode, 0)
+        for word in ("elementwise", "matmul_4096", "reduce", "memory", "overhead"):
+            self.assertIn(word, result.stdout)
+        self.assertNotIn("matmul_64", run("compute-bench", "--list", "--suite", "reduce").stdout)
+
+    def test_wrong_arguments_are_refused(self):
+        for arguments in (("--wrong",), ("--suite", "nothing"), ("--threads", "none"), ("--json",),
+                          ("stray",)):
+            result = run("compute-bench", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn("compute-bench:", result.stderr)
+
+    def test_a_device_that_is_not_there_is_an_error(self):
+        result = run("compute-bench", "--device", "nothing:7")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("nothing:7", result.stderr)
+
+    def test_a_file_that_cannot_be_written_is_an_error(self):
+        result = run("compute-bench", "--quick", "--peers", "none", "--filter", "pool_hit*",
+                     "--json", "/nowhere/bench.json")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/bench.json", result.stderr)
+
+
+class Report(unittest.TestCase):
+    def draw(self, folder, data):
+        source, target = os.path.join(folder, "b.json"), os.path.join(folder, "r.html")
+        with open(source, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+        subprocess.run([sys.executable, os.path.join(ROOT, "bench", "report.py"), source, target],
+                       check=True, timeout=60)
+        with open(target, encoding="utf-8") as file:
+            return file.read()
+
+    def check(self, page):
+        """Drawings are well-formed, and nothing is fetched from elsewhere."""
+        drawings = re.findall(r"<svg.*?</svg>", page, re.S)
+        for drawing in drawings:
+            xml.etree.ElementTree.fromstring(drawing)
+            self.assertNotRegex(drawing, r"\bnan\b|\binf\b")
+        self.assertNotRegex(page, r"(?i)<script|<link|src=|href=|@import|url\(")
+        return drawings
+
+    def test_report_of_a_real_run_has_charts_tables_and_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, data = benchmark(folder, "--filter", "*_[16][64M1]*")
+            page = self.draw(folder, data)
+        self.assertGreaterEqual(len(self.check(page)), 2)
+        self.assertIn("matmul_64", page)
+        self.assertIn(data["environment"]["date"], page)
+
+    def test_report_marks_failures_and_survives_missing_numbers(self):
+        record = {"suite": "matmul", "case": "matmul_64", "device": "cpu", "dtype": "f32",
+                  "ms": None, "ms_p10": None, "ms_p90": None, "gflops": None, "gbytes_s": None,
+                  "max_rel_err": None, "ok": False}
+        timed = {**record, "ms": 1.0, "ms_p10": 0.9, "ms_p90": 1.1, "gflops": 2.0,
+                 "gbytes_s": 1.0, "case": "matmul_128", "ok": True, "peer": "a <peer>",
+                 "peer_ms": 2.0, "speedup": 2.0}
+        with tempfile.TemporaryDirectory() as folder:
+            page = self.draw(folder, {"environment": {"notes": ["<odd> & note"]},
+                                      "records": [record, timed]})
+            self.check(page)
+            self.check(self.draw(folder, {"environment": {}, "records": []}))
+        self.assertIn("Failed: matmul_64", page)
+        self.assertIn("&lt;odd&gt; &amp; note", page)
+
+
+class Examples(unittest.TestCase):
+    def test_hello_prints_its_device(self):
+        result = run("example_hello", folder="EXAMPLES", COMPUTE_DEVICE="cpu")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("device cpu", result.stdout)
+        self.assertEqual(len(re.findall(r" -?\d+\.\d{4}", result.stdout)), 10)
+
+    def test_digits_learns_and_does_the_same_every_time(self):
+        results = [run("example_digits", DIGITS, "cpu", folder="EXAMPLES") for _ in range(2)]
+        self.assertEqual(results[0].returncode, 0, results[0].stdout + results[0].stderr)
+        found = re.search(r"^accuracy (0\.\d{4}) on 360 held-out digits \(device cpu\)$",
+                          results[0].stdout, re.M)
+        self.assertGreaterEqual(float(found.group(1)), 0.96)
+        self.assertEqual(results[0].stdout, results[1].stdout)
+
+    def test_digits_says_what_is_wrong_with_its_input(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken, short = os.path.join(folder, "broken.gz"), os.path.join(folder, "short.csv")
+            with open(DIGITS, "rb") as file, open(broken, "wb") as out:
+                out.write(file.read()[:5000])
+            with gzip.open(DIGITS, "rt") as file, open(short, "w", encoding="utf-8") as out:
+                out.write(file.readline())
+            for path in (broken, short, os.path.join(folder, "missing")):
+                result = run("example_digits", path, folder="EXAMPLES")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("digits: ", result.stderr)
+        wrong = run("example_digits", DIGITS, "nothing:7", folder="EXAMPLES")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("nothing:7", wrong.stderr)
+        self.assertEqual(run("example_digits", "--help", folder="EXAMPLES").returncode, 0)
+        self.assertEqual(run("example_digits", folder="EXAMPLES").returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

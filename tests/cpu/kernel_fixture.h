@@ -1,0 +1,294 @@
+/* Runs one kernel of the CPU backend by itself: a device with services of this file's, operands
+ * with guard bytes around them, and descriptors put together from parts. For the tests of
+ * reductions, row operations, gather and scatter.
+ *
+ * The services allocate from the C library, so that valgrind and the sanitizers see each block, can
+ * fail the n-th allocation, keep the last error, and run loops on a thread pool of the core. */
+#ifndef CPU_KERNEL_FIXTURE_H
+#define CPU_KERNEL_FIXTURE_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread_pool.h"
+#include "cpu.h"
+#include "device.h"
+#include "kernel/program.h"
+#include "support/test.h"
+#include "support/values.h"
+#include "tensor/dtype.h"
+
+#define FIXTURE_INLINE static inline __attribute__((unused))
+
+typedef struct fixture {
+  compute_services services;
+  cpu_device *device;
+  thread_pool *pool;
+  const char *isa;
+  int64_t fail_at;     /* the allocation that fails, counted down from here; 0: none */
+  int64_t live_blocks; /* allocated and not released */
+  compute_status status;
+  char message[256];
+} fixture;
+
+FIXTURE_INLINE void *fixture_allocate(void *host, size_t bytes, size_t alignment) {
+  fixture *f = host;
+  if (f->fail_at > 0 && --f->fail_at == 0) return NULL;
+  void *memory = NULL;
+  if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment,
+                     bytes ? bytes : 1))
+    return NULL;
+  memset(memory, 0, bytes);
+  f->live_blocks++;
+  return memory;
+}
+
+FIXTURE_INLINE void fixture_release_block(void *host, void *pointer) {
+  if (!pointer) return;
+  ((fixture *)host)->live_blocks--;
+  free(pointer);
+}
+
+FIXTURE_INLINE void fixture_log(void *host, compute_log_level level, const char *module,
+                                const char *format, ...) {
+  (void)host, (void)level, (void)module, (void)format;
+}
+
+FIXTURE_INLINE compute_status fixture_fail(void *host, compute_status status, int64_t native,
+                                           const char *remedy, const char *format, ...) {
+  fixture *f = host;
+  va_list list;
+  (void)native, (void)remedy;
+  va_start(list, format);
+  vsnprintf(f->message, sizeof f->message, format, list);
+  va_end(list);
+  f->status = status;
+  return status;
+}
+
+FIXTURE_INLINE int32_t fixture_threads(void *host) {
+  return thread_pool_count(((fixture *)host)->pool);
+}
+
+FIXTURE_INLINE void fixture_parallel(void *host, int64_t tasks, compute_task task, void *argument) {
+  thread_pool_run(((fixture *)host)->pool, tasks, task, argument);
+}
+
+FIXTURE_INLINE const char *fixture_variable(void *host, const char *name) {
+  return strcmp(name, "COMPUTE_CPU_ISA") == 0 ? ((fixture *)host)->isa : NULL;
+}
+
+/* False if this machine lacks the instruction set. */
+FIXTURE_INLINE bool fixture_open(fixture *f, int32_t threads, const char *isa) {
+  const char *problem = NULL;
+  cpu_isa_select(isa, &problem);
+  if (problem) return false;
+  *f = (fixture){.isa = isa, .pool = thread_pool_create(threads)};
+  f->services = (compute_services){
+      .struct_size = sizeof f->services,
+      .abi_major = COMPUTE_BACKEND_ABI_MAJOR,
+      .abi_minor = COMPUTE_BACKEND_ABI_MINOR,
+      .host = f,
+      .allocate = fixture_allocate,
+      .release = fixture_release_block,
+      .log = fixture_log,
+      .fail = fixture_fail,
+      .thread_count = fixture_threads,
+      .parallel = fixture_parallel,
+      .variable = fixture_variable,
+  };
+  assert_non_null(f->pool);
+  assert_int_equal(cpu_device_open(&f->services, &f->device), COMPUTE_OK);
+  return true;
+}
+
+FIXTURE_INLINE void fixture_close(fixture *f) {
+  cpu_device_close(f->device);
+  assert_int_equal(f->live_blocks, 0);
+  thread_pool_release(f->pool);
+}
+
+/* The instruction sets to test, NULL-terminated. */
+static const char *const fixture_sets[] = {"scalar", "avx2", "avx512", NULL};
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+enum { FIXTURE_GUARD = 64 }; /* elements before and after */
+
+/* A strided operand in memory of its own. Elements that it does not cover hold a pattern. */
+typedef struct block {
+  compute_dtype dtype;
+  int32_t rank;
+  int64_t size[COMPUTE_MAX_RANK], stride[COMPUTE_MAX_RANK];
+  int64_t elements; /* from the first to the last one */
+  unsigned char *memory, *copy;
+} block;
+
+FIXTURE_INLINE unsigned char *block_data(const block *b) {
+  return b->memory + FIXTURE_GUARD * cpu_dtype_size(b->dtype);
+}
+
+FIXTURE_INLINE block block_create(compute_dtype dtype, int32_t rank, const int64_t *size,
+                                  const int64_t *stride) {
+  block b = {.dtype = dtype, .rank = rank, .elements = 1};
+  for (int32_t d = 0; d < rank; d++) {
+    b.size[d] = size[d];
+    b.stride[d] = stride[d];
+    if (size[d] > 0) b.elements += (size[d] - 1) * stride[d];
+  }
+  const size_t bytes = (size_t)(b.elements + 2 * FIXTURE_GUARD) * cpu_dtype_size(dtype);
+  b.memory = malloc(bytes);
+  b.copy = malloc(bytes);
+  assert_non_null(b.memory);
+  assert_non_null(b.copy);
+  for (size_t i = 0; i < bytes; i++) b.memory[i] = (unsigned char)(0xa5 + 7 * i);
+  memcpy(b.copy, b.memory, bytes);
+  return b;
+}
+
+FIXTURE_INLINE void block_release(block *b) {
+  free(b->memory);
+  free(b->copy);
+}
+
+/* Element number of a point, whose coordinates are those of the block's dimensions. */
+FIXTURE_INLINE int64_t block_at(const block *b, const int64_t *point) {
+  int64_t at = 0;
+  for (int32_t d = 0; d < b->rank; d++) at += point[d] * b->stride[d];
+  return at;
+}
+
+FIXTURE_INLINE double block_get(const block *b, int64_t at) {
+  return dtype_load(b->dtype, block_data(b) + at * (int64_t)cpu_dtype_size(b->dtype));
+}
+
+FIXTURE_INLINE void block_set(block *b, int64_t at, double value) {
+  dtype_store(b->dtype, block_data(b) + at * (int64_t)cpu_dtype_size(b->dtype), value);
+}
+
+/* Next point in row-major order; false after the last. */
+FIXTURE_INLINE bool next_point(int32_t rank, const int64_t *size, int64_t *point) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (++point[d] < size[d]) return true;
+    point[d] = 0;
+  }
+  return false;
+}
+
+FIXTURE_INLINE int64_t count_points(int32_t rank, const int64_t *size) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < rank; d++) count *= size[d];
+  return count;
+}
+
+/* Random numbers in low … high in all elements of the block's range. */
+FIXTURE_INLINE void block_fill(block *b, double low, double high, test_random *random) {
+  const bool whole = dtype_is_integer(b->dtype) || b->dtype == COMPUTE_BOOL;
+  for (int64_t i = 0; i < b->elements; i++) {
+    const double value = test_random_uniform(random, low, high);
+    block_set(b, i, whole ? floor(value) : value);
+  }
+}
+
+/* Takes the block's present content as what it should stay. */
+FIXTURE_INLINE void block_remember(block *b) {
+  memcpy(b->copy, b->memory, (size_t)(b->elements + 2 * FIXTURE_GUARD) * cpu_dtype_size(b->dtype));
+}
+
+/* Elements outside of the block's own points are as remembered. */
+FIXTURE_INLINE void block_check_guards(const block *b) {
+  const size_t bytes = cpu_dtype_size(b->dtype);
+  const int64_t all = b->elements + 2 * FIXTURE_GUARD;
+  unsigned char *own = calloc((size_t)all, 1);
+  assert_non_null(own);
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  if (count_points(b->rank, b->size) > 0) {
+    do own[FIXTURE_GUARD + block_at(b, point)] = 1;
+    while (next_point(b->rank, b->size, point));
+  }
+  for (int64_t i = 0; i < all; i++)
+    if (!own[i] && memcmp(b->memory + (size_t)i * bytes, b->copy + (size_t)i * bytes, bytes) != 0)
+      fail_msg("element %lld beside the output was written", (long long)(i - FIXTURE_GUARD));
+  free(own);
+}
+
+/* Strides of `size` stored in a random order of dimensions, with random gaps; where `repeat` has a
+ * bit set, the stride is 0. */
+FIXTURE_INLINE void random_strides(int32_t rank, const int64_t *size, uint32_t repeat,
+                                   test_random *random, int64_t *stride) {
+  int32_t order[COMPUTE_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) order[d] = d;
+  if (test_random_integer(random, 0, 2) == 0)
+    for (int32_t d = rank - 1; d > 0; d--) {
+      const int32_t other = (int32_t)test_random_integer(random, 0, d);
+      const int32_t swapped = order[d];
+      order[d] = order[other];
+      order[other] = swapped;
+    }
+  const bool gaps = test_random_integer(random, 0, 3) == 0;
+  int64_t step = gaps ? test_random_integer(random, 1, 2) : 1;
+  for (int32_t i = rank - 1; i >= 0; i--) {
+    const int32_t d = order[i];
+    stride[d] = 0;
+    if (repeat >> d & 1) continue;
+    stride[d] = step;
+    step *= (size[d] > 0 ? size[d] : 1) + (gaps ? test_random_integer(random, 0, 1) : 0);
+  }
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+FIXTURE_INLINE compute_operand operand_of(const block *b, int32_t rank) {
+  compute_operand operand = {.dtype = b->dtype};
+  for (int32_t d = 0; d < rank && d < b->rank; d++) operand.stride[d] = b->stride[d];
+  return operand;
+}
+
+typedef compute_status (*prepare_function)(cpu_device *, const compute_kernel_descriptor *,
+                                           cpu_kernel **);
+
+/* Prepares, runs on these blocks (inputs, then outputs) and destroys. */
+FIXTURE_INLINE compute_status run_kernel(fixture *f, prepare_function prepare,
+                                         const compute_kernel_descriptor *descriptor,
+                                         block *const *blocks) {
+  cpu_kernel *kernel = NULL;
+  void *pointers[COMPUTE_MAX_OPERANDS];
+  for (uint32_t i = 0; i < descriptor->input_count + descriptor->output_count; i++)
+    pointers[i] = block_data(blocks[i]);
+  compute_status status = prepare(f->device, descriptor, &kernel);
+  if (status) return status;
+  assert_non_null(kernel);
+  assert_true(strlen(kernel->description) > 0);
+  status = kernel->run(kernel, pointers);
+  kernel->destroy(kernel);
+  return status;
+}
+
+/* Fails every allocation of preparing and running once, on fresh devices: each time the status says
+ * so and nothing is left behind, and at last the launch succeeds. */
+FIXTURE_INLINE void check_allocation_failures(prepare_function prepare,
+                                              const compute_kernel_descriptor *descriptor,
+                                              block *const *blocks) {
+  for (int64_t n = 1;; n++) {
+    fixture f;
+    assert_true(fixture_open(&f, 2, "scalar"));
+    f.fail_at = n;
+    const compute_status status = run_kernel(&f, prepare, descriptor, blocks);
+    const bool failed = f.fail_at == 0;
+    f.fail_at = 0;
+    if (failed) {
+      assert_int_equal(status, COMPUTE_ERROR_OUT_OF_MEMORY);
+      assert_int_equal(f.status, COMPUTE_ERROR_OUT_OF_MEMORY);
+      assert_int_equal(run_kernel(&f, prepare, descriptor, blocks), COMPUTE_OK);
+    }
+    fixture_close(&f);
+    if (!failed) {
+      assert_int_equal(status, COMPUTE_OK);
+      assert_true(n > 1);
+      return;
+    }
+  }
+}
+
+#endif

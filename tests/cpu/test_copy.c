@@ -1,0 +1,261 @@
+/* COPY kernels: all pairs of dtypes, and every arrangement of both operands in memory; and the
+ * copies of dense bytes that queues use. */
+#include "kernel_fixture.h"
+
+static compute_kernel_descriptor describe(int32_t rank, const int64_t *size,
+                                          const compute_operand *input,
+                                          const compute_operand *output) {
+  compute_kernel_descriptor descriptor = {.struct_size = sizeof descriptor,
+                                          .kind = COMPUTE_KERNEL_COPY,
+                                          .rank = rank,
+                                          .input_count = 1,
+                                          .output_count = 1,
+                                          .inputs = input,
+                                          .outputs = output};
+  for (int32_t d = 0; d < rank; d++) descriptor.size[d] = size[d];
+  return descriptor;
+}
+
+/* One element by the rules of dtype.h. Integers here stay below 2^53. */
+static void convert(compute_dtype from, const void *source, compute_dtype to, void *result) {
+  if (dtype_is_float(from) || dtype_is_float(to))
+    dtype_store(to, result, dtype_load(from, source));
+  else
+    dtype_store_integer(to, result, dtype_load_integer(from, source));
+}
+
+static bool same(compute_dtype dtype, const void *a, const void *b) {
+  if (dtype_is_float(dtype) && isnan(dtype_load(dtype, a))) return isnan(dtype_load(dtype, b));
+  return memcmp(a, b, cpu_dtype_size(dtype)) == 0;
+}
+
+/* Copies and compares element by element; bits must stay as they are if the dtype does. */
+static void run_case(fixture *f, const block *in, block *out) {
+  const compute_operand input = operand_of(in, in->rank), output = operand_of(out, out->rank);
+  const compute_kernel_descriptor descriptor = describe(in->rank, in->size, &input, &output);
+  block source = *in;
+  block *const blocks[] = {&source, out};
+  assert_int_equal(run_kernel(f, cpu_copy_prepare, &descriptor, blocks), COMPUTE_OK);
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  const size_t bytes = cpu_dtype_size(out->dtype);
+  if (count_points(in->rank, in->size) > 0) do {
+      const unsigned char *from =
+          block_data(in) + block_at(in, point) * (int64_t)cpu_dtype_size(in->dtype);
+      const unsigned char *actual = block_data(out) + block_at(out, point) * (int64_t)bytes;
+      unsigned char expected[8];
+      convert(in->dtype, from, out->dtype, expected);
+      if (in->dtype == out->dtype ? memcmp(from, actual, bytes) != 0
+                                  : !same(out->dtype, actual, expected))
+        fail_msg("%s: %.17g as dtype %d became %.17g as dtype %d", f->device->isa->name,
+                 dtype_load(in->dtype, from), in->dtype, dtype_load(out->dtype, actual),
+                 out->dtype);
+    } while (next_point(in->rank, in->size, point));
+  block_check_guards(out);
+}
+
+static void fill_numbers(block *b, test_random *random) {
+  static const double special[] = {0,     -0.0,  NAN,    INFINITY,   -INFINITY,    1e-45, 6e-8,
+                                   65504, 65520, 3e38,   -3e38,      1e300,        255.9, -0.9,
+                                   2.5,   3.5,   1e-310, 2147483647, -2147483649.0};
+  for (int64_t i = 0; i < b->elements; i++) {
+    const int64_t kind = test_random_integer(random, 0, 4);
+    if (kind == 0)
+      block_set(b, i, b->dtype == COMPUTE_I64 ? 0x1p52 - (double)i : special[i % 19]);
+    else if (kind == 1)
+      block_set(b, i, exp(test_random_uniform(random, -30, 30)));
+    else
+      block_set(b, i, test_random_uniform(random, -400, 400));
+  }
+}
+
+static void every_pair_of_dtypes_converts(void **state) {
+  const int64_t size = 1000;
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (int from = COMPUTE_F64; from <= COMPUTE_BOOL; from++)
+      for (int to = COMPUTE_F64; to <= COMPUTE_BOOL; to++)
+        for (int64_t step = 1; step <= 3; step += 2) {
+          test_random random = {(uint64_t)(10 * from + to)};
+          const int64_t other = 4 - step;
+          block in = block_create((compute_dtype)from, 1, &size, &step);
+          block out = block_create((compute_dtype)to, 1, &size, step == 1 ? &step : &other);
+          fill_numbers(&in, &random);
+          run_case(&f, &in, &out);
+          block_release(&in);
+          block_release(&out);
+        }
+    fixture_close(&f);
+  }
+}
+
+/* All bit patterns of the small floats, and all f32 that lie at a tie of f16. */
+static void small_floats_convert_bit_by_bit(void **state) {
+  const int64_t size = 65536, step = 1;
+  static const compute_dtype small[] = {COMPUTE_F16, COMPUTE_BF16};
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (int d = 0; d < 2; d++)
+      for (int32_t around = -1; around <= 1; around++) {
+        block in = block_create(small[d], 1, &size, &step);
+        block wide = block_create(COMPUTE_F32, 1, &size, &step);
+        for (int i = 0; i < 65536; i++) ((uint16_t *)(void *)block_data(&in))[i] = (uint16_t)i;
+        run_case(&f, &in, &wide);
+        /* Halfway to the next one, and one float to either side of that. */
+        uint32_t *bits = (void *)block_data(&wide);
+        for (int i = 0; i < 65536; i++)
+          bits[i] += (uint32_t)around + (small[d] == COMPUTE_F16 ? 0x1000u : 0x8000u);
+        block back = block_create(small[d], 1, &size, &step);
+        run_case(&f, &wide, &back);
+        block_release(&in);
+        block_release(&wide);
+        block_release(&back);
+      }
+    fixture_close(&f);
+  }
+}
+
+static void random_bytes(block *b, test_random *random) {
+  const int64_t bytes = b->elements * (int64_t)cpu_dtype_size(b->dtype);
+  for (int64_t i = 0; i < bytes; i++)
+    block_data(b)[i] = (unsigned char)(b->dtype == COMPUTE_BOOL ? test_random_bits(random) & 1
+                                                                : test_random_bits(random));
+}
+
+static void copy_space(fixture *f, compute_dtype dtype, int32_t rank, const int64_t *size,
+                       uint32_t repeat, test_random *random) {
+  int64_t stride[COMPUTE_MAX_RANK];
+  random_strides(rank, size, repeat, random, stride);
+  block in = block_create(dtype, rank, size, stride);
+  random_strides(rank, size, 0, random, stride);
+  block out = block_create(dtype, rank, size, stride);
+  random_bytes(&in, random);
+  run_case(f, &in, &out);
+  block_release(&in);
+  block_release(&out);
+}
+
+static void every_arrangement_moves_the_same_elements(void **state) {
+  static const int64_t sizes[] = {1, 2, 3, 8, 17, 64, 70, 300};
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      if (!fixture_open(&f, threads, fixture_sets[set])) continue;
+      for (uint64_t number = 0; number < 500; number++) {
+        test_random random = {number};
+        int64_t size[COMPUTE_MAX_RANK], points = 1;
+        const int32_t rank = (int32_t)test_random_integer(&random, 0, 5);
+        for (int32_t d = 0; d < rank; d++) {
+          do size[d] = sizes[test_random_integer(&random, 0, 7)];
+          while (points * size[d] > 30000);
+          points *= size[d];
+        }
+        const uint32_t repeat =
+            number % 3 ? 0 : (uint32_t)(test_random_bits(&random) & test_random_bits(&random));
+        f.device->l3_bytes = number & 1 ? 64 : 1 << 30;
+        copy_space(&f, (compute_dtype)(1 + number % 8), rank, size, repeat, &random);
+      }
+      fixture_close(&f);
+    }
+}
+
+static void large_transposes_are_shared_among_threads(void **state) {
+  static const int64_t sizes[][3] = {{1, 1031, 517}, {3, 64, 2048}, {517, 3, 201}};
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 3, NULL));
+  for (int i = 0; i < 3; i++)
+    for (int dtype = COMPUTE_F64; dtype <= COMPUTE_BOOL; dtype++) {
+      const int64_t *n = sizes[i];
+      const int64_t dense[] = {n[1] * n[2], n[2], 1};
+      const int64_t turned[] = {n[1] * n[2], 1, n[1]}, outward[] = {1, n[2] * n[0], n[0]};
+      test_random random = {(uint64_t)dtype};
+      f.device->l3_bytes = dtype & 1 ? 64 : 1 << 30;
+      block in = block_create((compute_dtype)dtype, 3, n, dense);
+      block across = block_create((compute_dtype)dtype, 3, n, turned);
+      block out = block_create((compute_dtype)dtype, 3, n, outward);
+      random_bytes(&in, &random);
+      run_case(&f, &in, &across);
+      run_case(&f, &across, &out);
+      block_release(&in);
+      block_release(&across);
+      block_release(&out);
+    }
+  fixture_close(&f);
+}
+
+static void an_empty_space_moves_nothing(void **state) {
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 2, NULL));
+  for (int32_t zero = 0; zero < 3; zero++)
+    for (int from = COMPUTE_F32; from <= COMPUTE_F16; from++) {
+      int64_t size[3] = {4, 5, 6};
+      const int64_t stride[3] = {30, 6, 1};
+      size[zero] = 0;
+      block in = block_create((compute_dtype)from, 3, size, stride);
+      block out = block_create(COMPUTE_F32, 3, size, stride);
+      run_case(&f, &in, &out);
+      block_release(&in);
+      block_release(&out);
+    }
+  fixture_close(&f);
+}
+
+static void dense_bytes_may_overlap_and_be_unaligned(void **state) {
+  enum { BYTES = 3000000 };
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 2, NULL));
+  unsigned char *memory = malloc(2 * BYTES + 64), *expected = malloc(2 * BYTES + 64);
+  assert_non_null(memory);
+  assert_non_null(expected);
+  static const int64_t counts[] = {1, 63, 64, 65, 1000, 255 << 10, 1 << 20, BYTES - 1};
+  static const int64_t shifts[] = {BYTES, 0, 1, 100, 70000};
+  for (int i = 0; i < 8; i++)
+    for (int s = 0; s < 5; s++)
+      for (int backwards = 0; backwards < 2; backwards++) {
+        for (int64_t b = 0; b < 2 * BYTES + 64; b++) memory[b] = (unsigned char)(b * 31 >> 3);
+        memcpy(expected, memory, 2 * BYTES + 64);
+        const int64_t from = 3 + (backwards ? shifts[s] : 0), to = 3 + (backwards ? 0 : shifts[s]);
+        f.device->l3_bytes = backwards ? 64 : 1 << 30;
+        cpu_copy_bytes(f.device, memory + to, memory + from, (uint64_t)counts[i]);
+        memmove(expected + to, expected + from, (size_t)counts[i]);
+        assert_memory_equal(memory, expected, 2 * BYTES + 64);
+      }
+  free(memory);
+  free(expected);
+  fixture_close(&f);
+}
+
+static void allocation_failures_are_reported(void **state) {
+  (void)state;
+  const int64_t size = 10, stride = 1;
+  block in = block_create(COMPUTE_F32, 1, &size, &stride);
+  for (int to = COMPUTE_F32; to <= COMPUTE_F16; to++) {
+    block out = block_create((compute_dtype)to, 1, &size, &stride);
+    block *const blocks[] = {&in, &out};
+    const compute_operand input = operand_of(&in, 1), output = operand_of(&out, 1);
+    const compute_kernel_descriptor descriptor = describe(1, &size, &input, &output);
+    check_allocation_failures(cpu_copy_prepare, &descriptor, blocks);
+    block_release(&out);
+  }
+  block_release(&in);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_pair_of_dtypes_converts),
+      cmocka_unit_test(small_floats_convert_bit_by_bit),
+      cmocka_unit_test(every_arrangement_moves_the_same_elements),
+      cmocka_unit_test(large_transposes_are_shared_among_threads),
+      cmocka_unit_test(an_empty_space_moves_nothing),
+      cmocka_unit_test(dense_bytes_may_overlap_and_be_unaligned),
+      cmocka_unit_test(allocation_failures_are_reported),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* The vector functions against the C library in a wider type, on every instruction set that the
+ * machine has. The bounds below were found by going through all 2^32 floats; the tests take every
+ * 4099th, which is no multiple of any step in the numbers, and what lies around the seams. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "isa/tile_table.h"
+#include "support/test.h"
+#include "support/values.h"
+
+static const char *const sets[] = {"scalar", "avx2", "avx512"};
+enum { SETS = 3, PART = 1024, STEP = 4099 };
+
+/* NULL if this machine lacks it. */
+static const cpu_tile_table *table_of(int set) {
+  const char *problem;
+  const cpu_isa *isa = cpu_isa_select(sets[set], &problem);
+  return problem ? NULL : isa->tile;
+}
+
+/* ---- References ----------------------------------------------------------------------------- */
+
+static double sigmoid(double x) {
+  return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+static double silu(double x) {
+  return x == -INFINITY ? NAN : x < -2000 ? -0.0 : x * sigmoid(x);
+}
+static double softplus(double x) {
+  return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+static double elu(double x) {
+  return x > 0 ? x : expm1(x);
+}
+static double gelu(double x) {
+  return x == -INFINITY ? NAN : x < -100 ? -0.0 : 0.5 * x * erfc(-x * M_SQRT1_2);
+}
+static double gelu_tanh(double x) {
+  if (x < -100) return x == -INFINITY ? NAN : -0.0;
+  return x * sigmoid(sqrt(8 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+/* Largest errors in units of the last place, over all floats. */
+static const struct {
+  const char *name;
+  compute_instruction_code code;
+  double (*reference)(double);
+  double ulp;
+} functions[] = {
+    {"exp", COMPUTE_I_EXP, exp, 1.1},
+    {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
+    {"log", COMPUTE_I_LOG, log, 0.9},
+    {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
+    {"sin", COMPUTE_I_SIN, sin, 1.7},
+    {"cos", COMPUTE_I_COS, cos, 1.7},
+    {"tanh", COMPUTE_I_TANH, tanh, 2.5},
+    {"erf", COMPUTE_I_ERF, erf, 1.3},
+    {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
+    {"gelu", COMPUTE_I_GELU, gelu, 4},
+    {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
+    {"silu", COMPUTE_I_SILU, silu, 2.3},
+    {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
+    {"elu", COMPUTE_I_ELU, elu, 1.7},
+};
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+/* ---- f32 ------------------------------------------------------------------------------------ */
+
+static float from_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* Error of one result in units of the last place; infinite if it is of the wrong kind. */
+static double error_of(float actual, double expected) {
+  if (isnan(expected) || isnan(actual)) return isnan(expected) && isnan(actual) ? 0 : INFINITY;
+  if (expected == 0) return actual == 0 && !signbit(actual) == !signbit(expected) ? 0 : INFINITY;
+  if (isinf(expected)) return (double)actual == expected ? 0 : INFINITY;
+  int exponent;
+  frexp(expected, &exponent);
+  const double spacing = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
+  /* An infinite result stands for the first number that f32 no longer has. */
+  const double value = isinf(actual) ? copysign(0x1p128, (double)actual) : (double)actual;
+  const double limited = fabs(expected) > 0x1p128 ? copysign(0x1p128, expected) : expected;
+  return fabs(value - limited) / spacing;
+}
+
+/* Checks one part of at most PART arguments. */
+static void check_part(const cpu_tile_table *table, int set, int f, const float *x, int64_t count) {
+  float y[PART];
+  const cpu_immediate alpha = {.f64 = 1};
+  (*table->compute[CPU_TYPE_F32])[functions[f].code][0](count, y, x, NULL, NULL, alpha);
+  for (int64_t i = 0; i < count; i++) {
+    const double expected = functions[f].reference((double)x[i]);
+    const double error = error_of(y[i], expected);
+    if (error > functions[f].ulp)
+      fail_msg("%s, %s(%.9g) is %.9g, not %.9g: %.2f units of the last place", sets[set],
+               functions[f].name, (double)x[i], (double)y[i], expected, error);
+  }
+}
+
+static void f32_functions_keep_their_bounds(void **state) {
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (int f = 0; f < FUNCTIONS; f++) {
+      float x[PART];
+      int64_t count = 0;
+      for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STEP) {
+        x[count++] = from_bits((uint32_t)bits);
+        if (count < PART) continue;
+        check_part(table, set, f, x, count);
+        count = 0;
+      }
+      check_part(table, set, f, x, count);
+    }
+  }
+}
+
+/* Where an argument leaves one range of a method for another, and what is special in itself. In
+ * tiles of one and among ordinary arguments: a tile's form depends on all that is in it. */
+static void f32_seams_and_special_arguments(void **state) {
+  static const float seams[] = {
+      0,           0x1p-149f, 0x1p-126f, 1e-30f,  0x1p-24f, 0x1p-12f, 0.41421357f, 0.55f,
+      0.70710677f, 1,         1.5f,      3.92f,   3.94f,    9.0f,     9.1f,        10.9f,
+      13.1f,       14.5f,     16.63f,    17.32f,  18,       80,       86.9f,       87,
+      87.5f,       88.72f,    88.73f,    88.8f,   89,       103.9f,   104,         110,
+      2e4f,        1048575,   1048576,   1048577, 1e10f,    1e30f,    FLT_MAX,     INFINITY};
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (int f = 0; f < FUNCTIONS; f++)
+      for (size_t s = 0; s < sizeof seams / sizeof seams[0]; s++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+          float x[67];
+          for (int i = 0; i < 67; i++) x[i] = 0.1f * (float)(i - 30);
+          const float seam = (float)sign * seams[s];
+          x[3] = seam;
+          x[64] = nextafterf(seam, INFINITY);
+          x[65] = nextafterf(seam, -INFINITY);
+          check_part(table, set, f, x, 67);
+          check_part(table, set, f, &seam, 1);
+        }
+    const float nan = NAN, negative_nan = -NAN;
+    for (int f = 0; f < FUNCTIONS; f++) {
+      check_part(table, set, f, &nan, 1);
+      check_part(table, set, f, &negative_nan, 1);
+    }
+  }
+}
+
+static void f32_results_may_overwrite_their_arguments(void **state) {
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (int f = 0; f < FUNCTIONS; f++) {
+      const cpu_tile_loop loop = (*table->compute[CPU_TYPE_F32])[functions[f].code][0];
+      const cpu_immediate alpha = {.f64 = 0.25};
+      float x[PART], y[PART];
+      for (int i = 0; i < PART; i++) x[i] = 0.03f * (float)(i - 400) + (i % 100 == 7 ? 2e6f : 0);
+      loop(PART, y, x, NULL, NULL, alpha);
+      loop(PART, x, x, NULL, NULL, alpha);
+      assert_memory_equal(x, y, sizeof x);
+    }
+  }
+}
+
+/* ---- pow and mod ---------------------------------------------------------------------------- */
+
+static void check_pow(const cpu_tile_table *table, int set, float a, float b) {
+  const cpu_immediate none = {.i64 = 0};
+  const cpu_tile_loop *loops = (*table->compute[CPU_TYPE_F32])[COMPUTE_I_POW];
+  float x[9], y[9], r[3][9];
+  for (int i = 0; i < 9; i++) x[i] = a, y[i] = b;
+  loops[0](9, r[0], x, y, NULL, none);
+  loops[1](9, r[1], &a, y, NULL, none);
+  loops[2](9, r[2], x, &b, NULL, none);
+  const double expected = pow((double)a, (double)b);
+  for (int v = 0; v < 3; v++)
+    if (error_of(r[v][0], expected) > 1 || error_of(r[v][8], expected) > 1)
+      fail_msg("%s, pow(%.9g, %.9g) is %.9g, not %.9g", sets[set], (double)a, (double)b,
+               (double)r[v][0], expected);
+}
+
+static void pow_is_within_one_unit(void **state) {
+  static const float special[] = {0,        0.5f, 1,       2,          3,
+                                  4,        2.5f, 1e-40f,  8388607.5f, 16777215,
+                                  16777216, 1e9f, FLT_MAX, INFINITY,   NAN};
+  enum { SPECIAL = sizeof special / sizeof special[0] };
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (int i = 0; i < 4 * SPECIAL * SPECIAL; i++) {
+      const float a = special[i / 4 % SPECIAL], b = special[i / 4 / SPECIAL];
+      check_pow(table, set, i & 1 ? -a : a, i & 2 ? -b : b);
+    }
+    test_random random = {17};
+    for (int i = 0; i < 200000; i++) {
+      const float a = (float)exp(test_random_uniform(&random, -50, 50));
+      const double reach = 104 / fmax(fabs(log((double)a)), 1e-3);
+      check_pow(table, set, a, (float)test_random_uniform(&random, -reach, reach));
+      check_pow(table, set, from_bits((uint32_t)test_random_bits(&random)),
+                from_bits((uint32_t)test_random_bits(&random)));
+      check_pow(table, set, -a, (float)test_random_integer(&random, -9, 9));
+    }
+  }
+}
+
+static void mod_is_exact(void **state) {
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    test_random random = {5};
+    for (int i = 0; i < 20000; i++) {
+      const float a = from_bits((uint32_t)test_random_bits(&random));
+      const float b = from_bits((uint32_t)test_random_bits(&random));
+      const cpu_immediate none = {.i64 = 0};
+      float r;
+      (*table->compute[CPU_TYPE_F32])[COMPUTE_I_MOD][0](1, &r, &a, &b, NULL, none);
+      assert_true(error_of(r, fmod((double)a, (double)b)) == 0);
+    }
+  }
+}
+
+/* ---- f64 ------------------------------------------------------------------------------------ */
+
+static long double wide_sigmoid(long double x) {
+  return 1 / (1 + expl(-x));
+}
+static long double wide_silu(long double x) {
+  return x / (1 + expl(-x));
+}
+static long double wide_softplus(long double x) {
+  return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x));
+}
+static long double wide_gelu(long double x) {
+  return 0.5L * x * erfcl(-x * 0.707106781186547524401L);
+}
+
+/* Functions that are vector code of our own in f64, over a range, with a bound. */
+static const struct {
+  const char *name;
+  compute_instruction_code code;
+  long double (*reference)(long double);
+  double low, high, ulp;
+} wide[] = {
+    {"exp", COMPUTE_I_EXP, expl, -708, 709.7, 2},
+    {"exp", COMPUTE_I_EXP, expl, -745, -708, 2},
+    {"log", COMPUTE_I_LOG, logl, 1e-300, 3, 2},
+    {"log", COMPUTE_I_LOG, logl, 0.5, 2, 2},
+    {"log", COMPUTE_I_LOG, logl, 1, 1e300, 2},
+    {"tanh", COMPUTE_I_TANH, tanhl, -20, 20, 3},
+    {"tanh", COMPUTE_I_TANH, tanhl, -1e-5, 1e-5, 3},
+    {"sigmoid", COMPUTE_I_SIGMOID, wide_sigmoid, -40, 40, 3},
+    {"silu", COMPUTE_I_SILU, wide_silu, -40, 40, 4},
+    {"softplus", COMPUTE_I_SOFTPLUS, wide_softplus, -40, 40, 4},
+    {"gelu", COMPUTE_I_GELU, wide_gelu, -1, 8, 4},
+    {"expm1", COMPUTE_I_EXPM1, expm1l, -5, 5, 2},
+    {"log1p", COMPUTE_I_LOG1P, log1pl, -0.9, 50, 2},
+    {"sin", COMPUTE_I_SIN, sinl, -1e5, 1e5, 1},
+    {"cos", COMPUTE_I_COS, cosl, -1e5, 1e5, 1},
+    {"erf", COMPUTE_I_ERF, erfl, -6, 6, 2},
+};
+
+static void f64_functions_keep_their_bounds(void **state) {
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (size_t f = 0; f < sizeof wide / sizeof wide[0]; f++) {
+      const cpu_immediate none = {.i64 = 0};
+      test_random random = {f};
+      for (int part = 0; part < 40; part++) {
+        double x[PART], y[PART];
+        for (int i = 0; i < PART; i++)
+          x[i] = test_random_uniform(&random, wide[f].low, wide[f].high);
+        (*table->compute[CPU_TYPE_F64])[wide[f].code][0](PART, y, x, NULL, NULL, none);
+        for (int i = 0; i < PART; i++) {
+          const long double expected = wide[f].reference((long double)x[i]);
+          const double spacing = test_spacing(COMPUTE_F64, (double)expected);
+          if (!(fabsl((long double)y[i] - expected) <= (long double)(wide[f].ulp * spacing)))
+            fail_msg("%s, f64 %s(%.17g) is %.17g, not %.17Lg", sets[set], wide[f].name, x[i], y[i],
+                     expected);
+        }
+      }
+    }
+  }
+}
+
+static void check_wide(const cpu_tile_table *table, compute_instruction_code code, double x,
+                       double expected) {
+  const cpu_immediate alpha = {.f64 = 1};
+  double y;
+  (*table->compute[CPU_TYPE_F64])[code][0](1, &y, &x, NULL, NULL, alpha);
+  if (!((isnan(y) && isnan(expected)) || (y == expected && !signbit(y) == !signbit(expected))))
+    fail_msg("code %d of %.17g is %.17g, not %.17g", code, x, y, expected);
+}
+
+static void f64_special_arguments(void **state) {
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    for (int f = 0; f < FUNCTIONS; f++) check_wide(table, functions[f].code, NAN, NAN);
+    check_wide(table, COMPUTE_I_EXP, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_EXP, 1000, INFINITY);
+    check_wide(table, COMPUTE_I_EXP, -INFINITY, 0);
+    check_wide(table, COMPUTE_I_EXP, -1000, 0);
+    check_wide(table, COMPUTE_I_EXP, 0, 1);
+    check_wide(table, COMPUTE_I_LOG, 0, -INFINITY);
+    check_wide(table, COMPUTE_I_LOG, -1, NAN);
+    check_wide(table, COMPUTE_I_LOG, 1, 0);
+    check_wide(table, COMPUTE_I_LOG, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_LOG, 0x1p-1074, log(0x1p-1074));
+    check_wide(table, COMPUTE_I_TANH, -0.0, -0.0);
+    check_wide(table, COMPUTE_I_TANH, -INFINITY, -1);
+    check_wide(table, COMPUTE_I_SIGMOID, -INFINITY, 0);
+    check_wide(table, COMPUTE_I_SIGMOID, INFINITY, 1);
+    check_wide(table, COMPUTE_I_SILU, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_SILU, -INFINITY, NAN);
+    check_wide(table, COMPUTE_I_GELU, -INFINITY, NAN);
+    check_wide(table, COMPUTE_I_GELU, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_GELU_TANH, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_SOFTPLUS, -INFINITY, 0);
+    check_wide(table, COMPUTE_I_ELU, -INFINITY, -1);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(f32_functions_keep_their_bounds),
+      cmocka_unit_test(f32_seams_and_special_arguments),
+      cmocka_unit_test(f32_results_may_overwrite_their_arguments),
+      cmocka_unit_test(pow_is_within_one_unit),
+      cmocka_unit_test(mod_is_exact),
+      cmocka_unit_test(f64_functions_keep_their_bounds),
+      cmocka_unit_test(f64_special_arguments),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

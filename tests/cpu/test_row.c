@@ -1,0 +1,431 @@
+/* ROW (softmax, log-softmax, normalize) on the CPU against plain double-precision formulas. */
+#include "kernel_fixture.h"
+
+static const char *const row_names[] = {"softmax", "log_softmax", "normalize"};
+static const double epsilon = 1e-5;
+
+typedef struct sample {
+  compute_row_operation operation;
+  compute_dtype input, accumulate, output;
+  int32_t rank;
+  int64_t size[COMPUTE_MAX_RANK];
+} sample;
+
+static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
+                                          const compute_operand *out) {
+  compute_kernel_descriptor k = {
+      .struct_size = sizeof k,
+      .kind = COMPUTE_KERNEL_ROW,
+      .rank = s->rank,
+      .input_count = 1,
+      .output_count = 1,
+      .inputs = in,
+      .outputs = out,
+      .prologue_inputs = 1,
+      .accumulate = s->accumulate,
+      .row = s->operation,
+      .epsilon = epsilon,
+  };
+  memcpy(k.size, s->size, sizeof k.size);
+  return k;
+}
+
+/* The operation on n numbers. */
+static void reference(compute_row_operation operation, const double *x, double *y, int64_t n) {
+  double peak = -INFINITY, total = 0, mean = 0, spread = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (x[i] > peak) peak = x[i];
+    mean += (x[i] - x[0]) / (double)n;
+  }
+  mean += x[0];
+  for (int64_t i = 0; i < n; i++) {
+    total += exp(x[i] - peak);
+    spread += (x[i] - mean) * (x[i] - mean);
+  }
+  for (int64_t i = 0; i < n; i++)
+    y[i] = operation == COMPUTE_ROW_SOFTMAX ? exp(x[i] - peak) / total
+           : operation == COMPUTE_ROW_LOG_SOFTMAX
+               ? x[i] - peak - log(total)
+               : (x[i] - mean) / sqrt(spread / (double)n + epsilon);
+}
+
+static bool close_enough(const sample *s, double actual, double expected) {
+  if (isnan(expected)) return isnan(actual);
+  if (actual == expected) return true;
+  const double spacing = s->accumulate == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
+  double allowed = 16 * spacing * fabs(expected);
+  if (s->operation == COMPUTE_ROW_SOFTMAX)
+    allowed += 0x1p-148; /* denormal results */
+  else
+    allowed += 16 * spacing; /* cancellation against numbers of order 1 */
+  if (s->output == COMPUTE_F32) allowed += 0x1p-24 * fabs(expected);
+  if (s->output == COMPUTE_F16) allowed += 0x1p-11 * fabs(expected) + 0x1p-25;
+  if (s->output == COMPUTE_BF16) allowed += 0x1p-8 * fabs(expected);
+  return fabs(actual - expected) <= allowed;
+}
+
+static void check_output(const sample *s, const block *input, const block *output,
+                         const char *isa) {
+  const int64_t n = s->size[s->rank - 1];
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  double *x = calloc((size_t)(2 * n + 1), sizeof *x), *y = x + n;
+  assert_non_null(x);
+  block_check_guards(output);
+  if (count_points(s->rank, s->size) == 0) {
+    free(x);
+    return;
+  }
+  do {
+    for (point[s->rank - 1] = 0; point[s->rank - 1] < n; point[s->rank - 1]++)
+      x[point[s->rank - 1]] = block_get(input, block_at(input, point));
+    reference(s->operation, x, y, n);
+    for (point[s->rank - 1] = 0; point[s->rank - 1] < n; point[s->rank - 1]++) {
+      const double actual = block_get(output, block_at(output, point));
+      const double expected = y[point[s->rank - 1]];
+      if (!close_enough(s, actual, expected))
+        fail_msg("%s %s of %s, sizes %lld %lld %lld, element %lld: %.9g instead of %.9g", isa,
+                 row_names[s->operation], compute_dtype_name(s->input), (long long)s->size[0],
+                 (long long)s->size[1], (long long)s->size[2], (long long)point[s->rank - 1],
+                 actual, expected);
+    }
+    point[s->rank - 1] = 0;
+  } while (next_point(s->rank - 1, s->size, point));
+  free(x);
+}
+
+static void run_blocks(fixture *f, const sample *s, block *input, block *output) {
+  const compute_operand in = operand_of(input, s->rank), out = operand_of(output, s->rank);
+  const compute_kernel_descriptor k = describe(s, &in, &out);
+  assert_int_equal(run_kernel(f, cpu_row_prepare, &k, (block *[]){input, output}), COMPUTE_OK);
+  check_output(s, input, output, f->isa ? f->isa : "best");
+}
+
+static void run_sample(fixture *f, const sample *s, const int64_t *in_strides,
+                       const int64_t *out_strides, double low, double high, test_random *random) {
+  block input = block_create(s->input, s->rank, s->size, in_strides);
+  block output = block_create(s->output, s->rank, s->size, out_strides);
+  block_fill(&input, low, high, random);
+  run_blocks(f, s, &input, &output);
+  block_release(&input);
+  block_release(&output);
+}
+
+/* Row-major strides, or with the dimensions stored in reverse order. */
+static void dense_strides(int32_t rank, const int64_t *size, bool reversed, int64_t *stride) {
+  int64_t step = 1;
+  for (int32_t i = 0; i < rank; i++) {
+    const int32_t d = reversed ? i : rank - 1 - i;
+    stride[d] = step;
+    step *= size[d];
+  }
+}
+
+/* ---- Promises ------------------------------------------------------------------------------ */
+
+static const struct {
+  compute_dtype input, accumulate, output;
+} types[] = {
+    {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32}, {COMPUTE_F64, COMPUTE_F64, COMPUTE_F64},
+    {COMPUTE_F16, COMPUTE_F32, COMPUTE_F16}, {COMPUTE_BF16, COMPUTE_F32, COMPUTE_BF16},
+    {COMPUTE_F32, COMPUTE_F64, COMPUTE_F32}, {COMPUTE_F16, COMPUTE_F32, COMPUTE_F32},
+};
+
+static void every_layout_agrees_with_the_reference(void **state) {
+  (void)state;
+  for (int i = 0; fixture_sets[i]; i++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      test_random random = {.state = 41};
+      if (!fixture_open(&f, threads, fixture_sets[i])) continue;
+      for (int trial = 0; trial < 300; trial++) {
+        const size_t t = (size_t)test_random_integer(&random, 0, 5);
+        sample s = {.operation = (compute_row_operation)(trial % 3),
+                    .input = types[t].input,
+                    .accumulate = types[t].accumulate,
+                    .output = types[t].output};
+        s.rank = (int32_t)test_random_integer(&random, 1, 4);
+        for (int32_t d = 0; d < s.rank; d++) s.size[d] = test_random_integer(&random, 1, 5);
+        s.size[test_random_integer(&random, 0, s.rank - 1)] = test_random_integer(&random, 1, 300);
+        if (s.rank <= 2) s.size[s.rank - 1] = test_random_integer(&random, 1, 90);
+        int64_t in[COMPUTE_MAX_RANK], out[COMPUTE_MAX_RANK];
+        random_strides(s.rank, s.size, test_random_integer(&random, 0, 5) ? 0 : 5, &random, in);
+        random_strides(s.rank, s.size, 0, &random, out);
+        run_sample(&f, &s, in, out, -4, 4, &random);
+      }
+      fixture_close(&f);
+    }
+}
+
+/* Rows of one block and of several, few and many, along memory and across it. */
+static void long_rows_agree_in_both_directions(void **state) {
+  (void)state;
+  static const int64_t shapes[][2] = {{1, 200003}, {3, 70001}, {40, 9000}, {17, 33000},
+                                      {2000, 65},  {64, 5000}, {100, 8193}};
+  for (int i = 0; fixture_sets[i]; i++) {
+    fixture f;
+    test_random random = {.state = 43};
+    if (!fixture_open(&f, 2, fixture_sets[i])) continue;
+    for (size_t n = 0; n < sizeof shapes / sizeof shapes[0]; n++)
+      for (int operation = 0; operation < 3; operation++)
+        for (int layout = 0; layout < 4; layout++) {
+          const bool half = layout == 3;
+          const sample s = {
+              (compute_row_operation)operation, COMPUTE_F32, COMPUTE_F32,
+              half ? COMPUTE_F16 : COMPUTE_F32, 2,           {shapes[n][0], shapes[n][1]}};
+          int64_t in[COMPUTE_MAX_RANK], out[COMPUTE_MAX_RANK];
+          dense_strides(2, s.size, layout == 1 || layout == 2, in);
+          dense_strides(2, s.size, layout == 1, out);
+          run_sample(&f, &s, in, out, -3, 9, &random);
+        }
+    fixture_close(&f);
+  }
+}
+
+/* 32 MiB of cache or less: the output is written past it. */
+static void outputs_larger_than_the_cache_agree(void **state) {
+  (void)state;
+  fixture f;
+  test_random random = {.state = 47};
+  assert_true(fixture_open(&f, 2, NULL));
+  f.device->l3_bytes = 1 << 16;
+  for (int operation = 0; operation < 3; operation++)
+    for (int64_t n = 1000; n <= 1027; n += 9) {
+      const sample s = {
+          (compute_row_operation)operation, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 2, {70, n}};
+      int64_t strides[COMPUTE_MAX_RANK];
+      dense_strides(2, s.size, false, strides);
+      run_sample(&f, &s, strides, strides, -3, 9, &random);
+    }
+  const sample huge = {COMPUTE_ROW_SOFTMAX, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 1, {150001}};
+  run_sample(&f, &huge, (int64_t[]){1}, (int64_t[]){1}, -3, 9, &random);
+  fixture_close(&f);
+}
+
+/* What one value, at a place of every row, does to a softmax over rows of other values. */
+static void check_special(fixture *f, const sample *s, bool across, double others, double special) {
+  int64_t strides[COMPUTE_MAX_RANK];
+  dense_strides(2, s->size, across, strides);
+  block input = block_create(s->input, 2, s->size, strides);
+  block output = block_create(s->output, 2, s->size, strides);
+  for (int64_t e = 0; e < input.elements; e++) block_set(&input, e, others);
+  for (int64_t r = 0; r < s->size[0]; r++)
+    block_set(&input, block_at(&input, (int64_t[]){r, s->size[1] * 2 / 3}), special);
+  run_blocks(f, s, &input, &output);
+  block_release(&input);
+  block_release(&output);
+}
+
+static void infinities_and_nans_behave_as_in_the_formulas(void **state) {
+  (void)state;
+  static const double pairs[][2] = {{-INFINITY, -INFINITY}, {-INFINITY, 3},        {1, -INFINITY},
+                                    {1, INFINITY},          {-INFINITY, INFINITY}, {1, NAN},
+                                    {-INFINITY, NAN},       {INFINITY, INFINITY},  {500, 1000},
+                                    {-1e30, 1e30}};
+  static const int64_t shapes[][2] = {{20, 100}, {2, 100000}, {90, 10}};
+  for (int i = 0; fixture_sets[i]; i++) {
+    fixture f;
+    if (!fixture_open(&f, 2, fixture_sets[i])) continue;
+    for (size_t n = 0; n < 3; n++)
+      for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++)
+        for (int which = 0; which < 8; which++) {
+          const compute_dtype type = which & 1 ? COMPUTE_F64 : COMPUTE_F32;
+          const sample s = {which & 2 ? COMPUTE_ROW_LOG_SOFTMAX : COMPUTE_ROW_SOFTMAX,
+                            type,
+                            type,
+                            type,
+                            2,
+                            {shapes[n][0], shapes[n][1]}};
+          check_special(&f, &s, which & 4, pairs[p][0], pairs[p][1]);
+        }
+    fixture_close(&f);
+  }
+}
+
+/* Numbers near 4096 that f32 holds exactly: a variance from sums of squares would lose all digits.
+ */
+static void a_large_mean_does_not_cancel(void **state) {
+  (void)state;
+  static const int64_t shapes[][2] = {{8, 4096}, {1, 100000}, {300, 20}, {70, 1}};
+  for (int i = 0; fixture_sets[i]; i++) {
+    fixture f;
+    test_random random = {.state = 53};
+    if (!fixture_open(&f, 2, fixture_sets[i])) continue;
+    for (size_t n = 0; n < 4; n++)
+      for (int across = 0; across < 2; across++) {
+        const sample s = {COMPUTE_ROW_NORMALIZE, COMPUTE_F32, COMPUTE_F32,
+                          COMPUTE_F32,           2,           {shapes[n][0], shapes[n][1]}};
+        int64_t strides[COMPUTE_MAX_RANK];
+        dense_strides(2, s.size, across, strides);
+        run_sample(&f, &s, strides, strides, 4095, 4097, &random);
+      }
+    fixture_close(&f);
+  }
+}
+
+static void empty_spaces_write_nothing(void **state) {
+  (void)state;
+  fixture f;
+  test_random random = {.state = 59};
+  assert_true(fixture_open(&f, 2, NULL));
+  for (int operation = 0; operation < 3; operation++) {
+    const int64_t strides[] = {8, 4, 1};
+    for (int empty = 0; empty < 3; empty++) {
+      sample s = {
+          (compute_row_operation)operation, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 3, {2, 2, 4}};
+      s.size[empty] = 0;
+      run_sample(&f, &s, strides, strides, -1, 1, &random);
+    }
+  }
+  fixture_close(&f);
+}
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+/* Layer norm of x · scale: the epilogue multiplies by a gain, adds a bias and the position along
+ * the row, and stores the bare value as well. */
+static void build_programs(program_builder *prologue, program_builder *epilogue) {
+  const compute_dtype f32 = COMPUTE_F32;
+  const uint16_t x = program_load(prologue, f32, 0), scale = program_load(prologue, f32, 1);
+  program_store(prologue, program_apply(prologue, COMPUTE_I_MUL, f32, x, scale, 0));
+  const uint16_t y = program_load(epilogue, f32, 0), gain = program_load(epilogue, f32, 1);
+  const uint16_t bias = program_load(epilogue, f32, 2);
+  const uint16_t product = program_apply(epilogue, COMPUTE_I_MUL, f32, y, gain, 0);
+  const uint16_t sum = program_apply(epilogue, COMPUTE_I_ADD, f32, product, bias, 0);
+  const uint16_t place = program_instruction(
+      epilogue,
+      (compute_instruction){.code = COMPUTE_I_COORDINATE, .type = COMPUTE_I64, .immediate.i64 = 2});
+  const uint16_t number = program_apply(epilogue, COMPUTE_I_CAST, f32, place, 0, 0);
+  program_store(epilogue, program_apply(epilogue, COMPUTE_I_ADD, f32, sum, number, 0));
+  program_store(epilogue, y);
+}
+
+enum { X, SCALE, GAIN, BIAS, RESULT, BARE, BLOCKS };
+
+static void check_programs(const int64_t *size, const block *b) {
+  const int64_t n = size[2];
+  double *x = calloc((size_t)(2 * n), sizeof *x), *y = x + n;
+  int64_t p[3] = {0};
+  assert_non_null(x);
+  do {
+    for (p[2] = 0; p[2] < n; p[2]++)
+      x[p[2]] = block_get(&b[X], block_at(&b[X], p)) * block_get(&b[SCALE], block_at(&b[SCALE], p));
+    reference(COMPUTE_ROW_NORMALIZE, x, y, n);
+    for (p[2] = 0; p[2] < n; p[2]++) {
+      const double expected = y[p[2]] * block_get(&b[GAIN], block_at(&b[GAIN], p)) +
+                              block_get(&b[BIAS], block_at(&b[BIAS], p)) + (double)p[2];
+      const double allowed = 1e-4 * (1 + fabs(y[p[2]])) + 1e-6 * fabs(expected);
+      assert_true(fabs(block_get(&b[RESULT], block_at(&b[RESULT], p)) - expected) <= allowed);
+      assert_true(fabs(block_get(&b[BARE], block_at(&b[BARE], p)) - y[p[2]]) <= allowed);
+    }
+    p[2] = 0;
+  } while (next_point(2, size, p));
+  free(x);
+}
+
+static void programs_see_operands_and_coordinates(void **state) {
+  (void)state;
+  program_builder prologue = {0}, epilogue = {0};
+  build_programs(&prologue, &epilogue);
+  fixture f;
+  test_random random = {.state = 61};
+  assert_true(fixture_open(&f, 2, NULL));
+  for (int trial = 0; trial < 80; trial++) {
+    int64_t size[COMPUTE_MAX_RANK] = {test_random_integer(&random, 1, 6),
+                                      test_random_integer(&random, 1, 60),
+                                      test_random_integer(&random, 2, trial % 9 ? 80 : 40000)};
+    if (trial % 9 == 0) size[1] = 2;
+    static const uint32_t repeat[BLOCKS] = {0, 4, 3, 3, 0, 0};
+    static const double low[BLOCKS] = {-1, 0.5, -1, -1}, high[BLOCKS] = {1, 2, 1, 1};
+    block b[BLOCKS];
+    compute_operand operand[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+      int64_t stride[COMPUTE_MAX_RANK];
+      random_strides(3, size, repeat[i], &random, stride);
+      b[i] = block_create(i == X ? COMPUTE_F16 : COMPUTE_F32, 3, size, stride);
+      if (i < RESULT) block_fill(&b[i], low[i], high[i], &random);
+      operand[i] = operand_of(&b[i], 3);
+    }
+    compute_kernel_descriptor k = {.struct_size = sizeof k,
+                                   .kind = COMPUTE_KERNEL_ROW,
+                                   .rank = 3,
+                                   .input_count = 4,
+                                   .output_count = 2,
+                                   .inputs = operand,
+                                   .outputs = operand + RESULT,
+                                   .prologue = program_finish(&prologue),
+                                   .epilogue = program_finish(&epilogue),
+                                   .prologue_inputs = 2,
+                                   .accumulate = COMPUTE_F32,
+                                   .row = COMPUTE_ROW_NORMALIZE,
+                                   .epsilon = epsilon};
+    memcpy(k.size, size, sizeof k.size);
+    assert_int_equal(
+        run_kernel(&f, cpu_row_prepare, &k, (block *[]){&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]}),
+        COMPUTE_OK);
+    check_programs(size, b);
+    block_check_guards(&b[RESULT]);
+    for (int i = 0; i < BLOCKS; i++) block_release(&b[i]);
+  }
+  fixture_close(&f);
+}
+
+/* ---- Bits and failures --------------------------------------------------------------------- */
+
+static void the_same_input_gives_the_same_bits(void **state) {
+  (void)state;
+  fixture f;
+  test_random random = {.state = 67};
+  assert_true(fixture_open(&f, 4, NULL));
+  const sample s = {COMPUTE_ROW_SOFTMAX, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 1, {300007}};
+  block input = block_create(COMPUTE_F32, 1, s.size, (int64_t[]){1});
+  block output = block_create(COMPUTE_F32, 1, s.size, (int64_t[]){1});
+  block_fill(&input, -4, 4, &random);
+  for (int run = 0; run < 10; run++) {
+    const compute_operand in = operand_of(&input, 1), out = operand_of(&output, 1);
+    const compute_kernel_descriptor k = describe(&s, &in, &out);
+    assert_int_equal(run_kernel(&f, cpu_row_prepare, &k, (block *[]){&input, &output}), COMPUTE_OK);
+    if (run == 0) block_remember(&output);
+    assert_memory_equal(output.memory, output.copy, 300007 * sizeof(float));
+  }
+  block_release(&input);
+  block_release(&output);
+  fixture_close(&f);
+}
+
+static void failures_are_reported_and_leave_nothing(void **state) {
+  (void)state;
+  test_random random = {.state = 71};
+  const sample s = {COMPUTE_ROW_SOFTMAX, COMPUTE_F32, COMPUTE_F32, COMPUTE_F16, 2, {3, 50000}};
+  block input = block_create(COMPUTE_F32, 2, s.size, (int64_t[]){50000, 1});
+  block output = block_create(COMPUTE_F16, 2, s.size, (int64_t[]){50000, 1});
+  block_fill(&input, -1, 1, &random);
+  const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
+  compute_kernel_descriptor k = describe(&s, &in, &out);
+  check_allocation_failures(cpu_row_prepare, &k, (block *[]){&input, &output});
+  check_output(&s, &input, &output, "scalar");
+
+  fixture f;
+  cpu_kernel *kernel = NULL;
+  assert_true(fixture_open(&f, 1, NULL));
+  k.accumulate = COMPUTE_I32;
+  assert_int_equal(cpu_row_prepare(f.device, &k, &kernel), COMPUTE_ERROR_UNSUPPORTED);
+  assert_null(kernel);
+  fixture_close(&f);
+  block_release(&input);
+  block_release(&output);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_layout_agrees_with_the_reference),
+      cmocka_unit_test(long_rows_agree_in_both_directions),
+      cmocka_unit_test(outputs_larger_than_the_cache_agree),
+      cmocka_unit_test(infinities_and_nans_behave_as_in_the_formulas),
+      cmocka_unit_test(a_large_mean_does_not_cancel),
+      cmocka_unit_test(empty_spaces_write_nothing),
+      cmocka_unit_test(programs_see_operands_and_coordinates),
+      cmocka_unit_test(the_same_input_gives_the_same_bits),
+      cmocka_unit_test(failures_are_reported_and_leave_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

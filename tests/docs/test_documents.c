@@ -1,0 +1,87 @@
+/* The documents that repeat a table of the library agree with it.
+ *
+ * docs/operations.md is made from the table of operations: run this test with
+ * COMPUTE_UPDATE_DOCS=1 to write it anew. docs/environment.md is written by hand and must name
+ * every variable that the library reads. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "compute/compute.h"
+#include "support/test.h"
+
+static const char operations_path[] = TEST_SOURCE_DIR "/docs/operations.md";
+static const char environment_path[] = TEST_SOURCE_DIR "/docs/environment.md";
+
+static char *read_file(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) return NULL;
+  text_buffer text = {0};
+  char line[4096];
+  while (fgets(line, sizeof line, file) != NULL) text_add(&text, "%s", line);
+  fclose(file);
+  return text.data;
+}
+
+/* '|' ends a cell of a table. */
+static void add_cell(text_buffer *t, const char *words) {
+  for (; *words; words++) text_add(t, *words == '|' ? "\\|" : "%c", *words);
+}
+
+static void print_operations(text_buffer *t) {
+  text_add(
+      t,
+      "# Operations\n\n"
+      "Made from the library's own table (`src/graph/ops.def`). `compute_<name>` appends a node to "
+      "a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as in "
+      "NumPy "
+      "and must have equal dtypes.\nDomains: *float* is f64, f32, f16, bf16; *number* adds i64, "
+      "i32, u8; *logic* is bool; *any* is all of them.\n\n"
+      "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
+  compute_operation_info info;
+  for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {
+    text_add(t, "| `%s` | %s | %s | %s | ", info.name, info.category, info.domain,
+             info.differentiable ? "yes" : "–");
+    add_cell(t, info.text);
+    text_add(t, " |\n");
+  }
+}
+
+static void the_table_of_operations_is_current(void **state) {
+  (void)state;
+  text_buffer expected = {0};
+  print_operations(&expected);
+  assert_false(expected.failed);
+  if (getenv("COMPUTE_UPDATE_DOCS") != NULL) {
+    FILE *file = fopen(operations_path, "wb");
+    assert_non_null(file);
+    fputs(expected.data, file);
+    assert_int_equal(fclose(file), 0);
+  }
+  char *found = read_file(operations_path);
+  assert_non_null(found);
+  assert_string_equal(found, expected.data);
+  compute_text_free(found);
+  text_release(&expected);
+}
+
+static void every_variable_is_documented(void **state) {
+  (void)state;
+  char *page = read_file(environment_path);
+  assert_non_null(page);
+  for (size_t i = 0; compute_variable_at(i) != NULL; i++) {
+    char name[80];
+    snprintf(name, sizeof name, "`%s`", compute_variable_at(i)->name);
+    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/environment.md", name);
+  }
+  compute_text_free(page);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_table_of_operations_is_current),
+      cmocka_unit_test(every_variable_is_documented),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

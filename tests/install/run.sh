@@ -1,0 +1,58 @@
+# Installs into a fresh prefix and uses it as a stranger does: pkg-config, find_package, and both
+# again after the prefix was moved; the installed programs find the installed modules. ctest starts
+# this: TREE BUILD_DIR SCRATCH_DIR.
+set -euo pipefail
+tree=$1 build=$2 scratch=$3
+example=$tree/docs/examples/hello.c
+
+# Nothing of the build folder may help.
+unset COMPUTE_BACKEND_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH
+fail() { echo "$1"; exit 1; }
+
+uses_the_prefix() { # PREFIX NAME: builds and runs the example both ways
+  local prefix=$1 out=$scratch/$2 library
+  library=$(dirname "$(find "$prefix" -name libcompute.so)")
+  mkdir -p "$out"
+  export PKG_CONFIG_PATH=$library/pkgconfig
+  pkg-config --exists compute || fail "pkg-config does not find compute in $PKG_CONFIG_PATH"
+  # shellcheck disable=SC2046
+  "$CC" -std=c11 -Wall -Wextra -pedantic -Werror "$example" $(pkg-config --cflags compute) \
+    $(pkg-config --libs compute) -o "$out/hello"
+  LD_LIBRARY_PATH=$library "$out/hello" || fail "hello (pkg-config, $prefix) failed"
+  if readelf -d "$library/libcompute.so" | grep -Eq '(RPATH|RUNPATH)'; then
+    fail "libcompute.so has a run path"
+  fi
+
+  cmake -S "$tree/tests/install/consumer" -B "$out/cmake" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DEXAMPLE="$example" -DCMAKE_C_COMPILER="$CC" >"$out/cmake.log" ||
+    { cat "$out/cmake.log"; fail "find_package(compute) failed in $prefix"; }
+  cmake --build "$out/cmake" >"$out/cmake.log" || { cat "$out/cmake.log"; fail "consumer: no build"; }
+  "$out/cmake/consumer" || fail "hello (find_package, $prefix) failed"
+
+  "$prefix/bin/compute-info" --json >"$out/info.json" || fail "compute-info ($prefix) failed"
+  python3 - "$out/info.json" "$prefix" <<'PYTHON'
+import json, sys
+text = open(sys.argv[1]).read()
+json.loads(text)
+for word in ("cpu", "null", sys.argv[2]):
+    assert word in text, "compute-info --json does not mention " + word
+PYTHON
+}
+
+rm -rf "$scratch"
+mkdir -p "$scratch"
+scratch=$(realpath "$scratch")
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log" ||
+  { cat "$scratch/install.log"; fail "cmake --install failed"; }
+uses_the_prefix "$scratch/first" one
+mv "$scratch/first" "$scratch/moved"
+uses_the_prefix "$scratch/moved" two
+
+# Private headers stay private, and every public one is there.
+installed=$(cd "$scratch/moved/include/compute" && ls)
+for header in "$tree"/include/compute/*.h; do
+  grep -qx "$(basename "$header")" <<<"$installed" || fail "$(basename "$header") is not installed"
+done
+if find "$scratch/moved/include" -name '*.h' -not -path '*/compute/*' | grep -q .; then
+  fail "headers outside include/compute"
+fi

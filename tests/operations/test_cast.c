@@ -1,0 +1,168 @@
+/* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h says. */
+#include <math.h>
+
+#include "support/operation.h"
+#include "support/test.h"
+
+static compute_node build_cast(compute_graph *graph, const compute_node *operands,
+                               const void *user) {
+  const compute_dtype *dtype = user;
+  return compute_cast(graph, operands[0], *dtype);
+}
+
+static void check_casts(test_fill fill, double low, double high, guarded_layout operand,
+                        guarded_layout result) {
+  for (const compute_dtype *from = operation_dtypes("any"); *from; from++) {
+    for (const compute_dtype *to = operation_dtypes("any"); *to; to++) {
+      char name[64];
+      snprintf(name, sizeof name, "cast to %s", compute_dtype_name(*to));
+      operation_case sample = {.name = name,
+                               .build = build_cast,
+                               .user = to,
+                               .operand_count = 1,
+                               .result_layout = result};
+      sample.operand[0] = (operation_operand){*from, SHAPE(7, 143), fill, low, high, operand};
+      operation_check(test_context, &sample);
+    }
+  }
+  operation_finish();
+}
+
+static void values_in_range_convert(void **state) {
+  (void)state;
+  check_casts(FILL_RANGE, -100, 100, LAYOUT_DENSE, LAYOUT_DENSE);
+}
+
+static void values_out_of_range_saturate_or_wrap(void **state) {
+  (void)state;
+  check_casts(FILL_SPECIAL, -1e6, 1e6, LAYOUT_DENSE, LAYOUT_DENSE);
+  check_casts(FILL_SPECIAL, -1e30, 1e30, LAYOUT_DENSE, LAYOUT_DENSE);
+}
+
+static void strided_operands_and_results_convert(void **state) {
+  (void)state;
+  check_casts(FILL_RANGE, -3, 300, LAYOUT_TRANSPOSED, LAYOUT_STEPPED);
+  check_casts(FILL_RANGE, -3, 300, LAYOUT_WRAPPED, LAYOUT_PADDED);
+}
+
+/* Runs one cast of `count` elements from host to host. */
+static void cast_values(compute_dtype from, const void *source, compute_dtype to, void *result,
+                        int64_t count) {
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, from, COMPUTE_SHAPE(count));
+  const compute_node y = compute_cast(graph, x, to);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *in = test_tensor(test_context, from, COMPUTE_SHAPE(count), source);
+  compute_tensor *out = test_tensor(test_context, to, COMPUTE_SHAPE(count), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{x, in}, {y, out}}, 2, NULL));
+  assert_ok(compute_tensor_read(out, result, (size_t)count * compute_dtype_size(to)));
+  compute_tensor_release(in);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* Every f16 pattern widens to the number that it stands for and comes back unchanged. */
+static void every_f16_survives_the_way_to_f32_and_back(void **state) {
+  (void)state;
+  static uint16_t bits[65536], back[65536];
+  static float wide[65536];
+  for (unsigned i = 0; i < 65536; i++) bits[i] = (uint16_t)i;
+  static const compute_dtype halves[] = {COMPUTE_F16, COMPUTE_BF16};
+  for (int h = 0; h < 2; h++) {
+    const test_values exact = {.dtype = halves[h], .count = 65536, .data = bits};
+    cast_values(halves[h], bits, COMPUTE_F32, wide, 65536);
+    cast_values(COMPUTE_F32, wide, halves[h], back, 65536);
+    for (int i = 0; i < 65536; i++) {
+      const double expected = test_values_get(&exact, i);
+      if (isnan(expected)) {
+        assert_true(isnan(wide[i]));
+      } else {
+        assert_true((double)wide[i] == expected);
+        assert_int_equal(back[i], bits[i]);
+      }
+    }
+  }
+}
+
+/* Half way between two f16 (and two bf16) numbers the even one wins; a f64 just beside the half way
+ * point, which a stop at f32 would move onto it, goes to the nearer one. */
+static void narrowing_rounds_once_to_nearest_even(void **state) {
+  (void)state;
+  static const double source[] = {1 + 0x1p-11, 1 + 3 * 0x1p-11, 1 + 0x1p-11 + 0x1p-40,
+                                  65519.99,    65520,           0x1p-25,
+                                  0x1.8p-25,   -0x1p-26};
+  static const uint16_t expected[] = {0x3c00, 0x3c02, 0x3c01, 0x7bff,
+                                      0x7c00, 0x0000, 0x0001, 0x8000};
+  uint16_t result[8];
+  cast_values(COMPUTE_F64, source, COMPUTE_F16, result, 8);
+  for (int i = 0; i < 8; i++) {
+    if (result[i] != expected[i])
+      fail_msg("f64 %a to f16: got %04x, expected %04x", source[i], (unsigned)result[i],
+               (unsigned)expected[i]);
+  }
+  static const double more[] = {1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-40};
+  static const uint16_t more_expected[] = {0x3f80, 0x3f82, 0x3f81};
+  cast_values(COMPUTE_F64, more, COMPUTE_BF16, result, 3);
+  for (int i = 0; i < 3; i++) assert_int_equal(result[i], more_expected[i]);
+}
+
+/* Integers near the limits, which a double cannot hold. */
+static void large_integers_convert_exactly(void **state) {
+  (void)state;
+  static const int64_t source[] = {
+      INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1, -1, INT64_C(0x123456789abcdef0), 256, -129};
+  int32_t narrow[7];
+  cast_values(COMPUTE_I64, source, COMPUTE_I32, narrow, 7);
+  static const int32_t wrapped[] = {-1, 0, 1, -1, (int32_t)0x9abcdef0, 256, -129};
+  for (int i = 0; i < 7; i++) assert_int_equal(narrow[i], wrapped[i]);
+  uint8_t bytes[7];
+  cast_values(COMPUTE_I64, source, COMPUTE_U8, bytes, 7);
+  static const uint8_t wrapped_bytes[] = {255, 0, 1, 255, 0xf0, 0, 127};
+  for (int i = 0; i < 7; i++) assert_int_equal(bytes[i], wrapped_bytes[i]);
+  float single[7];
+  cast_values(COMPUTE_I64, source, COMPUTE_F32, single, 7);
+  for (int i = 0; i < 7; i++) assert_true(single[i] == (float)source[i]);
+}
+
+/* x → f16 → f32 → · 3 in one chain: the step through f16 rounds whether or not it is stored. */
+static compute_node build_narrow_chain(compute_graph *graph, const compute_node *operands,
+                                       const void *user) {
+  const compute_dtype *narrow = user;
+  const compute_dtype dtype = compute_node_dtype(graph, operands[0]);
+  compute_node y = compute_cast(graph, operands[0], *narrow);
+  y = compute_cast(graph, y, dtype);
+  return compute_mul(graph, y, compute_scalar(graph, dtype, 3));
+}
+
+static void a_cast_rounds_inside_a_chain_too(void **state) {
+  (void)state;
+  for (const compute_dtype *narrow = operation_dtypes("number"); *narrow; narrow++) {
+    char name[64];
+    snprintf(name, sizeof name, "3 * (cast to %s and back)", compute_dtype_name(*narrow));
+    operation_case sample = {.name = name,
+                             .build = build_narrow_chain,
+                             .user = narrow,
+                             .operand_count = 1,
+                             .tolerance = {.ulp = 1}};
+    sample.operand[0] =
+        (operation_operand){COMPUTE_F32, SHAPE(1001), FILL_RANGE, -300, 300, LAYOUT_DENSE};
+    operation_check(test_context, &sample);
+    sample.operand[0].dtype = COMPUTE_F64;
+    operation_check(test_context, &sample);
+  }
+  operation_finish();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(values_in_range_convert),
+      cmocka_unit_test(values_out_of_range_saturate_or_wrap),
+      cmocka_unit_test(strided_operands_and_results_convert),
+      cmocka_unit_test(every_f16_survives_the_way_to_f32_and_back),
+      cmocka_unit_test(narrowing_rounds_once_to_nearest_even),
+      cmocka_unit_test(large_integers_convert_exactly),
+      cmocka_unit_test(a_cast_rounds_inside_a_chain_too),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

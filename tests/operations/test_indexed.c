@@ -1,0 +1,169 @@
+/* gather, gather_elements, scatter_add, scatter_add_elements: both index types, indices that count
+ * from the end, repeated indices, every layout, and indices that point nowhere. */
+#include "support/operation.h"
+#include "support/test.h"
+
+typedef enum indexed_kind { GATHER, GATHER_ELEMENTS, SCATTER, SCATTER_ELEMENTS } indexed_kind;
+
+typedef struct indexed_case {
+  const char *name;
+  indexed_kind kind;
+  compute_shape x, indices;
+  int32_t axis;
+  int64_t size;        /* of the axis that the indices point into */
+  compute_shape shape; /* SCATTER_ELEMENTS: the result's */
+} indexed_case;
+
+static compute_node build_indexed(compute_graph *graph, const compute_node *operands,
+                                  const void *user) {
+  const indexed_case *c = user;
+  const compute_node x = operands[0], indices = operands[1];
+  switch (c->kind) {
+  case GATHER: return compute_gather(graph, x, indices, c->axis);
+  case GATHER_ELEMENTS: return compute_gather_elements(graph, x, indices, c->axis);
+  case SCATTER: return compute_scatter_add(graph, x, indices, c->axis, c->size);
+  case SCATTER_ELEMENTS: break;
+  }
+  return compute_scatter_add_elements(graph, x, indices, c->axis, c->shape);
+}
+
+static const indexed_case cases[] = {
+    {"gather", GATHER, SHAPE(7, 13, 31), SHAPE(5), 1, 13, SCALAR},
+    {"gather", GATHER, SHAPE(7, 13, 31), SHAPE(5, 2), 0, 7, SCALAR},
+    {"gather", GATHER, SHAPE(7, 13, 31), SHAPE(3, 4), -1, 31, SCALAR},
+    {"gather", GATHER, SHAPE(7, 13), SCALAR, 1, 13, SCALAR},
+    {"gather", GATHER, SHAPE(11), SHAPE(2, 3, 4), 0, 11, SCALAR},
+    {"gather", GATHER, SHAPE(7, 13), SHAPE(0), 0, 7, SCALAR},
+    {"gather", GATHER, SHAPE(7, 0), SHAPE(3), 0, 7, SCALAR},
+    {"gather", GATHER, SHAPE(1000, 3), SHAPE(501), 0, 1000, SCALAR},
+    {"gather_elements", GATHER_ELEMENTS, SHAPE(7, 13, 31), SHAPE(7, 5, 31), 1, 13, SCALAR},
+    {"gather_elements", GATHER_ELEMENTS, SHAPE(7, 13, 31), SHAPE(3, 13, 2), 0, 7, SCALAR},
+    {"gather_elements", GATHER_ELEMENTS, SHAPE(7, 13), SHAPE(7, 40), -1, 13, SCALAR},
+    {"gather_elements", GATHER_ELEMENTS, SHAPE(7, 13), SHAPE(0, 13), 0, 7, SCALAR},
+    {"scatter_add", SCATTER, SHAPE(7, 5, 31), SHAPE(5), 1, 13, SCALAR},
+    {"scatter_add", SCATTER, SHAPE(40, 3), SHAPE(40), 0, 7, SCALAR},
+    {"scatter_add", SCATTER, SHAPE(5, 2, 3), SHAPE(5, 2), 0, 7, SCALAR},
+    {"scatter_add", SCATTER, SHAPE(0, 3), SHAPE(0), 0, 4, SCALAR},
+    {"scatter_add", SCATTER, SHAPE(4, 3, 11), SHAPE(11), -1, 2, SCALAR},
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(7, 5), SHAPE(7, 5), 1, 13, SHAPE(7, 13)},
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(50, 3), SHAPE(50, 3), 0, 4, SHAPE(4, 3)},
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(3, 5, 2), SHAPE(3, 5, 2), -2, 6,
+     SHAPE(7, 6, 2)},
+    {"scatter_add_elements", SCATTER_ELEMENTS, SHAPE(0, 3), SHAPE(0, 3), 0, 4, SHAPE(4, 3)},
+};
+
+static void check_indexed(const indexed_case *c, compute_dtype dtype, compute_dtype index,
+                          guarded_layout layout, guarded_layout result) {
+  const bool adds = c->kind >= SCATTER;
+  /* Sums may be taken in storage precision only once: at the end, or at each addition. */
+  const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
+  const double unit = dtype == COMPUTE_F64 ? 0x1p-50 : 0x1p-21;
+  operation_case sample = {.name = c->name,
+                           .build = build_indexed,
+                           .user = c,
+                           .operand_count = 2,
+                           .result_layout = result};
+  if (adds) sample.tolerance = (test_tolerance){1, 64 * unit + 64 * half, 0};
+  sample.operand[0] = (operation_operand){dtype, c->x, FILL_RANGE, -8, 8, layout};
+  sample.operand[1] = (operation_operand){
+      index, c->indices, FILL_RANGE, -(double)c->size, (double)c->size - 1, layout};
+  operation_check(test_context, &sample);
+}
+
+static void every_shape_and_dtype_matches(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *domain = cases[i].kind >= SCATTER ? "number" : "any";
+    for (const compute_dtype *dtype = operation_dtypes(domain); *dtype; dtype++) {
+      check_indexed(&cases[i], *dtype, COMPUTE_I64, LAYOUT_DENSE, LAYOUT_DENSE);
+      check_indexed(&cases[i], *dtype, COMPUTE_I32, LAYOUT_DENSE, LAYOUT_DENSE);
+    }
+  }
+  operation_finish();
+}
+
+static void every_layout_matches(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
+      check_indexed(&cases[i], COMPUTE_F32, COMPUTE_I64, (guarded_layout)layout,
+                    (guarded_layout)(LAYOUT_COUNT - layout));
+  operation_finish();
+}
+
+/* A run with an index outside its axis fails with COMPUTE_ERROR_INDEX, and only that run. */
+static void an_index_outside_fails_the_run_and_only_it(void **state) {
+  (void)state;
+  static const int64_t bad[] = {7, -8, INT64_MAX, INT64_MIN};
+  for (int kind = GATHER; kind <= SCATTER_ELEMENTS; kind++) {
+    const indexed_case c = {"", (indexed_kind)kind, SHAPE(7), SHAPE(3), 0, 7, SHAPE(7)};
+    const compute_shape x_shape = COMPUTE_SHAPE(kind >= SCATTER ? 3 : 7);
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node nodes[2] = {compute_input(graph, COMPUTE_F32, x_shape),
+                                   compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(3))};
+    const compute_node y = build_indexed(graph, nodes, &c);
+    compute_plan *plan = test_compile(graph, &y, 1, 0);
+    const float values[7] = {1, 2, 3, 4, 5, 6, 7};
+    compute_tensor *x = test_tensor(test_context, COMPUTE_F32, x_shape, values);
+    compute_tensor *indices =
+        test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(3), (int64_t[]){0, -1, 6});
+    compute_tensor *out = NULL;
+    assert_ok(compute_plan_create_tensor(plan, y, &out));
+    const compute_binding bindings[] = {{nodes[0], x}, {nodes[1], indices}, {y, out}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+      const int64_t wrong[3] = {0, bad[i], 6};
+      assert_ok(compute_tensor_write(indices, wrong, sizeof wrong));
+      assert_fails(compute_run(plan, bindings, 3, NULL), COMPUTE_ERROR_INDEX);
+    }
+    assert_ok(compute_tensor_write(indices, (int64_t[]){0, -1, 6}, 24));
+    assert_ok(compute_run(plan, bindings, 3, NULL));
+    assert_true(test_element(out, 0) == 1);
+    compute_tensor_release(x);
+    compute_tensor_release(indices);
+    compute_tensor_release(out);
+    compute_plan_release(plan);
+    compute_graph_release(graph);
+  }
+}
+
+/* Sums in scatter_add repeat bit for bit, in whatever order they are taken. */
+static void repeated_indices_add_up_alike_every_time(void **state) {
+  (void)state;
+  enum { UPDATES = 20011, BINS = 17 };
+  test_values x = test_values_create(COMPUTE_F32, COMPUTE_SHAPE(UPDATES));
+  test_values indices = test_values_create(COMPUTE_I32, COMPUTE_SHAPE(UPDATES));
+  test_values_fill(&x, FILL_RANGE, -1, 1, 1);
+  test_values_fill(&indices, FILL_RANGE, 0, BINS - 1, 2);
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node nodes[2] = {compute_input(graph, COMPUTE_F32, x.shape),
+                                 compute_input(graph, COMPUTE_I32, x.shape)};
+  const compute_node y = compute_scatter_add(graph, nodes[0], nodes[1], 0, BINS);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *tx = test_tensor(test_context, COMPUTE_F32, x.shape, x.data);
+  compute_tensor *ti = test_tensor(test_context, COMPUTE_I32, x.shape, indices.data);
+  compute_tensor *ty = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(BINS), NULL);
+  float first[BINS], again[BINS];
+  for (int i = 0; i < 20; i++) {
+    assert_ok(
+        compute_run(plan, (compute_binding[]){{nodes[0], tx}, {nodes[1], ti}, {y, ty}}, 3, NULL));
+    assert_ok(compute_tensor_read(ty, i == 0 ? first : again, sizeof first));
+    if (i > 0) assert_memory_equal(first, again, sizeof first);
+  }
+  compute_tensor_release(tx);
+  compute_tensor_release(ti);
+  compute_tensor_release(ty);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  test_values_release(&x);
+  test_values_release(&indices);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_shape_and_dtype_matches),
+      cmocka_unit_test(every_layout_matches),
+      cmocka_unit_test(an_index_outside_fails_the_run_and_only_it),
+      cmocka_unit_test(repeated_indices_add_up_alike_every_time),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

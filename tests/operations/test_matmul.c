@@ -1,0 +1,200 @@
+/* Matrix products: shapes down to nothing, vectors, broadcast batches, transposed operands given as
+ * strided tensors and as transpose nodes, epilogues, all number dtypes. */
+#include <math.h>
+
+#include "support/operation.h"
+#include "support/test.h"
+
+typedef enum epilogue { PLAIN, BIAS_GELU, BIAS_RESIDUAL, SCALED_SUM, CAST_RESULT } epilogue;
+
+typedef struct product_case {
+  compute_shape a, b;
+  bool transpose_a, transpose_b; /* by a transpose node of the last two axes */
+  epilogue epilogue;
+} product_case;
+
+static compute_node swap_last(compute_graph *graph, compute_node x) {
+  const compute_shape shape = compute_node_shape(graph, x);
+  compute_axes order = {.count = shape.rank};
+  for (int32_t i = 0; i < shape.rank; i++) order.axis[i] = i;
+  order.axis[shape.rank - 1] = shape.rank - 2;
+  order.axis[shape.rank - 2] = shape.rank - 1;
+  return compute_transpose(graph, x, order);
+}
+
+static compute_node build_product(compute_graph *graph, const compute_node *operands,
+                                  const void *user) {
+  const product_case *c = user;
+  const compute_node a = c->transpose_a ? swap_last(graph, operands[0]) : operands[0];
+  const compute_node b = c->transpose_b ? swap_last(graph, operands[1]) : operands[1];
+  const compute_node y = compute_matmul(graph, a, b);
+  const compute_dtype dtype = compute_node_dtype(graph, y);
+  switch (c->epilogue) {
+  case PLAIN: return y;
+  case BIAS_GELU: return compute_gelu(graph, compute_add(graph, y, operands[2]));
+  case BIAS_RESIDUAL:
+    return compute_add(graph, compute_relu(graph, compute_add(graph, y, operands[2])), y);
+  case SCALED_SUM:
+    return compute_add(graph, compute_mul(graph, y, compute_scalar(graph, dtype, 0.5)),
+                       operands[2]);
+  case CAST_RESULT: break;
+  }
+  return compute_cast(graph, y, COMPUTE_F32);
+}
+
+/* Sizes of the inner axis as the product sees it. */
+static double inner_size(const product_case *c) {
+  const compute_shape *a = &c->a;
+  if (a->rank == 0) return 1;
+  if (a->rank == 1) return (double)a->size[0];
+  return (double)a->size[c->transpose_a ? a->rank - 2 : a->rank - 1];
+}
+
+static void check_product(const char *name, const product_case *c, compute_dtype dtype,
+                          compute_shape extra, guarded_layout layout, guarded_layout result) {
+  const double unit = dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23, high = 2;
+  const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
+  /* Each of the k roundings is relative to a partial sum, and those grow as a random walk. */
+  const double k = inner_size(c), scale = high * high;
+  test_tolerance tolerance = {.ulp = 2, .atol = unit * scale * (k + 8)};
+  if (c->epilogue != PLAIN) { /* without fusion, the product is rounded to storage in between */
+    tolerance.rtol = 2 * half + 16 * unit;
+    tolerance.atol = 2 * tolerance.atol + 4 * half * scale * sqrt(k + 1);
+  }
+  operation_case sample = {.name = name,
+                           .build = build_product,
+                           .user = c,
+                           .operand_count = c->epilogue == PLAIN ? 2 : 3,
+                           .result_layout = result,
+                           .tolerance = tolerance};
+  sample.operand[0] = (operation_operand){dtype, c->a, FILL_RANGE, -high, high, layout};
+  sample.operand[1] = (operation_operand){dtype, c->b, FILL_RANGE, -high, high, layout};
+  sample.operand[2] = (operation_operand){dtype, extra, FILL_RANGE, -high, high, LAYOUT_DENSE};
+  operation_check(test_context, &sample);
+}
+
+static const product_case plain_cases[] = {
+    {.a = SHAPE(1, 1), .b = SHAPE(1, 1)},
+    {.a = SHAPE(7, 13), .b = SHAPE(13, 31)},
+    {.a = SHAPE(31, 7), .b = SHAPE(7, 13)},
+    {.a = SHAPE(1, 97), .b = SHAPE(97, 61)},
+    {.a = SHAPE(97, 61), .b = SHAPE(61, 1)},
+    {.a = SHAPE(67, 129), .b = SHAPE(129, 65)},
+    {.a = SHAPE(13, 1), .b = SHAPE(1, 17)},
+    {.a = SHAPE(0, 5), .b = SHAPE(5, 3)},
+    {.a = SHAPE(3, 5), .b = SHAPE(5, 0)},
+    {.a = SHAPE(3, 0), .b = SHAPE(0, 4)}, /* an inner axis of nothing: zeros */
+    {.a = SHAPE(13), .b = SHAPE(13)},
+    {.a = SHAPE(13), .b = SHAPE(13, 7)},
+    {.a = SHAPE(7, 13), .b = SHAPE(13)},
+    {.a = SHAPE(3, 7, 13), .b = SHAPE(13)},
+    {.a = SHAPE(13), .b = SHAPE(3, 13, 7)},
+    {.a = SHAPE(3, 7, 13), .b = SHAPE(3, 13, 5)},
+    {.a = SHAPE(3, 7, 13), .b = SHAPE(13, 5)},
+    {.a = SHAPE(7, 13), .b = SHAPE(3, 13, 5)},
+    {.a = SHAPE(2, 1, 7, 13), .b = SHAPE(5, 13, 3)},
+    {.a = SHAPE(2, 5, 1, 13), .b = SHAPE(1, 5, 13, 3)},
+    {.a = SHAPE(0, 7, 13), .b = SHAPE(13, 5)},
+    {.a = SHAPE(13, 7), .b = SHAPE(13, 31), .transpose_a = true},
+    {.a = SHAPE(7, 13), .b = SHAPE(31, 13), .transpose_b = true},
+    {.a = SHAPE(13, 7), .b = SHAPE(31, 13), .transpose_a = true, .transpose_b = true},
+    {.a = SHAPE(3, 13, 7), .b = SHAPE(3, 31, 13), .transpose_a = true, .transpose_b = true},
+};
+
+static void products_of_every_shape_match(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof plain_cases / sizeof *plain_cases; i++)
+    for (const compute_dtype *dtype = operation_dtypes("number"); *dtype; dtype++)
+      check_product("matmul", &plain_cases[i], *dtype, COMPUTE_SCALAR, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void operands_and_results_of_any_layout_match(void **state) {
+  (void)state;
+  static const guarded_layout results[] = {LAYOUT_PADDED, LAYOUT_TRANSPOSED, LAYOUT_STEPPED,
+                                           LAYOUT_WRAPPED};
+  for (size_t i = 0; i < sizeof plain_cases / sizeof *plain_cases; i++) {
+    for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++) {
+      check_product("matmul", &plain_cases[i], COMPUTE_F32, COMPUTE_SCALAR, (guarded_layout)layout,
+                    results[(i + (size_t)layout) % 4]);
+      check_product("matmul", &plain_cases[i], COMPUTE_F64, COMPUTE_SCALAR, (guarded_layout)layout,
+                    LAYOUT_DENSE);
+    }
+  }
+  operation_finish();
+}
+
+static void epilogues_match(void **state) {
+  (void)state;
+  static const product_case cases[] = {
+      {.a = SHAPE(67, 31), .b = SHAPE(31, 129), .epilogue = BIAS_GELU},
+      {.a = SHAPE(67, 31), .b = SHAPE(31, 129), .epilogue = BIAS_RESIDUAL},
+      {.a = SHAPE(67, 31), .b = SHAPE(31, 129), .epilogue = SCALED_SUM},
+      {.a = SHAPE(67, 31), .b = SHAPE(129, 31), .transpose_b = true, .epilogue = BIAS_GELU},
+      {.a = SHAPE(5, 7, 31), .b = SHAPE(31, 129), .epilogue = BIAS_GELU},
+      {.a = SHAPE(3, 0), .b = SHAPE(0, 129), .epilogue = BIAS_GELU},
+      {.a = SHAPE(67, 31), .b = SHAPE(31, 129), .epilogue = CAST_RESULT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++) {
+      check_product("matmul + bias row", &cases[i], *dtype, COMPUTE_SHAPE(129), LAYOUT_DENSE,
+                    LAYOUT_DENSE);
+      check_product("matmul + scalar", &cases[i], *dtype, COMPUTE_SHAPE(1, 1), LAYOUT_DENSE,
+                    LAYOUT_TRANSPOSED);
+    }
+  }
+  operation_finish();
+}
+
+/* Beyond one tile of every blocking that a backend might use, with ragged edges. */
+static void large_products_match(void **state) {
+  (void)state;
+  static const product_case cases[] = {
+      {.a = SHAPE(517, 131), .b = SHAPE(131, 643), .epilogue = BIAS_GELU},
+      {.a = SHAPE(131, 517), .b = SHAPE(643, 131), .transpose_a = true, .transpose_b = true},
+      {.a = SHAPE(5, 2049), .b = SHAPE(2049, 517)},
+      {.a = SHAPE(1031, 3), .b = SHAPE(3, 1033)},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    check_product("matmul", &cases[i], COMPUTE_F32, COMPUTE_SHAPE(1), LAYOUT_DENSE, LAYOUT_DENSE);
+    check_product("matmul", &cases[i], COMPUTE_F32, COMPUTE_SHAPE(1), LAYOUT_PADDED, LAYOUT_PADDED);
+    check_product("matmul", &cases[i], COMPUTE_BF16, COMPUTE_SHAPE(1), LAYOUT_DENSE, LAYOUT_DENSE);
+    check_product("matmul", &cases[i], COMPUTE_F64, COMPUTE_SHAPE(1), LAYOUT_DENSE, LAYOUT_DENSE);
+  }
+  operation_finish();
+}
+
+/* A NaN in one operand reaches its row (or column) and nothing else; 0 · inf is NaN. */
+static void nan_and_infinity_reach_their_row_only(void **state) {
+  (void)state;
+  float a[3][2] = {{1, 2}, {NAN, 1}, {0, 1}}, b[2][2] = {{INFINITY, 1}, {1, 1}}, c[3][2];
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3, 2));
+  const compute_node w = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 2));
+  const compute_node y = compute_matmul(graph, x, w);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *tx = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 2), a);
+  compute_tensor *tw = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 2), b);
+  compute_tensor *ty = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 2), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{x, tx}, {w, tw}, {y, ty}}, 3, NULL));
+  assert_ok(compute_tensor_read(ty, c, sizeof c));
+  assert_true(isinf(c[0][0]) && c[0][1] == 3);
+  assert_true(isnan(c[1][0]) && isnan(c[1][1]));
+  assert_true(isnan(c[2][0]) && c[2][1] == 1);
+  compute_tensor_release(tx);
+  compute_tensor_release(tw);
+  compute_tensor_release(ty);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_of_every_shape_match),
+      cmocka_unit_test(operands_and_results_of_any_layout_match),
+      cmocka_unit_test(epilogues_match),
+      cmocka_unit_test(large_products_match),
+      cmocka_unit_test(nan_and_infinity_reach_their_row_only),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

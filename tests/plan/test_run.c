@@ -1,0 +1,479 @@
+/* What a plan promises besides right numbers: constants, several outputs, outputs that are inputs,
+ * assignments, queues, views, life times, explanations. */
+#include <math.h>
+#include <string.h>
+
+#include "support/test.h"
+
+static compute_tensor *vector(const float *values, int64_t count) {
+  return test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(count), values);
+}
+
+static void check_vector(const compute_tensor *tensor, const float *expected, int64_t count) {
+  assert_int_equal(compute_tensor_count(tensor), count);
+  for (int64_t i = 0; i < count; i++) {
+    const double value = test_element(tensor, i);
+    if (value != (double)expected[i])
+      fail_msg("element %lld is %g, expected %g", (long long)i, value, (double)expected[i]);
+  }
+}
+
+static void constants_are_copied_into_the_plan(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  float values[3] = {1, 2, 3};
+  const compute_node c = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(3), values);
+  values[0] = 99;
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node y =
+      compute_add(graph, compute_mul(graph, x, c), compute_scalar(graph, COMPUTE_F32, 0.5));
+  const compute_node outputs[] = {y, c, compute_full(graph, COMPUTE_F32, COMPUTE_SHAPE(3), -2)};
+  compute_plan *plan = test_compile(graph, outputs, 3, 0);
+  compute_graph_release(graph); /* plans stay usable */
+  compute_tensor *tx = vector((float[]){10, 20, 30}, 3);
+  compute_tensor *t[3] = {vector(NULL, 3), vector(NULL, 3), vector(NULL, 3)};
+  const compute_binding b[] = {{x, tx}, {outputs[0], t[0]}, {outputs[1], t[1]}, {outputs[2], t[2]}};
+  assert_ok(compute_run(plan, b, 4, NULL));
+  check_vector(t[0], (float[]){10.5F, 40.5F, 90.5F}, 3);
+  check_vector(t[1], (float[]){1, 2, 3}, 3);
+  check_vector(t[2], (float[]){-2, -2, -2}, 3);
+  compute_tensor_release(tx);
+  for (int i = 0; i < 3; i++) compute_tensor_release(t[i]);
+  compute_plan_release(plan);
+}
+
+static void an_input_can_be_an_output(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node flipped = compute_reshape(graph, x, COMPUTE_SHAPE(3, 1));
+  const compute_node outputs[] = {x, flipped};
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  compute_tensor *in = vector((float[]){1, 2, 3}, 3), *out = vector(NULL, 3);
+  compute_tensor *column = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 1), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{x, in}, {x, out}, {flipped, column}}, 3, NULL));
+  check_vector(out, (float[]){1, 2, 3}, 3);
+  check_vector(column, (float[]){1, 2, 3}, 3);
+  compute_tensor_release(in);
+  compute_tensor_release(out);
+  compute_tensor_release(column);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void an_output_named_twice_is_bound_once(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node y = compute_neg(graph, x), same = compute_neg(graph, x);
+  const compute_node outputs[] = {y, same, y};
+  compute_plan *plan = test_compile(graph, outputs, 3, 0);
+  compute_tensor *in = vector((float[]){1, 2, 3}, 3), *a = vector(NULL, 3), *b = vector(NULL, 3);
+  /* y and `same` are equal, but they are two nodes and get two tensors. */
+  assert_ok(compute_run(plan, (compute_binding[]){{x, in}, {y, a}, {same, b}}, 3, NULL));
+  check_vector(a, (float[]){-1, -2, -3}, 3);
+  check_vector(b, (float[]){-1, -2, -3}, 3);
+  compute_tensor_release(in);
+  compute_tensor_release(a);
+  compute_tensor_release(b);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void many_outputs_of_one_chain_are_all_right(void **state) {
+  (void)state;
+  enum { OUTPUTS = 200 };
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(5));
+  const compute_node one = compute_scalar(graph, COMPUTE_F32, 1);
+  compute_node nodes[OUTPUTS], last = x;
+  compute_binding bindings[OUTPUTS + 1];
+  for (int i = 0; i < OUTPUTS; i++) nodes[i] = last = compute_add(graph, last, one);
+  compute_plan *plan = test_compile(graph, nodes, OUTPUTS, 0);
+  bindings[OUTPUTS] = (compute_binding){x, vector((float[]){0, 1, 2, 3, 4}, 5)};
+  for (int i = 0; i < OUTPUTS; i++) bindings[i] = (compute_binding){nodes[i], vector(NULL, 5)};
+  assert_ok(compute_run(plan, bindings, OUTPUTS + 1, NULL));
+  for (int i = 0; i < OUTPUTS; i++)
+    for (int64_t k = 0; k < 5; k++)
+      assert_true(test_element(bindings[i].tensor, k) == (double)(i + 1 + k));
+  for (int i = 0; i <= OUTPUTS; i++) compute_tensor_release(bindings[i].tensor);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* More operations in a chain than a program has instructions. */
+static void a_chain_longer_than_a_program_is_right(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  compute_node y = x;
+  for (int i = 0; i < 700; i++)
+    y = i % 2 ? compute_add(graph, compute_neg(graph, y), x) : compute_sub(graph, x, y);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *in = vector((float[]){1, 2, 3}, 3), *out = vector(NULL, 3);
+  assert_ok(compute_run(plan, (compute_binding[]){{x, in}, {y, out}}, 2, NULL));
+  check_vector(out, (float[]){1, 2, 3}, 3);
+  compute_tensor_release(in);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* More inputs than one kernel has operands. */
+static void a_sum_of_many_inputs_is_right(void **state) {
+  (void)state;
+  enum { INPUTS = 60 };
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_node nodes[INPUTS], sum = {0};
+  compute_binding bindings[INPUTS + 1];
+  for (int i = 0; i < INPUTS; i++) {
+    nodes[i] = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+    sum = i == 0 ? nodes[0] : compute_add(graph, sum, nodes[i]);
+    const float value = (float)i;
+    bindings[i] = (compute_binding){nodes[i], vector((float[]){value, 2 * value, 1}, 3)};
+  }
+  compute_plan *plan = test_compile(graph, &sum, 1, 0);
+  compute_tensor *out = vector(NULL, 3);
+  bindings[INPUTS] = (compute_binding){sum, out};
+  assert_ok(compute_run(plan, bindings, INPUTS + 1, NULL));
+  check_vector(out, (float[]){1770, 3540, 60}, 3);
+  for (int i = 0; i <= INPUTS; i++) compute_tensor_release(bindings[i].tensor);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* ---- Parameters and assignments -------------------------------------------------------------- */
+
+/* Two parameters that swap their values: every read comes before every write. */
+static void assignments_read_before_they_write(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *ta = vector((float[]){1, 2, 3}, 3), *tb = vector((float[]){10, 20, 30}, 3);
+  const compute_node a = compute_parameter(graph, ta), b = compute_parameter(graph, tb);
+  const compute_node sum = compute_add(graph, a, b);
+  const compute_node swap[] = {compute_assign(graph, a, b), compute_assign(graph, b, a)};
+  const compute_node outputs[] = {compute_group(graph, swap, 2), sum};
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  compute_tensor *out = vector(NULL, 3);
+  for (int run = 0; run < 3; run++) {
+    assert_ok(compute_run(plan, (compute_binding[]){{sum, out}}, 1, NULL));
+    check_vector(out, (float[]){11, 22, 33}, 3);
+    check_vector(run % 2 ? tb : ta, (float[]){10, 20, 30}, 3);
+    check_vector(run % 2 ? ta : tb, (float[]){1, 2, 3}, 3);
+  }
+  compute_tensor_release(out);
+  compute_tensor_release(ta);
+  compute_tensor_release(tb);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* p ← 2 p + its own reversed transpose, and readers that must see the old value. */
+static void an_assignment_may_read_its_parameter_in_another_order(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const float start[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  compute_tensor *tp = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 3), start);
+  const compute_node p = compute_parameter(graph, tp);
+  const compute_node turned = compute_transpose(graph, p, COMPUTE_ALL_AXES);
+  const compute_node assign =
+      compute_assign(graph, p, compute_add(graph, compute_add(graph, p, p), turned));
+  const compute_node old = compute_square(graph, p);
+  const compute_node outputs[] = {old, assign};
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  compute_tensor *out = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 3), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{old, out}}, 1, NULL));
+  for (int i = 0; i < 9; i++) {
+    assert_true(test_element(out, i) == start[i] * start[i]);
+    assert_true(test_element(tp, i) == 2 * start[i] + start[i % 3 * 3 + i / 3]);
+  }
+  compute_tensor_release(out);
+  compute_tensor_release(tp);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void a_parameter_is_used_by_reference(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *tp = vector((float[]){1, 2, 3}, 3);
+  const compute_node p = compute_parameter(graph, tp), y = compute_neg(graph, p);
+  assert_ptr_equal(compute_parameter_tensor(graph, p), tp);
+  assert_null(compute_parameter_tensor(graph, y));
+  assert_int_equal(compute_parameter_at(graph, 0).id, p.id);
+  assert_false(compute_node_is_valid(compute_parameter_at(graph, 1)));
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *out = vector(NULL, 3);
+  assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
+  check_vector(out, (float[]){-1, -2, -3}, 3);
+  assert_ok(compute_tensor_write(tp, (float[]){7, 8, 9}, 12));
+  compute_tensor_release(tp); /* graph and plan keep it */
+  compute_graph_release(graph);
+  assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
+  check_vector(out, (float[]){-7, -8, -9}, 3);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+}
+
+static void a_strided_parameter_is_read_and_assigned_in_place(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *base = vector((float[]){0, 1, 2, 3, 4, 5, 6}, 7), *view = NULL;
+  assert_ok(compute_tensor_slice_view(base, 0, 1, 3, 2, &view));
+  const compute_node p = compute_parameter(graph, view);
+  const compute_node assign = compute_assign(graph, p, compute_mul(graph, p, p));
+  compute_plan *plan = test_compile(graph, &assign, 1, 0);
+  assert_ok(compute_run(plan, NULL, 0, NULL));
+  check_vector(base, (float[]){0, 1, 2, 9, 4, 25, 6}, 7);
+  compute_tensor_release(base);
+  compute_tensor_release(view);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void an_output_may_be_bound_to_the_parameter_that_it_reads(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *tp =
+      test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 2), (float[]){1, 2, 3, 4});
+  const compute_node p = compute_parameter(graph, tp);
+  const compute_node y = compute_transpose(graph, p, COMPUTE_ALL_AXES);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  assert_ok(compute_run(plan, (compute_binding[]){{y, tp}}, 1, NULL));
+  check_vector(tp, (float[]){1, 3, 2, 4}, 4);
+  compute_tensor_release(tp);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* ---- Queues and random numbers -----------------------------------------------------------------
+ */
+
+static void runs_on_a_queue_happen_in_order(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(1000));
+  const compute_node y =
+      compute_add(graph, compute_mul(graph, x, compute_scalar(graph, COMPUTE_F32, 0.5)),
+                  compute_scalar(graph, COMPUTE_F32, 1));
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_queue *queue = NULL;
+  compute_event *event = NULL;
+  bool complete = false;
+  compute_tensor *a = NULL, *b = NULL;
+  assert_ok(compute_tensor_full(compute_default_device(test_context), COMPUTE_F32,
+                                COMPUTE_SHAPE(1000), 10, &a));
+  assert_ok(compute_plan_create_tensor(plan, y, &b));
+  assert_ok(compute_queue_create(compute_default_device(test_context), &queue));
+  assert_ptr_equal(compute_queue_device(queue), compute_default_device(test_context));
+  for (int i = 0; i < 10; i++) {
+    assert_ok(compute_run(plan, (compute_binding[]){{x, a}, {y, b}}, 2, queue));
+    assert_ok(compute_run(plan, (compute_binding[]){{x, b}, {y, a}}, 2, queue));
+  }
+  assert_ok(compute_event_record(queue, &event));
+  assert_ok(compute_queue_wait_event(queue, event));
+  assert_ok(compute_event_wait(event));
+  assert_ok(compute_event_query(event, &complete));
+  assert_true(complete);
+  assert_ok(compute_queue_wait(queue));
+  assert_true(fabs(test_element(a, 999) - (2 + 8 * ldexp(1, -20))) < 1e-6);
+  compute_event_release(event);
+  compute_queue_release(queue);
+  compute_tensor_release(a);
+  compute_tensor_release(b);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* The numbers of compute_random_uniform are those that its seed says, in any chunking. */
+static void random_numbers_depend_on_seed_and_position_only(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node seed = compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR);
+  const compute_node r =
+      compute_random_uniform(graph, COMPUTE_F32, COMPUTE_SHAPE(100, 37), seed, 5);
+  const compute_node rows = compute_slice(graph, r, 0, 40, 20, 1);
+  const compute_node outputs[] = {r, rows};
+  compute_plan *whole = test_compile(graph, outputs, 1, 0),
+               *part = test_compile(graph, &rows, 1, 0);
+  compute_tensor *ts = test_tensor(test_context, COMPUTE_I64, COMPUTE_SCALAR, &(int64_t){12345});
+  compute_tensor *tr = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(100, 37), NULL);
+  compute_tensor *tp = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(20, 37), NULL);
+  static float all[100 * 37], again[100 * 37], some[20 * 37];
+  assert_ok(compute_run(whole, (compute_binding[]){{seed, ts}, {r, tr}}, 2, NULL));
+  assert_ok(compute_tensor_read(tr, all, sizeof all));
+  assert_ok(compute_run(part, (compute_binding[]){{seed, ts}, {rows, tp}}, 2, NULL));
+  assert_ok(compute_tensor_read(tp, some, sizeof some));
+  assert_memory_equal(some, all + 40 * 37, sizeof some);
+  double mean = 0;
+  for (size_t i = 0; i < 3700; i++) {
+    assert_true(all[i] >= 0 && all[i] < 1);
+    mean += (double)all[i] / 3700;
+  }
+  assert_true(fabs(mean - 0.5) < 0.02);
+  assert_ok(compute_tensor_write(ts, &(int64_t){12346}, 8));
+  assert_ok(compute_run(whole, (compute_binding[]){{seed, ts}, {r, tr}}, 2, NULL));
+  assert_ok(compute_tensor_read(tr, again, sizeof again));
+  assert_memory_not_equal(all, again, sizeof all);
+  compute_tensor_release(ts);
+  compute_tensor_release(tr);
+  compute_tensor_release(tp);
+  compute_plan_release(whole);
+  compute_plan_release(part);
+  compute_graph_release(graph);
+}
+
+/* ---- Explanations ------------------------------------------------------------------------------
+ */
+
+static void a_plan_explains_itself(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(64, 32));
+  const compute_node w = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(32, 16));
+  const compute_node b = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(16));
+  const compute_node y = compute_gelu(graph, compute_add(graph, compute_matmul(graph, x, w), b));
+  const compute_node z = compute_softmax(graph, y, -1);
+  compute_plan *plan = test_compile(graph, &z, 1, 0),
+               *plain = test_compile(graph, &z, 1, COMPUTE_PLAN_NO_FUSION);
+  char *text = NULL;
+  compute_plan_info info, plain_info;
+  assert_ok(compute_explain(plan, &text));
+  assert_non_null(strstr(text, "matmul"));
+  assert_non_null(strstr(text, "gelu"));
+  assert_non_null(strstr(text, "softmax"));
+  compute_text_free(text);
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_ok(compute_plan_describe(plain, &plain_info));
+  /* matmul + bias + gelu is one kernel; as written, every operation is one. */
+  assert_int_equal(info.steps, 2);
+  assert_int_equal(plain_info.steps, 4);
+  assert_int_equal(info.operations, 4);
+  assert_int_equal(info.fallbacks, 0);
+  assert_true(info.flops >= 2 * 64 * 32 * 16);
+  assert_true(info.bytes_read >= 4 * (64 * 32 + 32 * 16 + 16));
+  assert_true(info.bytes_written >= 4 * 64 * 16);
+  assert_true(info.arena_bytes >= 4 * 64 * 16);
+  compute_plan_release(plan);
+  compute_plan_release(plain);
+  compute_graph_release(graph);
+}
+
+static void a_chain_becomes_one_step(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(1000));
+  const compute_node y = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(1000));
+  const compute_node half = compute_scalar(graph, COMPUTE_F32, 0.5);
+  compute_node r = compute_relu(graph, compute_add(graph, compute_mul(graph, x, y), y));
+  r = compute_add(graph, compute_mul(graph, r, half), x);
+  compute_plan *plan = test_compile(graph, &r, 1, 0);
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_int_equal(info.steps, 1);
+  assert_int_equal(info.arena_bytes, 0);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* Temporaries of a long chain share memory: the arena does not grow with its length. */
+static void the_arena_reuses_memory(void **state) {
+  (void)state;
+  uint64_t bytes[2];
+  for (int i = 0; i < 2; i++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(100, 100));
+    compute_node y = x;
+    for (int k = 0; k < (i ? 40 : 4); k++) y = compute_matmul(graph, y, x);
+    compute_plan *plan = test_compile(graph, &y, 1, 0);
+    compute_plan_info info;
+    assert_ok(compute_plan_describe(plan, &info));
+    bytes[i] = info.arena_bytes;
+    compute_plan_release(plan);
+    compute_graph_release(graph);
+  }
+  assert_true(bytes[0] >= 40000);
+  assert_true(bytes[1] <= 3 * 40960);
+}
+
+static void a_tensor_for_a_node_fits_it(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F16, COMPUTE_SHAPE(3, 5));
+  const compute_node y = compute_sum(graph, x, COMPUTE_AXES(0), false);
+  const compute_node inner = compute_neg(graph, y), z = compute_exp(graph, inner);
+  compute_plan *plan = test_compile(graph, &z, 1, 0);
+  compute_tensor *tensor = NULL;
+  assert_ok(compute_plan_create_tensor(plan, x, &tensor));
+  assert_int_equal(compute_tensor_dtype(tensor), COMPUTE_F16);
+  assert_true(compute_shape_equal(compute_tensor_shape(tensor), COMPUTE_SHAPE(3, 5)));
+  assert_true(compute_tensor_is_dense(tensor));
+  compute_tensor_release(tensor);
+  tensor = NULL;
+  assert_fails(compute_plan_create_tensor(plan, inner, &tensor), COMPUTE_ERROR_BINDING);
+  assert_null(tensor);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void zero_sized_graphs_run(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(0, 7));
+  const compute_node y = compute_softmax(graph, compute_relu(graph, x), -1);
+  const compute_node z = compute_sum(graph, y, COMPUTE_ALL_AXES, false);
+  const compute_node outputs[] = {y, z};
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  compute_tensor *tx = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(0, 7), NULL);
+  compute_tensor *ty = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(0, 7), NULL);
+  compute_tensor *tz = test_tensor(test_context, COMPUTE_F32, COMPUTE_SCALAR, &(float){9});
+  assert_ok(compute_run(plan, (compute_binding[]){{x, tx}, {y, ty}, {z, tz}}, 3, NULL));
+  assert_true(test_element(tz, 0) == 0);
+  compute_tensor_release(tx);
+  compute_tensor_release(ty);
+  compute_tensor_release(tz);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* A context with something alive does not close, says so, and goes on working. */
+static void a_context_with_a_living_plan_stays_open(void **state) {
+  (void)state;
+  compute_context *context = test_open();
+  compute_graph *graph = compute_graph_create(context);
+  const compute_node y = compute_full(graph, COMPUTE_F32, COMPUTE_SHAPE(3), 4);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_graph_release(graph);
+  assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
+  compute_tensor *out = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(3), NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
+  assert_true(test_element(out, 2) == 4);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+  test_close(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(constants_are_copied_into_the_plan),
+      cmocka_unit_test(an_input_can_be_an_output),
+      cmocka_unit_test(an_output_named_twice_is_bound_once),
+      cmocka_unit_test(many_outputs_of_one_chain_are_all_right),
+      cmocka_unit_test(a_chain_longer_than_a_program_is_right),
+      cmocka_unit_test(a_sum_of_many_inputs_is_right),
+      cmocka_unit_test(assignments_read_before_they_write),
+      cmocka_unit_test(an_assignment_may_read_its_parameter_in_another_order),
+      cmocka_unit_test(a_parameter_is_used_by_reference),
+      cmocka_unit_test(a_strided_parameter_is_read_and_assigned_in_place),
+      cmocka_unit_test(an_output_may_be_bound_to_the_parameter_that_it_reads),
+      cmocka_unit_test(runs_on_a_queue_happen_in_order),
+      cmocka_unit_test(random_numbers_depend_on_seed_and_position_only),
+      cmocka_unit_test(a_plan_explains_itself),
+      cmocka_unit_test(a_chain_becomes_one_step),
+      cmocka_unit_test(the_arena_reuses_memory),
+      cmocka_unit_test(a_tensor_for_a_node_fits_it),
+      cmocka_unit_test(zero_sized_graphs_run),
+      cmocka_unit_test(a_context_with_a_living_plan_stays_open),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

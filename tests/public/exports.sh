@@ -1,0 +1,47 @@
+# Every function that the public headers declare is exported by libcompute.so and links; nothing
+# else is exported; a backend module exports compute_backend_entry and nothing else. ctest starts
+# this: TREE BUILD_DIR SCRATCH_DIR.
+set -euo pipefail
+tree=$1 build=$2 scratch=$3
+library=$build/lib/libcompute.so
+includes=(-I"$tree/include" -I"$build/generated")
+
+mkdir -p "$scratch"
+cd "$scratch"
+fail() { echo "$1"; exit 1; }
+
+# A declaration with COMPUTE_API keeps its mark through the preprocessor; the name stands before the
+# first parenthesis that follows.
+echo '#include "compute/compute.h"' >all.c
+"$CC" -std=c11 -E -P "${includes[@]}" all.c | tr '\n' ' ' | tr ';' '\n' |
+  sed -n 's/.*visibility("default")))[^(]*[ *]\(compute_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
+[ "$(wc -l <declared)" -ge 150 ] || fail "only $(wc -l <declared) declarations found in the headers"
+marks=$("$CC" -std=c11 -E -P "${includes[@]}" all.c | grep -o 'visibility("default")' | wc -l)
+[ "$marks" = "$(wc -l <declared)" ] || fail "$marks declarations are marked, $(wc -l <declared) read"
+
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
+diff declared exported >difference || {
+  cat difference
+  fail "declared (<) and exported (>) functions differ"
+}
+
+{
+  echo '#include <stdio.h>'
+  echo '#include "compute/compute.h"'
+  echo 'typedef void (*function)(void);'
+  echo 'static const function functions[] = {'
+  sed 's/.*/  (function)&,/' declared
+  echo '};'
+  echo 'int main(void) {'
+  echo '  size_t count = 0;'
+  echo '  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) count += functions[i] != 0;'
+  echo '  return printf("%zu functions\n", count) < 0 || count != sizeof functions / sizeof *functions;'
+  echo '}'
+} >link.c
+"$CC" -std=c11 "${includes[@]}" link.c -o link "$library" -Wl,-rpath,"$build/lib"
+./link
+
+for module in "$build"/lib/compute/*.so; do
+  symbols=$(nm -D --defined-only "$module" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }')
+  [ "$symbols" = compute_backend_entry ] || fail "$module exports: $symbols"
+done

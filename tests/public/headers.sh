@@ -1,0 +1,18 @@
+# Each public header compiles alone, as C11 and as C++17, without a warning. ctest starts this:
+# TREE BUILD_DIR SCRATCH_DIR.
+set -euo pipefail
+tree=$1 generated=$2/generated scratch=$3
+warnings=(-Wall -Wextra -pedantic -Werror -fsyntax-only)
+
+mkdir -p "$scratch"
+for folder in "$tree/include" "$generated"; do
+  [ -d "$folder/compute" ] || continue
+  for header in "$folder"/compute/*.h; do
+    name=compute/$(basename "$header")
+    printf "#include \"%s\"\ntypedef int not_empty;\n" "$name" >"$scratch/alone.c"
+    cp "$scratch/alone.c" "$scratch/alone.cc"
+    echo "$name"
+    "$CC" -std=c11 "${warnings[@]}" -I"$tree/include" -I"$generated" "$scratch/alone.c"
+    g++ -std=c++17 "${warnings[@]}" -I"$tree/include" -I"$generated" "$scratch/alone.cc"
+  done
+done

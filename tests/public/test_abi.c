@@ -1,0 +1,167 @@
+/* The layout of what crosses the border between core and modules. These numbers are the ABI: a
+ * module built last year relies on them. New fields go to the end of a struct, new numbers to the
+ * end of its list here; a number that changes means a new COMPUTE_BACKEND_ABI_MAJOR. */
+#include "support/test.h"
+
+#include <string.h>
+
+#include "compute/backend.h"
+
+#define AT(type, field, offset)                                                                    \
+  _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved")
+#define SIZE(type, bytes)   _Static_assert(sizeof(type) == (bytes), #type " has another size")
+#define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
+
+VALUE(COMPUTE_BACKEND_ABI_MAJOR, 1);
+
+AT(compute_backend, struct_size, 0);
+AT(compute_backend, abi_major, 8);
+AT(compute_backend, abi_minor, 12);
+AT(compute_backend, name, 16);
+AT(compute_backend, description, 24);
+AT(compute_backend, version, 32);
+AT(compute_backend, open, 40);
+AT(compute_backend, close, 48);
+AT(compute_backend, device_count, 56);
+AT(compute_backend, device_open, 64);
+AT(compute_backend, device_close, 72);
+AT(compute_backend, device_describe, 80);
+AT(compute_backend, memory_allocate, 88);
+AT(compute_backend, memory_release, 96);
+AT(compute_backend, memory_import, 104);
+AT(compute_backend, queue_create, 112);
+AT(compute_backend, queue_destroy, 120);
+AT(compute_backend, queue_wait, 128);
+AT(compute_backend, event_record, 136);
+AT(compute_backend, event_destroy, 144);
+AT(compute_backend, event_wait, 152);
+AT(compute_backend, event_query, 160);
+AT(compute_backend, queue_wait_event, 168);
+AT(compute_backend, upload, 176);
+AT(compute_backend, download, 184);
+AT(compute_backend, copy, 192);
+AT(compute_backend, supports, 200);
+AT(compute_backend, kernel_prepare, 208);
+AT(compute_backend, kernel_destroy, 216);
+AT(compute_backend, kernel_describe, 224);
+AT(compute_backend, enqueue, 232);
+
+AT(compute_services, struct_size, 0);
+AT(compute_services, abi_major, 8);
+AT(compute_services, abi_minor, 12);
+AT(compute_services, host, 16);
+AT(compute_services, allocate, 24);
+AT(compute_services, release, 32);
+AT(compute_services, log, 40);
+AT(compute_services, fail, 48);
+AT(compute_services, thread_count, 56);
+AT(compute_services, parallel, 64);
+AT(compute_services, variable, 72);
+
+AT(compute_kernel_descriptor, struct_size, 0);
+AT(compute_kernel_descriptor, kind, 8);
+AT(compute_kernel_descriptor, rank, 12);
+AT(compute_kernel_descriptor, size, 16);
+AT(compute_kernel_descriptor, input_count, 80);
+AT(compute_kernel_descriptor, output_count, 84);
+AT(compute_kernel_descriptor, inputs, 88);
+AT(compute_kernel_descriptor, outputs, 96);
+AT(compute_kernel_descriptor, prologue, 104);
+AT(compute_kernel_descriptor, epilogue, 128);
+AT(compute_kernel_descriptor, prologue_inputs, 152);
+AT(compute_kernel_descriptor, accumulate, 156);
+AT(compute_kernel_descriptor, kept_rank, 160);
+AT(compute_kernel_descriptor, combine, 164);
+AT(compute_kernel_descriptor, row, 168);
+AT(compute_kernel_descriptor, epsilon, 176);
+AT(compute_kernel_descriptor, k, 184);
+AT(compute_kernel_descriptor, axis_size, 192);
+AT(compute_kernel_descriptor, axis_stride, 200);
+
+/* These carry no size of their own, so they may not grow either. */
+SIZE(compute_program, 24);
+AT(compute_program, output_count, 4);
+AT(compute_program, instructions, 8);
+AT(compute_program, outputs, 16);
+SIZE(compute_instruction, 16);
+AT(compute_instruction, type, 1);
+AT(compute_instruction, a, 2);
+AT(compute_instruction, b, 4);
+AT(compute_instruction, c, 6);
+AT(compute_instruction, immediate, 8);
+SIZE(compute_operand, 72);
+AT(compute_operand, stride, 8);
+SIZE(compute_memory, 24);
+AT(compute_memory, host, 8);
+AT(compute_memory, bytes, 16);
+SIZE(compute_argument, 16);
+AT(compute_argument, offset, 8);
+SIZE(compute_device_info, 992);
+AT(compute_device_info, type, 416);
+AT(compute_device_info, capabilities, 424);
+AT(compute_device_info, memory_total, 448);
+AT(compute_device_info, notes, 480);
+
+VALUE(COMPUTE_F64, 1);
+VALUE(COMPUTE_F32, 2);
+VALUE(COMPUTE_F16, 3);
+VALUE(COMPUTE_BF16, 4);
+VALUE(COMPUTE_I64, 5);
+VALUE(COMPUTE_I32, 6);
+VALUE(COMPUTE_U8, 7);
+VALUE(COMPUTE_BOOL, 8);
+VALUE(COMPUTE_MAX_RANK, 8);
+VALUE(COMPUTE_KERNEL_MAP, 0);
+VALUE(COMPUTE_KERNEL_COPY, 6);
+VALUE(COMPUTE_COMBINE_ARGMIN, 5);
+VALUE(COMPUTE_ROW_NORMALIZE, 2);
+VALUE(COMPUTE_I_NEG, 16);
+VALUE(COMPUTE_I_SQUARE, 19);
+VALUE(COMPUTE_I_EXP, 23);
+VALUE(COMPUTE_I_TANH, 29);
+VALUE(COMPUTE_I_RELU, 35);
+VALUE(COMPUTE_I_LEAKY_RELU, 41);
+VALUE(COMPUTE_I_NOT, 45);
+VALUE(COMPUTE_I_ADD, 64);
+VALUE(COMPUTE_I_EQ, 72);
+VALUE(COMPUTE_I_XOR, 80);
+VALUE(COMPUTE_I_SELECT, 96);
+VALUE(COMPUTE_I_END, 97);
+VALUE(COMPUTE_ERROR_INVALID_ARGUMENT, 100);
+VALUE(COMPUTE_ERROR_SHAPE, 200);
+VALUE(COMPUTE_ERROR_NO_DEVICE, 300);
+VALUE(COMPUTE_ERROR_UNSUPPORTED, 304);
+VALUE(COMPUTE_ERROR_OUT_OF_MEMORY, 400);
+VALUE(COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 401);
+VALUE(COMPUTE_ERROR_LAUNCH, 501);
+VALUE(COMPUTE_ERROR_FILE, 600);
+VALUE(COMPUTE_ERROR_INTERNAL, 900);
+
+static void the_running_library_has_the_version_of_its_text(void **state) {
+  (void)state;
+  unsigned major = 0, minor = 0, patch = 0;
+  assert_int_equal(sscanf(compute_version_text(), "%u.%u.%u", &major, &minor, &patch), 3);
+  assert_int_equal(compute_version(), major * 10000 + minor * 100 + patch);
+}
+
+static void every_status_has_a_name_and_a_text(void **state) {
+  (void)state;
+  const size_t count = compute_status_list(0, NULL);
+  assert_true(count >= 28);
+  for (size_t i = 0; i < count; i++) {
+    compute_status status;
+    assert_int_equal(compute_status_list(i, &status), count);
+    assert_non_null(strstr(compute_status_name(status), "COMPUTE_"));
+    assert_true(compute_status_text(status)[0] != '\0');
+    assert_string_not_equal(compute_status_text(status), "unknown status");
+  }
+  assert_string_equal(compute_status_text((compute_status)4711), "unknown status");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_running_library_has_the_version_of_its_text),
+      cmocka_unit_test(every_status_has_a_name_and_a_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

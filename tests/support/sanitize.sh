@@ -1,0 +1,15 @@
+# Builds the tree with sanitizers and runs the tests of one label there. ctest starts this:
+# TREE BUILD_DIR SCRATCH_DIR SANITIZERS LABEL FOLDER. The folder stays, so a second run is quick.
+#
+# -O1 keeps the build short and the reports readable. OpenBLAS is not instrumented; libcompute
+# enters it single-threaded, so nothing of ours hides there.
+set -euo pipefail
+tree=$1 build=$2/$6 sanitizers=$4 label=$5
+
+mkdir -p "$build"
+cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' \
+  -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
+  -DCMAKE_C_COMPILER="$CC" >"$build.log" || { cat "$build.log"; exit 1; }
+cmake --build "$build"
+exec ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  --label-regex "^$label\$"

@@ -1,0 +1,52 @@
+# Set-up of a fresh Debian machine, shared by tests/run.sh and bench/run.sh: source this file.
+#
+#   setup_packages NAME…           installs the Debian packages that are missing
+#   setup_build BUILD_DIR [ARG…]   configures (ARG… go to cmake), builds, installs into
+#                                  BUILD_DIR/prefix
+#
+# The package lists stand here and nowhere else. Both functions do nothing that is done already.
+
+SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+# What libcompute and its programs are built with, and the BLAS that the CPU backend opens when it
+# runs.
+SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libjansson-dev
+  libopenblas0-pthread)
+
+# What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler, python3
+# for checking JSON, valgrind.
+SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang python3 valgrind)
+
+setup_packages() {
+  local name missing=() admin=()
+  if ! command -v dpkg-query >/dev/null; then
+    echo "This is no Debian system; what these packages hold is taken to be there: $*" >&2
+    return 0
+  fi
+  for name in "$@"; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed ||
+      missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+  if (($(id -u) != 0)); then
+    if ! sudo -n true 2>/dev/null; then
+      echo "Missing Debian packages. Install them, then start this again:" >&2
+      echo "  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+      return 1
+    fi
+    admin=(sudo -n)
+  fi
+  echo "Installing ${missing[*]}"
+  "${admin[@]}" apt-get -qq update &&
+    "${admin[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get -qq install -y --no-install-recommends "${missing[@]}"
+}
+
+setup_build() {
+  local build=$1
+  shift
+  cmake -S "$SETUP_ROOT" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_PREFIX="$build/prefix" "$@" &&
+    cmake --build "$build" &&
+    cmake --install "$build" >"$build/install.log"
+}

@@ -1,0 +1,51 @@
+/* What every cmocka test includes: cmocka with the headers that it needs before it, and checks of
+ * a status that print the library's own words when they fail. */
+#ifndef SUPPORT_TEST_H
+#define SUPPORT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "compute/compute.h"
+
+/* The call succeeds; if not, its error message becomes the test's failure. */
+#define assert_ok(call) test_check_status((call), COMPUTE_OK, #call, __FILE__, __LINE__)
+
+/* The call fails with just this status, and a message stands beside it. */
+#define assert_fails(call, expected)                                                               \
+  test_check_status((call), (expected), #call, __FILE__, __LINE__)
+
+void test_check_status(compute_status actual, compute_status expected, const char *call,
+                       const char *file, int line);
+
+/* The last error's message contains `part`. */
+void test_check_message(const compute_context *context, const char *part);
+
+/* A context whose default device is the device under test: COMPUTE_TEST_DEVICE, or "cpu". */
+compute_context *test_open(void);
+
+/* Closes it; fails the test if the library says that something is left. */
+void test_close(compute_context *context);
+
+/* A context for all tests of a file: give the two functions to cmocka_run_group_tests. */
+extern compute_context *test_context;
+int test_group_open(void **state);
+int test_group_close(void **state);
+
+/* A compiled plan of `outputs` for the default device. */
+compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,
+                           uint32_t flags);
+
+/* A dense tensor on the default device with a copy of `data`, or uninitialised for NULL. */
+compute_tensor *test_tensor(compute_context *context, compute_dtype dtype, compute_shape shape,
+                            const void *data);
+
+/* Reads the only element, or element `index` of the dense order, as double. */
+double test_element(const compute_tensor *tensor, int64_t index);
+
+#endif
