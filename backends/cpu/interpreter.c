@@ -164,6 +164,19 @@ static uint32_t direct_outputs(const cpu_program *program, const cpu_tile *tile,
   return direct;
 }
 
+/* Asks for a share of the inputs that the next chunk will read. */
+static void prefetch_share(const chunk *c, uint32_t share) {
+  const cpu_program *program = c->program;
+  for (uint32_t k = 0; k < program->input_count; k++) {
+    if (c->tile->input_stride[k] != 1) continue;
+    const int64_t bytes = c->count * program->input_bytes[k];
+    const int64_t first = bytes / 64 * share / program->step_count;
+    const int64_t end = bytes / 64 * (share + 1) / program->step_count;
+    const unsigned char *next = (const unsigned char *)input_at(c, k) + bytes;
+    for (int64_t i = first; i < end; i++) __builtin_prefetch(next + 64 * i);
+  }
+}
+
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream) {
   views v;
@@ -175,7 +188,10 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
   for (c.start = 0; c.start < tile->count; c.start += c.count) {
     const int64_t left = tile->count - c.start;
     c.count = left < program->chunk ? left : program->chunk;
-    for (uint32_t i = 0; i < program->step_count; i++) run_step(&c, &program->step[i], &v);
+    for (uint32_t i = 0; i < program->step_count; i++) {
+      if (stream) prefetch_share(&c, i);
+      run_step(&c, &program->step[i], &v);
+    }
     for (uint32_t k = 0; k < program->output_count; k++) store_output(&c, k, &v);
   }
 }

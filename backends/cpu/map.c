@@ -16,7 +16,6 @@
 
 /* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
 enum { TILE_COST = 400, STEP_COST = 80, DENSE_COST = 1, STRIDED_COST = 8 };
-enum { PREFETCH_LINES = 24 };
 enum { TASK_COST = 150000, TASKS_PER_THREAD = 8 };
 
 /* Operands count as crossing from this stride on. Rows of a unit, and rows that are turned at once.
@@ -101,18 +100,6 @@ static void turn_inputs(map_task *task, int64_t row, int64_t rows, int64_t start
   }
 }
 
-/* The lines that the next tile begins with. The processor foresees the others, but not past the end
- * of a page, which is where a tile often ends. */
-static void prefetch_next(const map_task *task) {
-  const map_kernel *map = task->run->map;
-  for (int32_t k = 0; k < map->inputs; k++) {
-    if (task->tile.input_stride[k] != 1) continue;
-    const unsigned char *next =
-        (const unsigned char *)task->tile.input[k] + task->tile.count * (int64_t)map->bytes[k];
-    for (int i = 0; i < PREFETCH_LINES; i++) __builtin_prefetch(next + 64 * i);
-  }
-}
-
 static void run_rows(map_task *task, int64_t first, int64_t end, int64_t start) {
   const map_kernel *map = task->run->map;
   turn_inputs(task, first, end - first, start);
@@ -121,7 +108,6 @@ static void run_rows(map_task *task, int64_t first, int64_t end, int64_t start) 
     for (int32_t i = 0; i < map->turned_count; i++)
       task->tile.input[map->turned[i]] =
           task->turned[i] + (row - first) * CROSS_TILE * (int64_t)map->bytes[map->turned[i]];
-    if (task->run->stream) prefetch_next(task);
     cpu_program_run(map->program, &task->tile, &task->scratch, task->run->stream);
   }
 }

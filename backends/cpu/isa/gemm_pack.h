@@ -160,7 +160,7 @@ static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *
  * in runs of some cache lines. */
 static void gemm_copy_panels(GEMM_ELEMENT *packed, int64_t k, int64_t panels,
                              const GEMM_ELEMENT *from, int64_t from_k) {
-  enum { TOGETHER = 4, AHEAD = 2 };
+  enum { TOGETHER = 4, AHEAD = 8 };
   for (int64_t first = 0; first < panels; first += TOGETHER) {
     const int64_t count = panels - first < TOGETHER ? panels - first : TOGETHER;
     for (int64_t p = 0; p < k; p++) {
