@@ -74,30 +74,24 @@ CPU_INLINE float math_gelu_tail_f32(float x) {
   const float e0 = math_madd_f32(-0x1.5554660p-6f, r, 0.125f);
   const float e1 = math_madd_f32(-0x1.1257cc0p-12f, r, 0x1.5553000p-9f);
   const float e2 = math_madd_f32(math_madd_f32(0x1.6feb880p-16f, r2, e1), r2, e0);
-  const float e = 1 + math_madd_f32(e2, r2, -0.5f * r);
-  return t * math_scale_f32(e, (uint32_t)math_bits_f32(shifted) - MATH_SHIFT_BITS_F32);
+  const float e = math_madd_f32(e2, r2, -0.5f * r); /* exp(−r/2) − 1 */
+  const float scaled =
+      t * math_scale_f32(1, (uint32_t)math_bits_f32(shifted) - MATH_SHIFT_BITS_F32); /* exact */
+  return math_madd_f32(scaled, e, scaled);
 }
 
-/* The type of P and Q: without FMA, f32 would round too often. */
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-typedef float math_mills;
-#define math_mills_madd math_madd_f32
-#else
-typedef double math_mills;
-#define math_mills_madd math_madd_f64
-#endif
-
-/* Only the last operation may meet less than a normal number. 0 x is −0 for what rounds to it, and
+/* P and Q in f64: in f32 their roundings alone would add up to some 3 ulp. Only the last operation
+ * may meet less than a normal number. 0 x is −0 for what rounds to it, and
  * for −∞ NaN, as −∞ · 0 is. */
 CPU_INLINE float math_gelu_sum_f32(float x, float tail) {
-  const math_mills t = math_gelu_magnitude_f32(x), square = t * t;
-  const math_mills p0 = math_mills_madd(0x1.50c1c80p+5f, t, 0x1.7eda540p+5f);
-  const math_mills p1 = math_mills_madd(0x1.f636040p+1f, t, 0x1.1a45440p+4f);
-  const math_mills p = math_mills_madd(math_mills_madd(0x1.9885340p-2f, square, p1), square, p0);
-  const math_mills q0 = math_mills_madd(0x1.411d600p+7f, t, 0x1.7eda540p+6f);
-  const math_mills q1 = math_mills_madd(0x1.69ab140p+5f, t, 0x1.ce21c60p+6f);
-  const math_mills q2 = t + 0x1.3abb2c0p+3f;
-  const math_mills q = math_mills_madd(math_mills_madd(q2, square, q1), square, q0);
+  const double t = math_gelu_magnitude_f32(x), square = t * t;
+  const double p0 = math_madd_f64(0x1.50c1c80p+5f, t, 0x1.7eda540p+5f);
+  const double p1 = math_madd_f64(0x1.f636040p+1f, t, 0x1.1a45440p+4f);
+  const double p = math_madd_f64(math_madd_f64(0x1.9885340p-2f, square, p1), square, p0);
+  const double q0 = math_madd_f64(0x1.411d600p+7f, t, 0x1.7eda540p+6f);
+  const double q1 = math_madd_f64(0x1.69ab140p+5f, t, 0x1.ce21c60p+6f);
+  const double q2 = t + 0x1.3abb2c0p+3f;
+  const double q = math_madd_f64(math_madd_f64(q2, square, q1), square, q0);
   const float ratio = math_scale_f32((float)(p / q), (uint32_t)-64);
   return math_madd_f32(-tail, ratio, math_bits_f32(x) < 0 ? 0 * x : x);
 }
