@@ -14,7 +14,8 @@ static void modules_are_found_beside_the_library(void **state) {
   const compute_probe *probe;
   for (size_t i = 0; (probe = compute_probe_at(context, i)) != NULL; i++) {
     loaded += probe->state == COMPUTE_PROBE_LOADED;
-    if (strcmp(probe->name, "cpu") == 0) {
+    /* An installation of the same library may offer its modules as well, later. */
+    if (strcmp(probe->name, "cpu") == 0 && probe->state != COMPUTE_PROBE_DUPLICATE) {
       assert_int_equal(probe->state, COMPUTE_PROBE_LOADED);
       assert_non_null(strstr(probe->path, TEST_MODULE_DIR));
       assert_true(probe->device_count >= 1);
