@@ -1,4 +1,4 @@
-# Builds the tree with sanitizers and runs the tests of one label there. ctest starts this:
+# Builds the tests of one label with sanitizers, and runs them. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR SANITIZERS LABEL FOLDER. The folder stays, so a second run is quick.
 #
 # -O1 keeps the build short and the reports readable. OpenBLAS is not instrumented; libcompute
@@ -10,6 +10,9 @@ mkdir -p "$build"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' \
   -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
   -DCMAKE_C_COMPILER="$CC" >"$build.log" || { cat "$build.log"; exit 1; }
-cmake --build "$build"
+# A test is called as the target that makes its program.
+mapfile -t targets < <(ctest --test-dir "$build" --show-only --label-regex "^$label\$" 2>/dev/null |
+  sed -n 's/^ *Test *#[0-9]*: //p')
+cmake --build "$build" --target "${targets[@]}"
 exec ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --label-regex "^$label\$"
