@@ -15,6 +15,7 @@
  *
  * Many groups are shared out over the threads whole; of few, the blocks are. Blocks depend on sizes
  * and the number of threads alone, and are merged in order: the same input gives the same bits. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -295,32 +296,53 @@ static void store_through_tiles(job *j, int64_t block, const cpu_row_panel *pane
   }
 }
 
+/* The output holds a block's exponentials relative to the block's own peak: makes that its panel,
+ * and sets `relative` to the factor that is left to apply. */
+static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, double *relative) {
+  static const double zeros[WIDEST];
+  const row_kernel *kernel = j->launch->kernel;
+  const double *peak = block_statistic(j, block, 0), *row_peak = merged_statistic(j, SHIFT);
+  const double scale = kernel->loops->exponential_scale;
+  bool tiny = false;
+  aim_at_output(j, block, panel);
+  turn(panel);
+  for (int64_t row = 0; row < j->count; row++) {
+    relative[row] = merged_statistic(j, FACTOR)[row] * exp(peak[row] - row_peak[row]);
+    tiny |= relative[row] < FLT_MIN;
+  }
+  if (!tiny || scale == 1) return;
+  /* Such a factor would lose digits as a float, though the product need not be that small. */
+  double unscale[WIDEST];
+  for (int64_t row = 0; row < j->count; row++) {
+    unscale[row] = 1 / scale;
+    relative[row] *= scale;
+  }
+  kernel->loops->scale(panel, zeros, unscale, zeros);
+}
+
 /* `measured` is measure_block's panel if that has just been called for this block, else NULL. */
 static void finish_block(job *j, int64_t block, const cpu_row_panel *measured) {
   static const double zeros[WIDEST];
   const row_kernel *kernel = j->launch->kernel;
+  const bool softmax = kernel->operation == COMPUTE_ROW_SOFTMAX;
   double relative[WIDEST];
   transform t = {kernel->operation == COMPUTE_ROW_LOG_SOFTMAX, merged_statistic(j, SHIFT),
                  merged_statistic(j, FACTOR), merged_statistic(j, OFFSET)};
   cpu_row_panel panel = {.length = block_length(kernel, block), .width = j->count};
   if (measured) {
     panel = *measured;
-  } else if (kernel->operation == COMPUTE_ROW_SOFTMAX && keeps_exponentials(kernel)) {
-    /* The output holds exponentials relative to the block's own peak. */
-    aim_at_output(j, block, &panel);
-    turn(&panel);
-    for (int64_t row = 0; row < j->count; row++)
-      relative[row] = t.factor[row] * exp(block_statistic(j, block, 0)[row] - t.shift[row]);
+  } else if (softmax && keeps_exponentials(kernel)) {
+    take_up_exponentials(j, block, &panel, relative);
     t.factor = relative;
   } else {
     panel = read_block(j, block);
-    if (kernel->operation == COMPUTE_ROW_SOFTMAX) {
+    if (softmax) {
       aim_at_buffer(j, &panel);
       kernel->loops->exponentials(&panel, t.shift, relative);
       turn(&panel);
     }
   }
-  if (kernel->operation == COMPUTE_ROW_SOFTMAX) t.shift = zeros;
+  if (softmax) t.shift = zeros;
   if (kernel->direct_output) {
     aim_at_output(j, block, &panel);
     apply(j, &panel, 0, &t);
@@ -421,7 +443,7 @@ static void build_nests(row_kernel *kernel, const compute_kernel_descriptor *des
     stages[s]->position = cpu_nest_add_position(&kernel->rows, descriptor, 0, rank);
     cpu_nest_add_position(&kernel->along, descriptor, 0, rank);
   }
-  cpu_nest_sort(&kernel->rows, 0);
+  cpu_nest_sort(&kernel->rows, kernel->epilogue.first_output);
   if (!kernel->prologue.coordinates && !kernel->epilogue.coordinates)
     cpu_nest_collapse(&kernel->rows);
   cpu_nest_finish(&kernel->rows);
