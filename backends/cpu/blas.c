@@ -45,8 +45,9 @@ static uint32_t core_vector_bytes(const char *name) {
 }
 
 /* These variables belong to OpenBLAS, which reads them when it is loaded; we only report them. */
-static void find_warning(cpu_blas *blas) {
-  const char *core_type = getenv("OPENBLAS_CORETYPE"), *l2_size = getenv("OPENBLAS_L2_SIZE");
+static void find_warning(cpu_blas *blas, const compute_services *services) {
+  const char *core_type = services->variable(services->host, "OPENBLAS_CORETYPE");
+  const char *l2_size = services->variable(services->host, "OPENBLAS_L2_SIZE");
   const cpu_isa *best = cpu_isa_select(NULL, NULL);
   blas->warning[0] = 0;
   if (core_vector_bytes(blas->core) < best->vector_bytes) {
@@ -88,7 +89,8 @@ static bool find(cpu_blas *blas, const char *name, void *function_pointer) {
 }
 
 /* Fills `process` with the library, or with the reason why there is none. */
-static void open_library(cpu_blas *blas, const char *name) {
+static void open_library(cpu_blas *blas, const compute_services *services) {
+  const char *name = services->variable(services->host, "COMPUTE_BLAS");
   blas->present = false;
   blas->core[0] = blas->warning[0] = 0;
   if (name && strcmp(name, "none") == 0) {
@@ -116,14 +118,13 @@ static void open_library(cpu_blas *blas, const char *name) {
   find(blas, "openblas_set_num_threads", &blas->set_threads);
   blas->present = true;
   describe(blas);
-  find_warning(blas);
+  find_warning(blas, services);
 }
 
 const cpu_blas_functions *cpu_blas_open(cpu_device *device) {
   pthread_mutex_lock(&process.mutex);
   if (!device->blas) {
-    if (process.references++ == 0)
-      open_library(&process, device->services->variable(device->services->host, "COMPUTE_BLAS"));
+    if (process.references++ == 0) open_library(&process, device->services);
     device->blas = &process;
   }
   const bool present = process.present;
