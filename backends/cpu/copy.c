@@ -110,7 +110,7 @@ void cpu_copy_bytes(const cpu_device *device, void *destination, const void *sou
                    .source = source,
                    .bytes = bytes,
                    .tasks = task_count(device, bytes, INT64_MAX),
-                   .stream = bytes > device->l3_bytes / 2};
+                   .stream = bytes > device->share_bytes / 2};
   cpu_parallel(device, run.tasks, bytes_task, &run);
 }
 
@@ -265,7 +265,7 @@ static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor)
   /* The core has checked that counts fit. */
   if (!cpu_nest_count(&copy->nest, copy->nest.rank, &copy->elements) || copy->elements == 0) return;
   const uint64_t bytes = (uint64_t)copy->elements * copy->bytes;
-  copy->large = bytes > copy->head.device->l3_bytes / 2;
+  copy->large = bytes > copy->head.device->share_bytes / 2;
   copy->units = copy->elements;
   const int32_t turn = find_turn(&copy->nest);
   if (turn >= 0) plan_transposed(copy, turn);

@@ -12,7 +12,8 @@ typedef struct cpu_device {
   const compute_services *services;
   const cpu_isa *isa;
   int32_t threads;
-  uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share */
+  uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
+  uint64_t share_bytes;        /* of the shared cache, what the device's threads may count on */
   uint64_t memory_bytes;       /* that this process may use */
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas; /* blas.h; opened at the first GEMM */

@@ -96,6 +96,18 @@ static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
   return bytes > 0 ? (uint64_t)bytes : fallback;
 }
 
+/* What of the last cache the device may count on. A virtual machine of a few processors reports the
+ * whole cache of a socket, of which its neighbours use the most: no processor so far has more than
+ * this for each core. */
+#define L3_OF_A_CORE  ((uint64_t)16 << 20)
+#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* what a single core of today's servers may fill */
+
+static uint64_t l3_share(uint64_t reported, int32_t threads) {
+  uint64_t most = (uint64_t)threads * L3_OF_A_CORE;
+  if (most < L3_OF_A_GROUP) most = L3_OF_A_GROUP;
+  return reported < most ? reported : most;
+}
+
 /* Limits of control groups, version 2 and 1, as a container sees its own. */
 static const char *const group_limits[][2] = {
     {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
@@ -140,6 +152,7 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   device->threads = services->thread_count(services->host);
   device->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 256 << 10);
   device->l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  device->share_bytes = l3_share(device->l3_bytes, device->threads);
   cpu_memory_query(&device->memory_bytes, NULL);
   device->workspaces = cpu_workspaces_create(device);
   if (!device->workspaces) {

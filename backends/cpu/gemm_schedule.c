@@ -134,7 +134,7 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
  * read again for each block of k. */
 static int64_t cache_share(const cpu_gemm *gemm) {
   const cpu_device *device = gemm->head.device;
-  return maximum((int64_t)device->l3_bytes / 2 / device->threads, SUMS_LIMIT);
+  return maximum((int64_t)device->share_bytes / 2 / device->threads, SUMS_LIMIT);
 }
 
 /* The widest tile of this height that scratch memory and caches allow, in whole panels of B. */

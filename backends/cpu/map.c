@@ -160,7 +160,7 @@ static void run_task(void *argument, int64_t number, int32_t worker) {
 
 /* Outputs that no cache will hold go past it, unless they overwrite what was just read. */
 static bool worth_streaming(const map_kernel *map, void *const *pointers) {
-  if (map->output_bytes <= map->head.device->l3_bytes / 2) return false;
+  if (map->output_bytes <= map->head.device->share_bytes / 2) return false;
   for (int32_t k = 0; k < map->outputs; k++)
     for (int32_t i = 0; i < map->inputs; i++)
       if (pointers[map->inputs + k] == pointers[i]) return false;

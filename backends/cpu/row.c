@@ -541,7 +541,7 @@ static bool output_exceeds_cache(const row_kernel *kernel) {
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &values) ||
       __builtin_mul_overflow(values, (int64_t)kernel->epilogue.bytes[output], &bytes))
     return true;
-  return (uint64_t)bytes > kernel->head.device->l3_bytes / 2;
+  return (uint64_t)bytes > kernel->head.device->share_bytes / 2;
 }
 
 static void describe(row_kernel *kernel) {
