@@ -47,7 +47,11 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
     return;
   }
   block->a = unit->packed_a;
-  if (a->row == 1 && a->column != 1 && unit->launch->schedule->method != GEMM_DOT) {
+  block->slivers = problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
+  if (block->slivers) {
+    const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
+    problem->type->pack_slivers(unit->packed_a, rows, count, &source);
+  } else if (a->row == 1 && a->column != 1 && unit->launch->schedule->method != GEMM_DOT) {
     const cpu_gemm_source source = {data, a->dtype, a->column, a->row};
     problem->type->pack_rows(unit->packed_a, rows, count, rows, &source);
     block->a_row = 1;

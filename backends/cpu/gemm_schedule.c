@@ -12,7 +12,7 @@
 #include "gemm.h"
 
 enum {
-  CLOSE_CACHE = 24 << 10,  /* of a level-1 cache, what a panel of B may fill */
+  CLOSE_CACHE = 48 << 10,  /* of a level-1 cache, what a panel of B may fill */
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */

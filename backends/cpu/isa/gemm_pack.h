@@ -139,6 +139,56 @@ GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, const GEMM_E
 #endif
 }
 
+/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
+static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                             const GEMM_ELEMENT *from, int64_t from_row) {
+  int64_t i = 0;
+  for (; i + GEMM_SQUARE <= rows; i += GEMM_SQUARE) {
+    int64_t p = 0;
+    for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE)
+      gemm_turn_square(sliver + p * sliver_row + i, sliver_row, from + i * from_row + p, from_row);
+    for (; p < k; p++) {
+      for (int r = 0; r < GEMM_SQUARE; r++)
+        sliver[p * sliver_row + i + r] = from[(i + r) * from_row + p];
+    }
+  }
+  for (; i < rows; i++) {
+    for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p];
+  }
+}
+
+static void gemm_convert_sliver(GEMM_ELEMENT *sliver, int64_t rows, int64_t k,
+                                const cpu_gemm_source *source, int64_t first) {
+  enum { CHUNK = 64 };
+  GEMM_ELEMENT line[GEMM_ROWS * CHUNK];
+  const int64_t size = cpu_dtype_size(source->dtype);
+  const char *data = (const char *)source->data + first * source->outer * size;
+  if (source->inner != 1) {
+    gemm_gather(sliver, rows, k, rows, data, source->dtype, source->inner, source->outer);
+    return;
+  }
+  for (int64_t p = 0; p < k; p += CHUNK) {
+    const int64_t count = k - p < CHUNK ? k - p : CHUNK;
+    gemm_gather(line, CHUNK, rows, count, data + p * size, source->dtype, source->outer, 1);
+    gemm_turn_sliver(sliver + p * rows, rows, rows, count, line, CHUNK);
+  }
+}
+
+static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm_source *source) {
+  const GEMM_ELEMENT *from = source->data;
+  GEMM_ELEMENT *to = packed;
+  const int64_t tiles = gemm_tile_count(m);
+  for (int64_t t = 0, first = 0; t < tiles; t++) {
+    const int64_t rows = gemm_tile_rows(m, tiles, t);
+    if (source->dtype == GEMM_NATIVE && source->inner == 1)
+      gemm_turn_sliver(to, rows, rows, k, from + first * source->outer, source->outer);
+    else
+      gemm_convert_sliver(to, rows, k, source, first);
+    to += rows * k;
+    first += rows;
+  }
+}
+
 /* A full panel from columns that lie `column` apart and whose elements lie side by side. The next
  * panel's columns, new runs of memory, are asked for meanwhile. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,

@@ -15,6 +15,7 @@ typedef struct cpu_gemm_block {
   int64_t m, n, k;
   const void *a;
   int64_t a_row, a_k;
+  bool slivers; /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
   const void *b;
   int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
   int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
@@ -47,6 +48,10 @@ typedef struct cpu_gemm_type {
   /* Copies outer × inner elements, converted, to rows of `inner` elements, `row` apart. */
   void (*pack_rows)(void *packed, int64_t row, int64_t outer, int64_t inner,
                     const cpu_gemm_source *source);
+
+  /* Copies A (outer: m, inner: k), converted, tile after tile in the order in which `multiply`
+   * reads it. NULL where the tiles are low enough to be read from rows. */
+  void (*pack_slivers)(void *packed, int64_t m, int64_t k, const cpu_gemm_source *source);
 
   /* Copies B (outer: k, inner: n), converted, into panels: one after the other, each k rows of
    * `columns` elements, the last one filled up with zeros. */

@@ -9,10 +9,11 @@
  * sums with 16 registers (AVX2: 6 × 16 f32) and 28 with 32 (AVX-512: 14 × 32); 8 would hide the
  * latency of two multiply-adds per cycle.
  *
- * A is read with any strides: an element is repeated anyway, so an interleaved order of A gains
- * nothing, and "packing" A is at most a copy of rows. B's columns must lie side by side in panels.
- * Elements are summed in the order of k, whatever the tile's shape, so results do not depend on how
- * C was cut into tiles.
+ * A is read with any strides, since an element is repeated anyway. Six rows are as many runs of
+ * memory as the hardware foresees, so that packing A is at most a copy of rows; of fourteen it
+ * loses count, and they are packed tile by tile, in the order of use ("slivers"). B's columns must
+ * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
+ * results do not depend on how C was cut into tiles.
  *
  * Vectors are GCC's, 16 bytes wide without AVX. GEMM_VECTOR_BYTES may force another width: a
  * machine without AVX-512 tests its shape that way. */
@@ -60,6 +61,12 @@ typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
 
 #define GEMM_MAX_VECTORS 4
 
+/* Fourteen rows have fourteen addresses, more than there are registers for them. So one pointer
+ * serves three rows, the others of which lie one and two strides further: x86 addresses reach these
+ * by themselves. Left to itself gcc sees through that, and keeps fourteen offsets on the stack. */
+#define GEMM_ROW_GROUPS      ((GEMM_ROWS + 2) / 3)
+#define GEMM_FORGET(pointer) __asm__("" : "+r"(pointer))
+
 /* Stores the first `columns` columns of a tile whose full width would leave C. */
 GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS], GEMM_ELEMENT *c,
@@ -81,10 +88,17 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const cpu_gemm_blo
                            const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, int64_t b_k,
                            GEMM_ELEMENT *c, int64_t columns, GEMM_ELEMENT *copy) {
   const int64_t a_row = block->a_row, a_k = block->a_k, c_row = block->c_row;
+  const GEMM_ELEMENT *left_rows[GEMM_ROW_GROUPS];
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int g = 0; 3 * g < rows; g++) {
+    left_rows[g] = a + 3 * g * a_row;
+    GEMM_FORGET(left_rows[g]);
+  }
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     __builtin_prefetch(c + i * c_row, 1);
+    if (GEMM_VECTOR_BYTES == 64 && vectors > 1) __builtin_prefetch(c + i * c_row + GEMM_LANES, 1);
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
@@ -99,11 +113,13 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const cpu_gemm_blo
     }
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
-      const gemm_vector left = a[i * a_row] - (gemm_vector){0}; /* the element in every lane */
+      /* The element in every lane. */
+      const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_MULTIPLY_ADD(left, right[v], sum[i][v]);
     }
-    a += a_k;
+    GEMM_UNROLL
+    for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
     b += b_k;
   }
   if (columns < vectors * GEMM_LANES) {
@@ -216,25 +232,37 @@ static void gemm_tile_wide(int64_t rows, const cpu_gemm_block *block, const GEMM
   }
 }
 
-/* All rows of one strip of columns, in tiles of nearly equal height. Where the
- * block asks for it, the first one packs B for the others. */
+/* The rows of a block come in tiles of nearly equal height. */
+GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
+  return (m + GEMM_ROWS - 1) / GEMM_ROWS;
+}
+GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
+  return m / tiles + (tile < m % tiles);
+}
+
+/* All rows of one strip of columns. Where the block asks for it, the first tile packs B for the
+ * others. */
 static void gemm_strip(gemm_tile_function tile, const cpu_gemm_block *block, const GEMM_ELEMENT *b,
                        GEMM_ELEMENT *c, int64_t columns) {
   GEMM_ELEMENT *copy = columns == GEMM_COLUMNS ? block->copy : NULL;
   int64_t b_k = block->b_k;
-  const int64_t tiles = (block->m + GEMM_ROWS - 1) / GEMM_ROWS;
-  const int64_t height = block->m / tiles, higher = block->m % tiles;
+  const int64_t tiles = gemm_tile_count(block->m);
   const GEMM_ELEMENT *a = block->a;
+  cpu_gemm_block part = *block;
   for (int64_t t = 0; t < tiles; t++) {
-    const int64_t rows = height + (t < higher);
+    const int64_t rows = gemm_tile_rows(block->m, tiles, t);
+    if (block->slivers) {
+      part.a_row = 1;
+      part.a_k = rows;
+    }
     if (copy && t == 0) {
-      gemm_tile_copying(rows, block, a, b, b_k, c, columns, copy);
+      gemm_tile_copying(rows, &part, a, b, b_k, c, columns, copy);
       b = copy;
       b_k = GEMM_COLUMNS;
     } else {
-      tile(rows, block, a, b, b_k, c, columns, NULL);
+      tile(rows, &part, a, b, b_k, c, columns, NULL);
     }
-    a += rows * block->a_row;
+    a += rows * (block->slivers ? block->k : block->a_row);
     c += rows * block->c_row;
   }
 }
@@ -431,7 +459,7 @@ static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *p
   {                                                                                                \
     .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .multiply = gemm_multiply, .dot = gemm_dot,        \
     .stream = gemm_stream, .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,           \
-    .sum = gemm_sum                                                                                \
+    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .sum = gemm_sum                      \
   }
 
 #endif
