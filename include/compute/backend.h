@@ -17,13 +17,14 @@
 #include <stdarg.h>
 
 #include "compute/device.h"
+#include "compute/generator.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 0
+#define COMPUTE_BACKEND_ABI_MINOR 1
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -151,9 +152,9 @@ typedef enum compute_row_operation {
 } compute_row_operation;
 
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
- * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM and REDUCE
- * an output may be the very elements of an input that the epilogue alone reads (same address and
- * strides).
+ * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM and
+ * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
+ * and strides).
  *
  * MAP     `epilogue` runs over the space: its input i is inputs[i], its output k goes to
  * outputs[k].
@@ -215,6 +216,12 @@ typedef struct compute_kernel_descriptor {
 /* One task of a parallel loop; `worker` is below thread_count and unique among those running. */
 typedef void (*compute_task)(void *argument, int64_t task, int32_t worker);
 
+/* A part of a key of the disk cache: any bytes. */
+typedef struct compute_cache_part {
+  const void *data;
+  size_t bytes;
+} compute_cache_part;
+
 typedef struct compute_services {
   size_t struct_size;
   uint32_t abi_major, abi_minor; /* of the core */
@@ -242,6 +249,38 @@ typedef struct compute_services {
 
   /* The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
+
+  /* ---- Since 1.1 ---- */
+
+  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is judgement.
+   * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what the
+   * kernel needs or cannot run these parameters. The result is constant and goes back by
+   * generated_release. */
+  compute_status (*generate)(void *host, const compute_target *target,
+                             const struct compute_kernel_descriptor *descriptor,
+                             const compute_tuning *tuning, const compute_generated **generated);
+  void (*generated_release)(void *host, const compute_generated *generated);
+
+  /* Whether generate could serve the descriptor on this target; `reason` as in `supports`. */
+  bool (*generates)(void *host, const compute_target *target,
+                    const struct compute_kernel_descriptor *descriptor, char *reason,
+                    size_t reason_bytes);
+
+  /* The dialect's definitions, which precede every generated source: for a user's own kernels. */
+  const char *(*dialect_text)(void *host, compute_dialect dialect);
+
+  /* Fills in the parameters for a kernel on a target: forced, from the tuning file, from the
+   * library's table, or all 0. */
+  compute_tuning_source (*tuning_lookup)(void *host, const compute_target *target,
+                                         const struct compute_kernel_descriptor *descriptor,
+                                         compute_tuning *tuning);
+
+  /* The disk cache. `parts` are all that can change the entry, in an order that the module fixes;
+   * the core adds its own version. load returns memory to be given back by `release`, or NULL when
+   * there is no such entry, it is damaged, or the cache is off. Neither call sets an error. */
+  void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
+  void (*cache_store)(void *host, const compute_cache_part *parts, uint32_t count, const void *data,
+                      size_t bytes);
 } compute_services;
 
 /* ---- What a module offers ------------------------------------------------------------------ */
@@ -259,6 +298,15 @@ typedef struct compute_argument {
   const compute_memory *memory;
   uint64_t offset;
 } compute_argument;
+
+/* An argument of a user's kernel: device memory if `memory` is set, else `bytes` of `value`, or
+ * `bytes` of local memory if both are NULL. */
+typedef struct compute_custom_argument {
+  const compute_memory *memory;
+  uint64_t offset;
+  const void *value;
+  uint64_t bytes;
+} compute_custom_argument;
 
 typedef struct compute_backend {
   size_t struct_size;
@@ -326,6 +374,57 @@ typedef struct compute_backend {
   /* Submits a kernel: arguments are the inputs, then the outputs. */
   compute_status (*enqueue)(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
+
+  /* ---- Since 1.1; all optional ---- */
+
+  /* True when the module cannot have a device that ranks above the CPU and is slow to start: the
+   * core then opens it only when its devices are asked for. Called before open; must be quick. */
+  bool (*can_wait)(const compute_services *services);
+
+  /* What the generator needs to know. A device without it has no generated kernels to tune. */
+  compute_status (*device_target)(void *device, compute_target *target);
+
+  /* kernel_prepare with these parameters and no others: for the tuner. Never falls back. */
+  compute_status (*kernel_prepare_tuned)(void *device, const compute_kernel_descriptor *descriptor,
+                                         const compute_tuning *tuning, void **kernel);
+
+  /* The name of the module's own implementation `index` (≥ 1) of a kernel ("CLBlast"), or NULL
+   * past the end: what compute_tuning.implementation chooses from. */
+  const char *(*implementation_name)(void *device, const compute_kernel_descriptor *descriptor,
+                                     uint32_t index);
+
+  /* Adds what the device has built so far (device.h). */
+  void (*build_statistics)(void *device, compute_build_statistics *statistics);
+
+  /* A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, in which
+   * tensors have become `memory` and `offset`. */
+  compute_status (*custom_build)(void *device, const char *source, const char *entry,
+                                 const char *options, void **kernel);
+  void (*custom_destroy)(void *device, void *kernel);
+  compute_status (*custom_launch)(void *queue, void *kernel, const uint32_t groups[3],
+                                  const uint32_t group[3], const compute_custom_argument *arguments,
+                                  uint32_t count);
+
+  /* Copies from another device of the same module without the host in between, in the order of this
+   * queue; the core has waited for the source's own work. COMPUTE_ERROR_UNSUPPORTED when the two
+   * cannot reach each other: then the core goes through the host. */
+  compute_status (*copy_from_peer)(void *queue, const compute_argument *destination,
+                                   void *source_device, const compute_argument *source,
+                                   uint64_t bytes);
+
+  /* Together: recording a sequence of kernels once and submitting it as a whole. Between
+   * record_begin and record_end, what is enqueued on the queue is noted and does not run. Whoever
+   * enqueues meanwhile does nothing else with the queue. A recording is submitted with the
+   * arguments of all its kernels, one kernel's behind the other's, which may differ from the
+   * recorded ones in memory and offset; submitting neither allocates nor waits. record_end fails
+   * with COMPUTE_ERROR_UNSUPPORTED when the sequence cannot be recorded; with `recording` NULL it
+   * gives the recording up. One thread at a time submits a recording; submissions of one recording
+   * run one after the other, whatever their queues. */
+  compute_status (*record_begin)(void *queue);
+  compute_status (*record_end)(void *queue, void **recording);
+  compute_status (*record_submit)(void *queue, void *recording, const compute_argument *arguments,
+                                  uint32_t count);
+  void (*record_destroy)(void *device, void *recording);
 } compute_backend;
 
 /* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of

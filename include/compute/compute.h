@@ -10,6 +10,9 @@
 #include "compute/eager.h"
 #include "compute/graph.h"
 #include "compute/plan.h"
+#include "compute/kernel.h"
+#include "compute/tune.h"
+#include "compute/profile.h"
 #include "compute/io.h"
 
 #endif

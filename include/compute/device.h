@@ -190,6 +190,22 @@ COMPUTE_API compute_status compute_pool_set_budget(compute_device *device, uint6
  * are cached. Thread-safe, as are the two above. */
 COMPUTE_API compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes);
 
+/* ---- Built kernels ------------------------------------------------------------------------- */
+
+/* What a device's kernels cost to build, since the context was opened. All 0 for a device that
+ * builds nothing, such as the CPU. */
+typedef struct compute_build_statistics {
+  uint64_t programs_compiled;    /* from source, by the device's compiler */
+  uint64_t programs_from_disk;   /* ready-made from libcompute's cache on disk */
+  uint64_t programs_from_driver; /* ready-made from the driver's own cache, as PoCL keeps one */
+  uint64_t programs_shared;      /* found again in memory */
+  uint64_t programs_failed;      /* that the compiler refused */
+  uint64_t build_nanoseconds;    /* spent in building, all together */
+} compute_build_statistics;
+
+COMPUTE_API compute_status compute_build_query(const compute_device *device,
+                                               compute_build_statistics *statistics);
+
 /* ---- Memory scope -------------------------------------------------------------------------- */
 
 /* From push to pop, every tensor that the calling thread creates in this context is registered with

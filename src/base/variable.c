@@ -35,6 +35,20 @@ static const variable_row table[] = {
       "Where compiled kernels and tuning results are kept; without it, compute under "
       "XDG_CACHE_HOME or ~/.cache. Ignored in set-user-id programs."},
      true},
+    {{"COMPUTE_CACHE_LIMIT", "bytes; 0: no cache",
+      "What the compiled kernels kept on disk may take, 256 MiB without it; the least recently "
+      "used go first."},
+     false},
+    {{"COMPUTE_PROFILE", "file",
+      "Every context writes its profile (compute_profile_write) to this file when it closes. "
+      "Ignored in set-user-id programs."},
+     true},
+    {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
+      "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md."},
+     false},
+    {{"COMPUTE_TUNING_FILE", "absolute path, or none",
+      "The tuning file; without it, tuning in the cache folder. Ignored in set-user-id programs."},
+     true},
     {{"COMPUTE_CPU_ISA", "scalar, avx2, avx512",
       "The instruction set of the CPU backend, if the machine has it; without it, the best."},
      false},
@@ -45,6 +59,23 @@ static const variable_row table[] = {
       "The CBLAS library of the CPU backend; none for its own kernels. Ignored in set-user-id "
       "programs."},
      true},
+    {{"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
+      "Divides each OpenCL device that is a CPU into so many devices, if its driver can; 0 and 1: "
+      "none."},
+     false},
+    {{"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
+      "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks there "
+      "for "
+      "which drivers are registered."},
+     false},
+    {{"POCL_CACHE_DIR", "absolute folder",
+      "Read by PoCL itself, which keeps its compiled kernels there; libcompute looks whether it "
+      "does."},
+     false},
+    {{"CUDA_VISIBLE_DEVICES", "numbers or names of GPUs with ',' between them",
+      "Read by the NVIDIA driver itself, which shows only these GPUs; libcompute only reports it, "
+      "when there are none."},
+     false},
     {{"XDG_CACHE_HOME", "absolute folder",
       "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
      true},

@@ -8,10 +8,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/variable.h"
+#include "cache/disk_cache.h"
 #include "device/names.h"
 #include "device/registry.h"
 #include "device/services.h"
 #include "graph/eager_cache.h"
+#include "profile/profile.h"
+#include "tune/tuning.h"
 
 #define THREADS_MAX 4096
 
@@ -79,16 +82,14 @@ static int32_t threads_wanted(const compute_open_options *options) {
 static compute_status context_fill(compute_context *context, const compute_open_options *options) {
   services_fill(context);
   context->threads = thread_pool_create(threads_wanted(options));
-  if (!context->threads) {
+  context->disk_cache = disk_cache_create();
+  context->tuning = tuning_create();
+  if (!context->threads || !context->disk_cache || !context->tuning) {
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
-                     "out of memory for the thread pool");
+                     "out of memory for the thread pool and the caches");
   }
   compute_status status = module_search(context, options);
-  for (size_t i = 0; status == COMPUTE_OK && i < context->module_count; i++) {
-    device_module *module = &context->modules[i];
-    status = module_load(context, module);
-    if (status == COMPUTE_OK && module->opened) status = registry_add_module(context, module);
-  }
+  if (status == COMPUTE_OK) status = registry_open_modules(context);
   if (status == COMPUTE_OK) status = registry_choose_default(context, options->device);
   return status;
 }
@@ -99,6 +100,9 @@ static void context_destroy(compute_context *context) {
   for (size_t i = 0; i < context->module_count; i++) module_release(&context->modules[i]);
   base_release(context->modules);
   thread_pool_release(context->threads);
+  disk_cache_release(context->disk_cache);
+  tuning_release(context->tuning);
+  pthread_mutex_destroy(&context->registry_mutex);
   error_context_closed(context);
   context_delist(context);
   base_release(context);
@@ -120,6 +124,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
     return error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
                      "out of memory for a context");
   }
+  pthread_mutex_init(&context->registry_mutex, NULL);
   context_enlist(context);
   status = context_fill(context, options);
   if (status != COMPUTE_OK) {
@@ -148,6 +153,7 @@ compute_status compute_close(compute_context *context) {
                             "%s not been released",
                             (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have");
   }
+  profile_at_close(context);
   context_destroy(context);
   return COMPUTE_OK;
 }
@@ -161,5 +167,6 @@ void context_object_released(compute_context *context) {
 }
 
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
+  if (context) registry_complete((compute_context *)context); /* the list it completes has a lock */
   return context && index < context->module_count ? &context->modules[index].probe : NULL;
 }

@@ -45,8 +45,12 @@ struct compute_context {
   compute_device *default_device;
   compute_device *cpu;  /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects; /* atomic: tensors, graphs, plans, queues, events that are not released */
-  struct eager_cache *eager;  /* src/graph/eager.c */
-  compute_context *next_open; /* context.c: all open contexts of the process */
+  struct eager_cache *eager;      /* src/graph/eager.c */
+  struct disk_cache *disk_cache;  /* src/cache/disk_cache.h */
+  struct tuning_store *tuning;    /* src/tune/tuning.h */
+  pthread_mutex_t registry_mutex; /* held while modules that could wait are opened */
+  bool modules_waiting;           /* atomic: some candidate has not been opened yet */
+  compute_context *next_open;     /* context.c: all open contexts of the process */
 };
 
 /* Counts an object that must be gone before the context closes. */

@@ -256,7 +256,18 @@ static const device_module *provider_find(const compute_context *context,
   return NULL;
 }
 
-compute_status module_load(compute_context *context, device_module *module) {
+static compute_status start_or_unload(compute_context *context, device_module *module) {
+  compute_status status = module_start(context, module);
+  if (status != COMPUTE_OK || module->probe.state != COMPUTE_PROBE_LOADED) module_unload(module);
+  return status;
+}
+
+compute_status module_start_waiting(compute_context *context, device_module *module) {
+  module->waiting = false;
+  return start_or_unload(context, module);
+}
+
+compute_status module_load(compute_context *context, device_module *module, bool may_wait) {
   if (module->probe.state == COMPUTE_PROBE_DISABLED) return COMPUTE_OK;
   const device_module *provider = provider_find(context, module);
   if (provider) {
@@ -270,11 +281,13 @@ compute_status module_load(compute_context *context, device_module *module) {
     status =
         vtable_take(context, module, entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR));
   }
-  if (status == COMPUTE_OK && module->accepted) status = module_start(context, module);
-  if (status != COMPUTE_OK || !module->accepted || module->probe.state != COMPUTE_PROBE_LOADED) {
+  if (status != COMPUTE_OK || !module->accepted) {
     module_unload(module);
+    return status;
   }
-  return status;
+  module->waiting =
+      may_wait && module->backend.can_wait && module->backend.can_wait(&context->services);
+  return module->waiting ? COMPUTE_OK : start_or_unload(context, module);
 }
 
 void module_unload(device_module *module) {

@@ -11,15 +11,19 @@ struct device_module {
   void *library;           /* of dlopen; NULL when not loaded */
   void *instance;          /* of backend.open; valid while `opened` */
   bool opened;
+  bool waiting; /* accepted, but to be started only when its devices are asked for */
 };
 
 /* Finds the candidates in all folders and stores them in context->modules; those that the
  * options or COMPUTE_BACKENDS exclude are marked as disabled. Nothing is loaded. */
 compute_status module_search(compute_context *context, const compute_open_options *options);
 
-/* Loads and starts one candidate. A module that does not work is no failure: its probe says why.
- * Fails only when host memory is short. */
-compute_status module_load(compute_context *context, device_module *module);
+/* Loads one candidate and starts it, unless it can wait and `may_wait` allows it. A module that
+ * does not work is no failure: its probe says why. Fails only when host memory is short. */
+compute_status module_load(compute_context *context, device_module *module, bool may_wait);
+
+/* Starts a module that was left waiting. */
+compute_status module_start_waiting(compute_context *context, device_module *module);
 
 /* Closes the module's instance and its library, if they are open. The probe stays readable. */
 void module_unload(device_module *module);

@@ -2,7 +2,8 @@
  *
  * A buffer that a run has finished with may be in use by the device until the queue has caught up.
  * queue_keep holds a reference until the next wait, so that the pool cannot hand the memory to
- * somebody else in between. CPU queues are synchronous: nothing is ever pending there. */
+ * somebody else in between. The native CPU's queues are synchronous: nothing is ever pending there.
+ */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -99,7 +100,7 @@ static bool pending_reserve(compute_queue *queue) {
 }
 
 compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
-  if (queue->device->info.type == COMPUTE_DEVICE_CPU) return COMPUTE_OK;
+  if (queue->device == queue->device->context->cpu) return COMPUTE_OK;
   bool full = queue->pending && queue->pending->count >= PENDING_LIMIT;
   /* Once the work is done nothing needs keeping. */
   if (full || !pending_reserve(queue)) return compute_queue_wait(queue);

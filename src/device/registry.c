@@ -50,7 +50,7 @@ static compute_status device_refused(compute_context *context, device_module *mo
   return module_probe_set(context, module, state, detail, error.remedy);
 }
 
-compute_status registry_add_module(compute_context *context, device_module *module) {
+static compute_status add_module(compute_context *context, device_module *module) {
   uint32_t count = module->backend.device_count(module->instance);
   compute_status status = devices_reserve(context, count);
   for (uint32_t index = 0; status == COMPUTE_OK && index < count; index++) {
@@ -70,6 +70,44 @@ compute_status registry_add_module(compute_context *context, device_module *modu
   return status;
 }
 
+compute_status registry_open_modules(compute_context *context) {
+  compute_status status = COMPUTE_OK;
+  bool waiting = false;
+  for (size_t i = 0; status == COMPUTE_OK && i < context->module_count; i++) {
+    device_module *module = &context->modules[i];
+    status = module_load(context, module, true);
+    if (status == COMPUTE_OK && module->opened) status = add_module(context, module);
+    waiting |= module->waiting;
+  }
+  __atomic_store_n(&context->modules_waiting, waiting, __ATOMIC_RELEASE);
+  return status;
+}
+
+static void open_waiting(compute_context *context) {
+  compute_error before;
+  compute_error_get(NULL, &before);
+  for (size_t i = 0; i < context->module_count; i++) {
+    device_module *module = &context->modules[i];
+    if (!module->waiting) continue;
+    compute_status status = module_start_waiting(context, module);
+    if (status == COMPUTE_OK && module->opened) status = add_module(context, module);
+    if (status != COMPUTE_OK)
+      log_write(COMPUTE_LOG_ERROR, "core", "module %s could not be started: %s", module->probe.name,
+                compute_status_text(status));
+  }
+  error_restore(NULL, &before);
+}
+
+void registry_complete(compute_context *context) {
+  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return;
+  pthread_mutex_lock(&context->registry_mutex);
+  if (context->modules_waiting) {
+    open_waiting(context);
+    __atomic_store_n(&context->modules_waiting, false, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&context->registry_mutex);
+}
+
 void registry_release(compute_context *context) {
   for (size_t i = 0; i < context->device_count; i++) device_destroy(context->devices[i]);
   base_release(context->devices);
@@ -80,6 +118,7 @@ void registry_release(compute_context *context) {
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
 compute_device *compute_device_at(const compute_context *context, size_t index) {
+  if (context) registry_complete((compute_context *)context); /* the list it completes has a lock */
   return context && index < context->device_count ? context->devices[index] : NULL;
 }
 
@@ -146,6 +185,7 @@ compute_status compute_device_by_name(compute_context *context, const char *name
                      : !name  ? "name"
                               : "device");
   }
+  registry_complete(context);
   *device = device_find(context, name);
   return *device ? COMPUTE_OK : no_such_device(context, name, operation);
 }
@@ -171,16 +211,24 @@ static compute_status no_device_at_all(const compute_context *context) {
   return status;
 }
 
+/* The device for fallback is the native CPU backend's: OpenCL may have devices of type CPU too, but
+ * what is total and works on host memory is only this. */
 compute_status registry_choose_default(compute_context *context, const char *name) {
   for (size_t i = 0; i < context->device_count && !context->cpu; i++) {
     compute_device *device = context->devices[i];
-    if (device->info.type == COMPUTE_DEVICE_CPU && runs_kernels(device)) context->cpu = device;
+    bool native = strcmp(device->info.backend, "cpu") == 0;
+    if (native && runs_kernels(device)) context->cpu = device;
   }
   if (!name || !*name) name = variable_text("COMPUTE_DEVICE");
   if (name) {
     context->default_device = device_find(context, name);
+    if (!context->default_device) {
+      registry_complete(context);
+      context->default_device = device_find(context, name);
+    }
     return context->default_device ? COMPUTE_OK : no_such_device(context, name, "compute_open");
   }
+  if (!context->cpu) registry_complete(context);
   for (size_t i = 0; i < context->device_count && !context->default_device; i++) {
     if (runs_kernels(context->devices[i])) context->default_device = context->devices[i];
   }

@@ -4,10 +4,14 @@
 
 #include "device/module.h"
 
-/* Opens every device of a loaded module and adds it to the context, best first. A device that does
- * not open is no failure: it is logged, and noted in the module's probe. Fails when memory is
- * short. */
-compute_status registry_add_module(compute_context *context, device_module *module);
+/* Loads every candidate module and opens every device of it, best first. A module or device that
+ * does not open is no failure: its probe says why. Modules that can wait are left for
+ * registry_complete. Fails when memory is short. */
+compute_status registry_open_modules(compute_context *context);
+
+/* Opens the modules that were left waiting. Afterwards the list of devices never changes. Keeps the
+ * calling thread's error as it was. Thread-safe. */
+void registry_complete(compute_context *context);
 
 /* Decides on context->default_device and context->cpu. `name` may be NULL or empty: then
  * COMPUTE_DEVICE decides, or the rank. COMPUTE_ERROR_NO_DEVICE when there is no such device. */

@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/variable.h"
+#include "cache/disk_cache.h"
+#include "generate/generate.h"
+#include "tune/tuning.h"
 
 static void *service_allocate(void *host, size_t bytes, size_t alignment) {
   (void)host;
@@ -54,6 +57,53 @@ static const char *service_variable(void *host, const char *name) {
   return variable_text(name);
 }
 
+static compute_status service_generate(void *host, const compute_target *target,
+                                       const compute_kernel_descriptor *descriptor,
+                                       const compute_tuning *tuning,
+                                       const compute_generated **generated) {
+  char reason[256] = "";
+  compute_status status =
+      generate_kernel(target, descriptor, tuning, generated, reason, sizeof reason);
+  if (status == COMPUTE_OK) return COMPUTE_OK;
+  return error_set(host, status, "kernel", "%s", reason[0] ? reason : compute_status_text(status));
+}
+
+static void service_generated_release(void *host, const compute_generated *generated) {
+  (void)host;
+  generate_release(generated);
+}
+
+static bool service_generates(void *host, const compute_target *target,
+                              const compute_kernel_descriptor *descriptor, char *reason,
+                              size_t reason_bytes) {
+  (void)host;
+  return generate_supports(target, descriptor, reason, reason_bytes);
+}
+
+static const char *service_dialect_text(void *host, compute_dialect dialect) {
+  (void)host;
+  return generate_dialect(dialect);
+}
+
+static compute_tuning_source service_tuning_lookup(void *host, const compute_target *target,
+                                                   const compute_kernel_descriptor *descriptor,
+                                                   compute_tuning *tuning) {
+  const compute_context *context = host;
+  return tuning_lookup(context->tuning, target, descriptor, tuning);
+}
+
+static void *service_cache_load(void *host, const compute_cache_part *parts, uint32_t count,
+                                size_t *bytes) {
+  const compute_context *context = host;
+  return disk_cache_load(context->disk_cache, parts, count, bytes);
+}
+
+static void service_cache_store(void *host, const compute_cache_part *parts, uint32_t count,
+                                const void *data, size_t bytes) {
+  const compute_context *context = host;
+  disk_cache_store(context->disk_cache, parts, count, data, bytes);
+}
+
 void services_fill(compute_context *context) {
   context->services = (compute_services){
       .struct_size = sizeof(compute_services),
@@ -67,5 +117,12 @@ void services_fill(compute_context *context) {
       .thread_count = service_thread_count,
       .parallel = service_parallel,
       .variable = service_variable,
+      .generate = service_generate,
+      .generated_release = service_generated_release,
+      .generates = service_generates,
+      .dialect_text = service_dialect_text,
+      .tuning_lookup = service_tuning_lookup,
+      .cache_load = service_cache_load,
+      .cache_store = service_cache_store,
   };
 }

@@ -204,12 +204,16 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
               pool->device_name, freed, block_bytes);
   }
   compute_pool_statistics now;
+  compute_error cause; /* in the device's words */
   pool_query(pool, &now);
-  return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, "pool",
-                          "release tensors, use smaller batches or another device",
+  compute_error_get(pool->context, &cause);
+  return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, cause.native_code,
+                          "pool", "release tensors, use smaller batches or another device",
                           "%s: no memory for %" PRIu64 " bytes; %" PRIu64 " are in use in %" PRIu64
-                          " blocks, and nothing is left to evict",
-                          pool->device_name, block_bytes, now.bytes_active, now.blocks_active);
+                          " blocks, and nothing is left to evict%s%.200s",
+                          pool->device_name, block_bytes, now.bytes_active, now.blocks_active,
+                          cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY ? ": " : "",
+                          cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY ? cause.message : "");
 }
 
 /* A struct for a new block: a spare one, or a fresh one. */

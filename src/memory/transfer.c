@@ -43,6 +43,17 @@ compute_status transfer_copy(compute_device *device, const compute_argument *des
                 device->backend->copy(device->internal_queue->handle, destination, source, bytes));
 }
 
+/* Whether the module has moved the bytes itself; else the host must. */
+static bool moved_by_peers(compute_device *to, const compute_argument *destination,
+                           compute_device *from, const compute_argument *source, uint64_t bytes,
+                           compute_status *status) {
+  if (to->backend != from->backend || !to->backend->copy_from_peer) return false;
+  pthread_mutex_lock(&to->internal_mutex);
+  *status = finish(to, to->backend->copy_from_peer(to->internal_queue->handle, destination,
+                                                   from->handle, source, bytes));
+  return *status != COMPUTE_ERROR_UNSUPPORTED;
+}
+
 static compute_status staged(compute_device *to, compute_argument destination, compute_device *from,
                              compute_argument source, uint64_t bytes) {
   uint64_t piece = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
@@ -70,6 +81,8 @@ compute_status transfer_between(compute_device *to, const compute_argument *dest
                                 uint64_t bytes) {
   if (bytes == 0) return COMPUTE_OK;
   if (to == from) return transfer_copy(to, destination, source, bytes);
+  compute_status status;
+  if (moved_by_peers(to, destination, from, source, bytes, &status)) return status;
   if (source->memory->host) {
     const char *host = source->memory->host;
     return transfer_upload(to, destination, host + source->offset, bytes);

@@ -184,15 +184,39 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, uint32_t de
   return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
+/* Whether the plan's device takes a kernel: COMPUTE_OK, or why not in words. A device with a
+ * compiler may support a kernel and yet not manage to build it, so it is built here; add_kernel
+ * then finds it in the device's cache. */
+static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
+                                 char *reason, size_t reason_bytes) {
+  compute_device *main = l->plan->device[PLAN_MAIN];
+  if (!main->backend->supports(main->handle, descriptor, reason, reason_bytes))
+    return COMPUTE_ERROR_UNSUPPORTED;
+  if (main == l->plan->context->cpu) return COMPUTE_OK;
+  kernel_entry *kernel;
+  compute_status status = kernel_cache_get(main->kernels, descriptor, &kernel);
+  if (status == COMPUTE_OK)
+    kernel_cache_return(main->kernels, kernel);
+  else
+    snprintf(reason, reason_bytes, "%s", compute_error_message(l->plan->context));
+  return status;
+}
+
+/* Refusals that the CPU can make good. */
+static bool is_refusal(compute_status status) {
+  return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
+         status == COMPUTE_ERROR_LAUNCH;
+}
+
 /* Sends a step to the CPU, if the caller's policy allows it. */
-static compute_status fall_back(lowering *l, const char *operation, const char *reason,
-                                uint32_t *device, const char **placement) {
+static compute_status fall_back(lowering *l, const char *operation, compute_status status,
+                                const char *reason, uint32_t *device, const char **placement) {
   compute_plan *p = l->plan;
   compute_context *context = p->context;
   const char *name = p->device[PLAN_MAIN]->info.name;
   if (l->fallback == COMPUTE_FALLBACK_STRICT || context->cpu == NULL ||
       context->cpu == p->device[PLAN_MAIN])
-    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
+    return error_set_native(context, status, 0, operation,
                             "allow the fallback to the CPU in compute_plan_options, or choose "
                             "another device",
                             "%s: %s cannot run it: %s", operation, name, reason);
@@ -212,19 +236,19 @@ static compute_status fall_back(lowering *l, const char *operation, const char *
 /* Chooses where a cluster runs. On refusal `placement` gets the device's words. */
 static compute_status place(lowering *l, uint32_t index, kernel_draft *d, uint32_t *device,
                             const char **placement) {
-  compute_device *main = l->plan->device[PLAN_MAIN];
-  char reason[256] = "";
+  char reason[512] = "";
   *device = PLAN_MAIN;
   *placement = NULL;
   for (uint32_t part = 0; draft_cluster(l, index, part, d); part++) {
     if (d->prologue.full || d->epilogue.full)
       return error_set(l->plan->context, COMPUTE_ERROR_INTERNAL, "compute_compile",
                        "a fused kernel has more than %d instructions", COMPUTE_MAX_INSTRUCTIONS);
-    if (is_empty(&d->descriptor) ||
-        main->backend->supports(main->handle, &d->descriptor, reason, sizeof reason))
-      continue;
-    return fall_back(l, graph_op_describe(l->r->nodes[l->f->clusters[index].root].op)->name, reason,
-                     device, placement);
+    if (is_empty(&d->descriptor)) continue;
+    compute_status status = ask_device(l, &d->descriptor, reason, sizeof reason);
+    if (status == COMPUTE_OK) continue;
+    if (!is_refusal(status)) return status;
+    return fall_back(l, graph_op_describe(l->r->nodes[l->f->clusters[index].root].op)->name, status,
+                     reason, device, placement);
   }
   return COMPUTE_OK;
 }
@@ -286,13 +310,11 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
     shape_dense_strides(n->shape, d->inputs[0].stride);
     d->input_offset[0] = 0;
   }
-  compute_device *main = l->plan->device[PLAN_MAIN];
-  char reason[256] = "";
+  char reason[512] = "";
   uint32_t device = PLAN_MAIN, to = target;
   const char *placement = NULL;
-  compute_status s = COMPUTE_OK;
-  if (!main->backend->supports(main->handle, &d->descriptor, reason, sizeof reason))
-    s = fall_back(l, "copy", reason, &device, &placement);
+  compute_status s = ask_device(l, &d->descriptor, reason, sizeof reason);
+  if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &device, &placement);
   if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
   /* What lies between a strided target's elements must survive: fetch it first. */
   if (s == COMPUTE_OK && l->storages[target].device != device) {

@@ -101,7 +101,9 @@ static compute_status rearrange(compute_tensor *destination, const compute_tenso
   if (!device->backend->supports(device->handle, &copy, reason, sizeof reason)) {
     return rearrange_on_host(destination, source, operation);
   }
-  return transfer_run(device, &copy, arguments, 2);
+  compute_status status = transfer_run(device, &copy, arguments, 2);
+  return status == COMPUTE_ERROR_COMPILATION ? rearrange_on_host(destination, source, operation)
+                                             : status;
 }
 
 /* A dense tensor with the elements of `tensor` in `dtype` on its own device: itself (with another

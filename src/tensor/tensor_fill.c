@@ -105,7 +105,8 @@ static compute_status fill(compute_tensor *tensor, const fill_values *values, fi
   if (!device->backend->supports(device->handle, &map, reason, sizeof reason)) {
     return fill_by_host(tensor, values, function);
   }
-  return fill_by_kernel(tensor, values, &map);
+  compute_status status = fill_by_kernel(tensor, values, &map);
+  return status == COMPUTE_ERROR_COMPILATION ? fill_by_host(tensor, values, function) : status;
 }
 
 static compute_status check_call(const compute_device *device, const char *operation,

@@ -1,0 +1,24 @@
+/* A transposing copy through local memory. in0 is contiguous along the rows of the space's last two
+ * dimensions, out0 along the columns. A tile of both is read along the one and written along the
+ * other, so that neighbouring items always touch neighbouring elements; a column of padding keeps
+ * what they touch in the tile in different banks.
+ *
+ * Configured by TILE_ROWS x TILE_COLUMNS, the items of a group GROUP_X x GROUP_Y, the matrix's ROWS
+ * and COLUMNS, the strides IN_COLUMN and OUT_ROW, and PUT(at, i): out0[at] = tile[i], converted.
+ * row0 and column0 are the tile's first row and column; from and to are the matrix's offsets. */
+const INDEX x0 = (INDEX)LOCAL_ID_X, y0 = (INDEX)LOCAL_ID_Y;
+for (INDEX y = y0; y < TILE_COLUMNS; y += GROUP_Y) {
+  for (INDEX x = x0; x < TILE_ROWS; x += GROUP_X) {
+    if (row0 + x < ROWS && column0 + y < COLUMNS) {
+      tile[y * (TILE_ROWS + 1) + x] = in0[from + row0 + x + (column0 + y) * IN_COLUMN];
+    }
+  }
+}
+BARRIER();
+for (INDEX y = y0; y < TILE_ROWS; y += GROUP_Y) {
+  for (INDEX x = x0; x < TILE_COLUMNS; x += GROUP_X) {
+    if (row0 + y < ROWS && column0 + x < COLUMNS) {
+      PUT(to + (row0 + y) * OUT_ROW + column0 + x, x * (TILE_ROWS + 1) + y);
+    }
+  }
+}

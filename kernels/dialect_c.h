@@ -1,0 +1,133 @@
+/* The dialect in C11 with GNU extensions, for running generated kernels where there is no device
+ * compiler: tests build a shared object of the source and drive it.
+ *
+ * The object needs nothing from its runner and is driven like this:
+ *
+ *   void dialect_enter(dialect_item *item)   exported; tells the calling thread which item runs
+ * next void <entry>_call(void **arguments)      exported; runs one item of the kernel <entry>, from
+ * its beginning to its end. arguments: for each buffer in order its pointer, then a pointer to the
+ * struct `shape`
+ *
+ * A runner makes one coroutine for each item of a group, all of them in one thread. When an item
+ * reaches a barrier, item->barrier(item) is called on its stack; the runner switches to another
+ * item (calling dialect_enter for it) and returns only when all items have come to the barrier.
+ * Local arrays belong to the thread, so one thread runs one group at a time. Atomics are real ones:
+ * several threads may run groups of one launch. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct dialect_item {
+  uint32_t local_id[3], group_id[3], group_size[3], group_count[3];
+  void (*barrier)(struct dialect_item *item);
+  void *runner; /* the runner's own */
+  /* Called where a local array is declared, by every item: the runner may fill it before the first
+   * one of a group uses it. May be NULL. */
+  void (*local)(struct dialect_item *item, void *memory, uint64_t bytes);
+  int line; /* of the barrier that the item has come to */
+} dialect_item;
+
+static _Thread_local dialect_item *dialect_current;
+
+__attribute__((visibility("default"))) void dialect_enter(dialect_item *item);
+__attribute__((visibility("default"))) void dialect_enter(dialect_item *item) {
+  dialect_current = item;
+}
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef int32_t i32;
+typedef uint32_t u32;
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef float f32;
+typedef double f64;
+typedef int boolean;
+typedef unsigned int uint;
+
+#define KERNEL static
+#define DEVICE static inline __attribute__((unused))
+#define GLOBAL
+#define LOCAL
+#define CONSTANT_TABLE static const
+#define RESTRICT       restrict
+#define REQUIRE_GROUP(x, y, z)
+#define LOCAL_ARRAY(type, name, count)                                                             \
+  static _Thread_local type name[count];                                                           \
+  if (dialect_current->local) dialect_current->local(dialect_current, name, sizeof name)
+
+#define LOCAL_ID_X    (dialect_current->local_id[0])
+#define LOCAL_ID_Y    (dialect_current->local_id[1])
+#define LOCAL_ID_Z    (dialect_current->local_id[2])
+#define GROUP_ID_X    (dialect_current->group_id[0])
+#define GROUP_ID_Y    (dialect_current->group_id[1])
+#define GROUP_ID_Z    (dialect_current->group_id[2])
+#define GROUP_SIZE_X  (dialect_current->group_size[0])
+#define GROUP_SIZE_Y  (dialect_current->group_size[1])
+#define GROUP_SIZE_Z  (dialect_current->group_size[2])
+#define GROUP_COUNT_X (dialect_current->group_count[0])
+#define GROUP_COUNT_Y (dialect_current->group_count[1])
+#define GROUP_COUNT_Z (dialect_current->group_count[2])
+#define GLOBAL_ID_X   (GROUP_ID_X * GROUP_SIZE_X + LOCAL_ID_X)
+#define GLOBAL_ID_Y   (GROUP_ID_Y * GROUP_SIZE_Y + LOCAL_ID_Y)
+#define GLOBAL_ID_Z   (GROUP_ID_Z * GROUP_SIZE_Z + LOCAL_ID_Z)
+
+#define BARRIER()        (dialect_current->line = __LINE__, dialect_current->barrier(dialect_current))
+#define BARRIER_GLOBAL() BARRIER()
+
+#define ATOMIC_ADD(pointer, value) __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED)
+#define ATOMIC_MIN(pointer, value) dialect_atomic_extremum(pointer, value, 0)
+#define ATOMIC_MAX(pointer, value) dialect_atomic_extremum(pointer, value, 1)
+DEVICE i32 ATOMIC_CAS(i32 *pointer, i32 expected, i32 value) {
+  __atomic_compare_exchange_n(pointer, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+DEVICE i32 dialect_atomic_extremum(i32 *pointer, i32 value, int largest) {
+  for (;;) {
+    i32 old = __atomic_load_n(pointer, __ATOMIC_RELAXED);
+    i32 now = (largest ? old >= value : old <= value) ? old : value;
+    if (ATOMIC_CAS(pointer, old, now) == old) return old;
+  }
+}
+
+#define DIALECT_REINTERPRET(to, from)                                                              \
+  DEVICE to as_##to(from x) {                                                                      \
+    to y;                                                                                          \
+    memcpy(&y, &x, sizeof y);                                                                      \
+    return y;                                                                                      \
+  }
+DIALECT_REINTERPRET(u32, f32)
+DIALECT_REINTERPRET(i32, f32)
+DIALECT_REINTERPRET(f32, u32)
+DIALECT_REINTERPRET(u64, f64)
+DIALECT_REINTERPRET(i64, f64)
+DIALECT_REINTERPRET(f64, u64)
+
+#define BUILTIN_f32(name) name##f
+#define BUILTIN_f64(name) name
+#define INFINITY_f32      __builtin_inff()
+#define NAN_f32           __builtin_nanf("")
+#define INFINITY_f64      __builtin_inf()
+#define NAN_f64           __builtin_nan("")
+#define MUL_HI(a, b)      ((u32)(((u64)(u32)(a) * (u32)(b)) >> 32))
+#define MAD_f32(a, b, c)  ((a) * (b) + (c))
+#define MAD_f64(a, b, c)  ((a) * (b) + (c))
+
+#define INDEPENDENT
+#define UNROLL
+
+#define ALIGNED(pointer, bytes) ((uintptr_t)(pointer) % (bytes) == 0)
+
+/* Checked, since a device would fault on what only happens to work here. */
+#define VLOAD(n, type, array, pointer)                                                             \
+  do {                                                                                             \
+    const type *from_ = (const type *)(pointer);                                                   \
+    if ((uintptr_t)from_ % ((n) * sizeof(type)) != 0) __builtin_trap();                            \
+    for (int lane_ = 0; lane_ < (n); lane_++) (array)[lane_] = from_[lane_];                       \
+  } while (0)
+#define VSTORE(n, type, pointer, array)                                                            \
+  do {                                                                                             \
+    type *to_ = (type *)(pointer);                                                                 \
+    if ((uintptr_t)to_ % ((n) * sizeof(type)) != 0) __builtin_trap();                              \
+    for (int lane_ = 0; lane_ < (n); lane_++) to_[lane_] = (array)[lane_];                         \
+  } while (0)

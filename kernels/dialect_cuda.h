@@ -1,0 +1,96 @@
+/* The dialect in CUDA C++ as NVRTC compiles it, without a header. README.md says what the words
+ * mean. Contraction is the compiler's option: -fmad=false. */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+typedef int boolean;
+typedef unsigned int uint;
+
+#define KERNEL extern "C" __global__
+#define DEVICE static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL
+#define CONSTANT_TABLE                 __device__ const
+#define RESTRICT                       __restrict__
+#define REQUIRE_GROUP(x, y, z)         __launch_bounds__((x) * (y) * (z))
+#define LOCAL_ARRAY(type, name, count) __shared__ type name[count]
+
+#define LOCAL_ID_X    threadIdx.x
+#define LOCAL_ID_Y    threadIdx.y
+#define LOCAL_ID_Z    threadIdx.z
+#define GROUP_ID_X    blockIdx.x
+#define GROUP_ID_Y    blockIdx.y
+#define GROUP_ID_Z    blockIdx.z
+#define GROUP_SIZE_X  blockDim.x
+#define GROUP_SIZE_Y  blockDim.y
+#define GROUP_SIZE_Z  blockDim.z
+#define GROUP_COUNT_X gridDim.x
+#define GROUP_COUNT_Y gridDim.y
+#define GROUP_COUNT_Z gridDim.z
+#define GLOBAL_ID_X   (blockIdx.x * blockDim.x + threadIdx.x)
+#define GLOBAL_ID_Y   (blockIdx.y * blockDim.y + threadIdx.y)
+#define GLOBAL_ID_Z   (blockIdx.z * blockDim.z + threadIdx.z)
+
+#define BARRIER()        __syncthreads()
+#define BARRIER_GLOBAL() __syncthreads()
+
+#define ATOMIC_ADD(pointer, value)           atomicAdd(pointer, value)
+#define ATOMIC_MIN(pointer, value)           atomicMin(pointer, value)
+#define ATOMIC_MAX(pointer, value)           atomicMax(pointer, value)
+#define ATOMIC_CAS(pointer, expected, value) atomicCAS(pointer, expected, value)
+
+#define as_u32(x) __float_as_uint(x)
+#define as_i32(x) __float_as_int(x)
+#define as_f32(x) __uint_as_float((u32)(x))
+#define as_u64(x) ((u64)__double_as_longlong(x))
+#define as_i64(x) __double_as_longlong(x)
+#define as_f64(x) __longlong_as_double((i64)(x))
+
+#define BUILTIN_f32(name) name##f
+#define BUILTIN_f64(name) name
+#define INFINITY_f32      __int_as_float(0x7f800000)
+#define NAN_f32           __int_as_float(0x7fc00000)
+#define INFINITY_f64      __longlong_as_double(0x7ff0000000000000ll)
+#define NAN_f64           __longlong_as_double(0x7ff8000000000000ll)
+#define MUL_HI(a, b)      __umulhi((u32)(a), (u32)(b))
+#define MAD_f32(a, b, c)  __fmaf_rn(a, b, c)
+#define MAD_f64(a, b, c)  __fma_rn(a, b, c)
+
+#define INDEPENDENT
+#define UNROLL _Pragma("unroll")
+#pragma nv_diag_suppress 177
+
+DEVICE f32 HALF_TO_F32(u16 bits) {
+  f32 x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+DEVICE u16 F32_TO_HALF(f32 x) {
+  u16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+#define HALF_TO_F32 HALF_TO_F32
+#define F32_TO_HALF F32_TO_HALF
+
+#define ALIGNED(pointer, bytes) ((u64)(pointer) % (bytes < 16 ? bytes : 16) == 0)
+#define VECTOR_LIMIT(bytes)     ((bytes) < 16 ? (bytes) : 16)
+template <typename type, int n> struct __align__(VECTOR_LIMIT(n * sizeof(type))) vector_of {
+  type element[n];
+};
+#define VLOAD(n, type, array, pointer)                                                             \
+  do {                                                                                             \
+    const vector_of<type, n> vector_ = *(const vector_of<type, n> *)(pointer);                     \
+    UNROLL for (int lane_ = 0; lane_ < n; lane_++)(array)[lane_] = vector_.element[lane_];         \
+  } while (0)
+#define VSTORE(n, type, pointer, array)                                                            \
+  do {                                                                                             \
+    vector_of<type, n> vector_;                                                                    \
+    UNROLL for (int lane_ = 0; lane_ < n; lane_++) vector_.element[lane_] = (array)[lane_];        \
+    *(vector_of<type, n> *)(pointer) = vector_;                                                    \
+  } while (0)

@@ -1,0 +1,56 @@
+/* What reductions combine with. Configured by
+ *
+ *   VALUE            type of the elements
+ *   FOLD(a, b)       their combination; or, where a position is searched,
+ *   FOLD_MORE(b, a)  whether b is more extreme than a
+ *   FOLD_NAN(x)      whether x is not a number
+ *   FOLD_IDENTITY    what changes nothing
+ *   FOLD_NOWHERE     a place past all others
+ *   FOLD_IS_SUM      1 for sums of floats
+ *
+ * A search keeps a place beside each value. Among equals the lowest place wins, whatever the order
+ * in which they come; NaN beats everything.
+ *
+ * FOLD_ADD adds the result of a block to a total, sums with compensation (compensated.h). */
+#ifdef FOLD_MORE
+DEVICE boolean fold_wins(VALUE b, INDEX b_place, VALUE a, INDEX a_place) {
+  const boolean alike = (a == b) | (FOLD_NAN(a) & FOLD_NAN(b));
+  return FOLD_MORE(b, a) | (FOLD_NAN(b) & !FOLD_NAN(a)) | (alike & (b_place < a_place));
+}
+#define FOLD_TAKE(values, places, at, value, place)                                                \
+  {                                                                                                \
+    const VALUE taken = value;                                                                     \
+    const INDEX taken_place = place;                                                               \
+    const boolean wins = fold_wins(taken, taken_place, values[at], places[at]);                    \
+    values[at] = wins ? taken : values[at];                                                        \
+    places[at] = wins ? taken_place : places[at];                                                  \
+  }
+#define FOLD_CLEAR(values, places, at)                                                             \
+  {                                                                                                \
+    values[at] = FOLD_IDENTITY;                                                                    \
+    places[at] = FOLD_NOWHERE;                                                                     \
+  }
+#define FOLD_ARRAYS(values, places, count)                                                         \
+  VALUE values[count];                                                                             \
+  INDEX places[count];
+#define FOLD_TOTALS(values, places, lost, count)         FOLD_ARRAYS(values, places, count)
+#define FOLD_ADD(values, places, lost, at, value, place) FOLD_TAKE(values, places, at, value, place)
+#define FOLD_START(values, places, lost, at)             FOLD_CLEAR(values, places, at)
+#else
+DEVICE VALUE fold_two(VALUE a, VALUE b) {
+  return FOLD(a, b);
+}
+#define FOLD_TAKE(values, places, at, value, place) values[at] = fold_two(values[at], value);
+#define FOLD_CLEAR(values, places, at)              values[at] = FOLD_IDENTITY;
+#define FOLD_ARRAYS(values, places, count)          VALUE values[count];
+#if FOLD_IS_SUM
+#define FOLD_TOTALS(values, places, lost, count) VALUE values[count], lost[count];
+#define FOLD_ADD(values, places, lost, at, value, place)                                           \
+  values[at] = compensated(values[at], value, &lost[at]);
+#define FOLD_START(values, places, lost, at) values[at] = lost[at] = 0;
+#else
+#define FOLD_TOTALS(values, places, lost, count)         FOLD_ARRAYS(values, places, count)
+#define FOLD_ADD(values, places, lost, at, value, place) FOLD_TAKE(values, places, at, value, place)
+#define FOLD_START(values, places, lost, at)             FOLD_CLEAR(values, places, at)
+#endif
+#endif

@@ -1,0 +1,363 @@
+/* Functions in f32, written without branches and without f64, so that compilers for CPUs make
+ * vector code of them and devices without f64 have them. They give the same precision on every
+ * device, which built-in functions do not, and keep it in the tails.
+ *
+ * exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 as the sum of a short and a small number, and a
+ * polynomial in r (W. J. Cody and W. Waite, "Software manual for the elementary functions", 1980,
+ * chapter 6); log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2 (chapter 5). Polynomials are
+ * minimax fits, their coefficients rounded to f32, evaluated in pairs (G. Estrin, 1960). */
+
+//@ EXP_SHIFT
+/* Added to a number of small magnitude, leaves the nearest integer plus 127 in the low byte. */
+#define EXP_SHIFT (0x1.8p23f + 127.0f)
+
+//@ exp_power_f32
+/* 2^n of a shifted n, where that is a normal number; `more` is added to n. */
+#define exp_power_f32(shifted, more) as_f32((as_u32(shifted) + (u32)(more)) << 23)
+
+//@ exp_shifted_f32
+#define exp_shifted_f32(x) MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT)
+
+//@ exp_rest_f32
+/* r of x = n ln 2 + r. The first product is exact. */
+DEVICE f32 exp_rest_f32(f32 x, f32 shifted) {
+  const f32 n = shifted - EXP_SHIFT;
+  return MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x));
+}
+
+//@ expm1_small_f32
+/* exp(r) - 1 for |r| <= ln 2 / 2. */
+DEVICE f32 expm1_small_f32(f32 r) {
+  const f32 square = r * r;
+  const f32 low = MAD_f32(0x1.5554660p-3f, r, 0.5f);
+  const f32 middle = MAD_f32(0x1.1257cc0p-7f, r, 0x1.5553000p-5f);
+  const f32 q = MAD_f32(MAD_f32(0x1.6feb880p-10f, square, middle), square, low);
+  return MAD_f32(q, square, r);
+}
+
+//@ exp_f32
+DEVICE f32 exp_f32(f32 x) {
+  f32 y = x > 89.0f ? 89.0f : x;
+  y = y < -104.0f ? -104.0f : y;
+  const f32 shifted = exp_shifted_f32(y);
+  /* Two steps, since 2^n alone may be out of range; only the last one rounds. */
+  const i32 n = (i32)(as_u32(shifted) - as_u32(EXP_SHIFT)), half_n = n >> 1;
+  const f32 first = as_f32((u32)(half_n + 127) << 23),
+            second = as_f32((u32)(n - half_n + 127) << 23);
+  return (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * first * second;
+}
+
+//@ exp_scaled_f32
+/* exp(x) 2^64 for -110 <= x <= 0: precise also where exp(x) is no longer a normal number. */
+DEVICE f32 exp_scaled_f32(f32 x) {
+  const f32 shifted = exp_shifted_f32(x);
+  return (1.0f + expm1_small_f32(exp_rest_f32(x, shifted))) * exp_power_f32(shifted, 64);
+}
+
+//@ expm1_f32
+/* 2^n exp(r) - 1 = 2^n (exp(r) - 1) + (2^n - 1), halved so that 2^n stays in range. */
+DEVICE f32 expm1_f32(f32 x) {
+  f32 y = x > 88.8f ? 88.8f : x;
+  y = y < -18.0f ? -18.0f : y;
+  const f32 shifted = exp_shifted_f32(y), power = exp_power_f32(shifted, -1);
+  const f32 small = expm1_small_f32(exp_rest_f32(y, shifted));
+  const f32 result = 2.0f * MAD_f32(power, small, power - 0.5f);
+  return BUILTIN_f32(fabs)(x) < 0x1p-24f ? x : result; /* keeps -0 */
+}
+
+//@ elu_f32
+#define elu_f32(x, alpha) ((x) > 0.0f ? (x) : (alpha)*expm1_f32(x))
+
+//@ log_tail_f32
+/* log(1 + f) - f + f^2 / 2. */
+DEVICE f32 log_tail_f32(f32 f) {
+  const f32 square = f * f;
+  const f32 a = MAD_f32(-0x1.0002280p-2f, f, 0x1.5555540p-2f);
+  const f32 b = MAD_f32(-0x1.5472200p-3f, f, 0x1.99a0360p-3f);
+  const f32 c = MAD_f32(-0x1.0d7ebc0p-3f, f, 0x1.22d5fc0p-3f);
+  const f32 d = MAD_f32(-0x1.3a22620p-4f, f, 0x1.05a5560p-3f);
+  const f32 low = MAD_f32(b, square, a), high = MAD_f32(d, square, c);
+  return MAD_f32(high, square * square, low) * (square * f);
+}
+
+//@ log_sum_f32
+/* k ln 2 + log(1 + f). */
+DEVICE f32 log_sum_f32(f32 k, f32 f) {
+  const f32 tail = MAD_f32(k, -0x1.bd0106p-13f, log_tail_f32(f));
+  return MAD_f32(k, 0x1.63p-1f, f + MAD_f32(-0.5f * f, f, tail));
+}
+
+//@ log_exponent_f32
+/* k for the bits of x, counted from sqrt 1/2. */
+#define log_exponent_f32(bits) ((i32)((bits)-0x3f3504f3u) >> 23)
+
+//@ log_f32
+DEVICE f32 log_f32(f32 x) {
+  const f32 tiny = x < 0x1p-126f ? 23.0f : 0.0f;
+  const u32 bits = as_u32(x < 0x1p-126f ? x * 0x1p23f : x);
+  const i32 k = log_exponent_f32(bits);
+  const f32 result = log_sum_f32((f32)k - tiny, as_f32(bits - ((u32)k << 23)) - 1.0f);
+  const f32 outside = x == 0.0f ? -INFINITY_f32 : NAN_f32;
+  const f32 finite = x < INFINITY_f32 ? result : x;
+  return x > 0.0f || x != x ? finite : outside;
+}
+
+//@ log1p_f32
+/* As log of u = 1 + x, but f is made from x itself: x = 2^k (1 + f) - 1. */
+DEVICE f32 log1p_f32(f32 x) {
+  const i32 k = log_exponent_f32(as_u32(1.0f + x));
+  /* 2^-k may not be a normal number; four times that is. */
+  const f32 scale = as_f32((u32)(129 - k) << 23);
+  const f32 scaled = MAD_f32(0.25f * x, scale, MAD_f32(0.25f, scale, -1.0f));
+  const f32 result = BUILTIN_f32(copysign)(log_sum_f32((f32)k, k == 0 ? x : scaled), x);
+  const f32 outside = x == -1.0f ? -INFINITY_f32 : NAN_f32;
+  const f32 finite = x < INFINITY_f32 ? result : x;
+  return x > -1.0f || x != x ? finite : outside;
+}
+
+//@ sigmoid_f32
+/* 1 / (1 + exp(-x)), for negative x exp(x) / (1 + exp(x)), which underflows gracefully. */
+DEVICE f32 sigmoid_f32(f32 x) {
+  const f32 magnitude = BUILTIN_f32(fabs)(x);
+  const f32 e = exp_scaled_f32(magnitude > 104.0f ? -104.0f : -magnitude) * 0x1p-64f;
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+//@ silu_f32
+/* The scaling is undone last, so that a small exp(x) times a large x is not rounded twice.
+ * -Infinity gives NaN, as its product with 0 does. */
+DEVICE f32 silu_f32(f32 x) {
+  f32 magnitude = BUILTIN_f32(fabs)(x);
+  magnitude = magnitude > 110.0f ? 110.0f : magnitude;
+  const f32 scaled = exp_scaled_f32(-magnitude);
+  const f32 quotient = (x < 0.0f ? -magnitude * scaled : x) / (1.0f + scaled * 0x1p-64f);
+  return x == -INFINITY_f32 ? NAN_f32 : quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+}
+
+//@ tanh_f32
+/* With t = exp(2|x|) - 1: t / (t + 2), or, where t is large, 1 - 2 / (t + 2), which is more exact.
+ */
+DEVICE f32 tanh_f32(f32 x) {
+  f32 magnitude = BUILTIN_f32(fabs)(x);
+  magnitude = magnitude > 9.1f ? 9.1f : magnitude;
+  const f32 y = magnitude + magnitude, shifted = exp_shifted_f32(y);
+  const f32 p = expm1_small_f32(exp_rest_f32(y, shifted)), power = exp_power_f32(shifted, 0);
+  const f32 t = MAD_f32(power, p, power - 1.0f);
+  const f32 quotient = (magnitude > 0.55f ? 2.0f : t) / MAD_f32(power, p, power + 1.0f);
+  return BUILTIN_f32(copysign)(magnitude > 0.55f ? 1.0f - quotient : quotient, x);
+}
+
+//@ softplus_f32
+/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument lies in 1 ... 2: from
+ * sqrt 2 on it is ln 2 + log(1 + (e - 1) / 2). */
+DEVICE f32 softplus_f32(f32 x) {
+  const f32 magnitude = BUILTIN_f32(fabs)(x);
+  const f32 e = exp_scaled_f32(magnitude > 104.0f ? -104.0f : -magnitude) * 0x1p-64f;
+  const f32 upper = e > 0x1.a8279ap-2f ? 0x1.62e430p-1f : 0.0f;
+  const f32 f = e > 0x1.a8279ap-2f ? 0.5f * e - 0.5f : e;
+  const f32 log1p_e = f + MAD_f32(-0.5f * f, f, log_tail_f32(f));
+  return (0.0f > x ? 0.0f : x) + (upper + log1p_e);
+}
+
+//@ erf_f32
+/* Up to 1, and for NaN: x + x S(x^2); from there 1 - exp(log erfc |x|). */
+DEVICE f32 erf_f32(f32 x) {
+  const f32 magnitude = BUILTIN_f32(fabs)(x), a = magnitude < 3.94f ? magnitude : 3.94f, a2 = a * a;
+  const f32 p0 = MAD_f32(0x1.20863e0p+0f, a, 0x1.70a8300p-12f);
+  const f32 p1 = MAD_f32(0x1.a615fe0p-4f, a, 0x1.46c3c80p-1f);
+  const f32 p2 = MAD_f32(0x1.8174420p-9f, a, -0x1.6556fe0p-6f);
+  const f32 p = MAD_f32(MAD_f32(MAD_f32(-0x1.8569e40p-13f, a2, p2), a2, p1), a2, p0);
+  const f32 shifted = exp_shifted_f32(-p);
+  const f32 tail = (1.0f + expm1_small_f32(exp_rest_f32(-p, shifted))) * exp_power_f32(shifted, 0);
+  const f32 z = x * x, z2 = z * z;
+  const f32 s0 = MAD_f32(-0x1.81273e0p-2f, z, 0x1.06eba80p-3f);
+  const f32 s1 = MAD_f32(-0x1.b7f71a0p-6f, z, 0x1.ce2ce60p-4f);
+  const f32 s2 = MAD_f32(-0x1.a3515e0p-11f, z, 0x1.53f2240p-8f);
+  const f32 s = MAD_f32(MAD_f32(MAD_f32(0x1.4771fe0p-14f, z2, s2), z2, s1), z2, s0);
+  return magnitude > 1.0f ? BUILTIN_f32(copysign)(1.0f - tail, x) : MAD_f32(s, x, x);
+}
+
+//@ product_error_f32
+/* What the product a b = p lost by rounding (T. J. Dekker, 1971: halves of 12 bits). */
+DEVICE f32 product_error_f32(f32 a, f32 b, f32 p) {
+  const f32 a1 = as_f32(as_u32(a) & 0xfffff000u), a2 = a - a1;
+  const f32 b1 = as_f32(as_u32(b) & 0xfffff000u), b2 = b - b1;
+  return ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2;
+}
+
+//@ gelu_f32
+/* gelu(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = exp(-t^2 / 2) M(t), where Mills' ratio M
+ * changes slowly: (t + 3/2) M(t) is a polynomial in
+ * s = (t - 3/2) / (t + 3/2). No digits cancel, so
+ * negative arguments keep their relative precision down to the underflow. Past 14.5 the result is x
+ * or 0; -Infinity gives NaN, as its product with 0 does.
+ * t exp(-t^2 / 2) 2^64 is made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. */
+DEVICE f32 gelu_f32(f32 x) {
+  f32 t = BUILTIN_f32(fabs)(x);
+  t = t < 14.5f ? t : 14.5f;
+  const f32 square = t * t, error = product_error_f32(t, t, square);
+  const f32 shifted = MAD_f32(square, -0.72134752f, EXP_SHIFT + 64.0f);
+  const f32 n = shifted - (EXP_SHIFT + 64.0f);
+  /* square + 2 n ln 2, of which the first two products are exact. */
+  const f32 r = ((square + n * 0x1.62ep+0f) + n * 0x1.0cp-14f) + (error - n * 3.8093e-9f);
+  const f32 r2 = r * r; /* now exp(-r / 2) - 1 */
+  const f32 e0 = MAD_f32(-0x1.5554660p-6f, r, 0.125f);
+  const f32 e1 = MAD_f32(-0x1.1257cc0p-12f, r, 0x1.5553000p-9f);
+  const f32 e = MAD_f32(MAD_f32(MAD_f32(0x1.6feb880p-16f, r2, e1), r2, e0), r2, -0.5f * r);
+  const f32 scaled = t * exp_power_f32(shifted, 0); /* exact */
+  const f32 s = (t - 1.5f) / (t + 1.5f), s2 = s * s;
+  const f32 h0 = MAD_f32(-0x1.8f904ep-3f, s, 0x1.3c144p-1f);
+  const f32 h1 = MAD_f32(0x1.253548p-6f, s, -0x1.d700cap-5f);
+  const f32 h2 = MAD_f32(0x1.059bb6p-8f, s, 0x1.21097ap-6f);
+  const f32 h3 = MAD_f32(-0x1.64aceep-9f, s, -0x1.3fbba6p-9f);
+  const f32 h4 = MAD_f32(0x1.155decp-12f, s, -0x1.0eaad8p-10f);
+  const f32 h5 = MAD_f32(0x1.2eec36p-13f, s, 0x1.e26f28p-12f);
+  const f32 high = MAD_f32(MAD_f32(h5, s2, h4), s2, h3);
+  const f32 h = MAD_f32(MAD_f32(MAD_f32(high, s2, h2), s2, h1), s2, h0);
+  const f32 ratio = h / (t + 1.5f) * 0x1p-64f;
+  return MAD_f32(-MAD_f32(scaled, e, scaled), ratio, as_u32(x) >> 31 ? 0.0f * x : x);
+}
+
+//@ gelu_tanh_f32
+/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 = x / (1 + exp(-v)) with
+ * v = x (A + B x^2), A = sqrt(8 / pi), B = 0.044715 A. An error of v is a relative error of exp v,
+ * so v is made as the sum of two numbers. */
+DEVICE f32 gelu_tanh_f32(f32 x) {
+  f32 t = BUILTIN_f32(fabs)(x);
+  t = t < 10.9f ? t : 10.9f;
+  const f32 square = t * t, term = 0x1.2444f2p-4f * square;
+  const f32 term_error = product_error_f32(0x1.2444f2p-4f, square, term) +
+                         0x1.2444f2p-4f * product_error_f32(t, t, square) + 2.398832e-09f * square;
+  const f32 sum = 0x1.988454p+0f + term, rest = sum - 0x1.988454p+0f;
+  /* The larger of the two summands changes; either way their errors are found. */
+  const f32 sum_error = (0x1.988454p+0f - (sum - rest)) + (term - rest);
+  const f32 v = t * sum;
+  const f32 v_error = product_error_f32(t, sum, v) + t * (sum_error + term_error + -4.534068e-08f);
+  /* exp(-v) 2^64, as in silu. */
+  const f32 shifted = exp_shifted_f32(-v), low = exp_rest_f32(-v, shifted) - v_error;
+  const f32 scaled = (1.0f + expm1_small_f32(low)) * exp_power_f32(shifted, 64);
+  const f32 quotient = (x < 0.0f ? -t * scaled : x) / (1.0f + scaled * 0x1p-64f);
+  return x == -INFINITY_f32 ? NAN_f32 : quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+}
+
+//@ sine_quadrants
+/* 2 / pi in binary, after 32 zeros. */
+CONSTANT_TABLE u32 sine_quadrants[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
+                                        0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+
+//@ sine_f32
+/* sin(x + shift pi / 2). |x| = m 2^e with a whole m of 24 bits: those bits of 2 / pi whose products
+ * with it are whole multiples of 4 are left out, the 96 that follow give |x| 2 / pi modulo 4 to
+ * better than 2^-70 (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983).
+ * So every argument takes the same way. */
+DEVICE f32 sine_f32(f32 x, i32 shift) {
+  const u32 bits = as_u32(x) & 0x7fffffffu;
+  const u32 m = (bits & 0x7fffffu) | 0x800000u;
+  const i32 start = (i32)(bits >> 23) - 120; /* e - 2 + 32 */
+  const i32 safe = start < 6 ? 6 : start > 134 ? 134 : start;
+  const u32 word = (u32)safe >> 5, left = (u32)safe & 31u;
+  const u64 t0 = sine_quadrants[word], t1 = sine_quadrants[word + 1u];
+  const u64 t2 = sine_quadrants[word + 2u], t3 = sine_quadrants[word + 3u];
+  const u64 w0 = (u32)((t0 << 32 | t1) << left >> 32), w1 = (u32)((t1 << 32 | t2) << left >> 32);
+  const u64 w2 = (u32)((t2 << 32 | t3) << left >> 32);
+  const u64 middle = m * w1 + (m * w2 >> 32);
+  const u64 turns = ((m * w0 + (middle >> 32)) << 32) | (u32)middle; /* times 2^62 */
+  /* The nearest quadrant and, signed, what is left of one. */
+  const i32 quadrant = (i32)((turns + ((u64)1 << 61)) >> 62);
+  const i64 rest = (i64)(turns << 2);
+  const f32 reduced = (f32)rest * 0x1.921fb6p-64f;
+  const u32 sign = as_u32(x) & 0x80000000u;
+  const int small = bits <= 0x3f490fdau; /* pi / 4 */
+  const f32 r = small ? x : as_f32(as_u32(reduced) ^ sign), z = r * r;
+  const i32 n = (small ? 0 : sign ? -quadrant : quadrant) + shift;
+
+  const f32 s = MAD_f32(MAD_f32(-0x1.9955b60p-13f, z, 0x1.11077c0p-7f), z, -0x1.5555460p-3f);
+  const f32 sine = BUILTIN_f32(copysign)(MAD_f32(s * z, r, r), r); /* keeps -0 */
+  const f32 c = MAD_f32(MAD_f32(0x1.9a68600p-16f, z, -0x1.6c0e300p-10f), z, 0x1.55554e0p-5f);
+  const f32 cosine = MAD_f32(c, z * z, MAD_f32(-0.5f, z, 1.0f));
+  const u32 value = as_u32((n & 1) ? cosine : sine) ^ (u32)(n & 2) << 30;
+  return bits >= 0x7f800000u ? NAN_f32 : as_f32(value);
+}
+
+//@ sin_f32
+/* Compilers for CPUs make no vector code of a call. */
+#ifdef FOR_CPU
+#define sin_f32(x) sine_f32(x, 0)
+#else
+#define sin_f32(x) BUILTIN_f32(sin)(x)
+#endif
+//@ cos_f32
+#ifdef FOR_CPU
+#define cos_f32(x) sine_f32(x, 1)
+#else
+#define cos_f32(x) BUILTIN_f32(cos)(x)
+#endif
+
+//@ log2_wide_f32
+/* log2 of a positive finite number, for pow: k + 2 / ln 2 (s + s^3 / 3 + ...), s = (m - 1) / (m +
+ * 1) for x = 2^k m. In f64, where its errors stay small when the exponent multiplies them. */
+#ifdef FOR_CPU_WITH_F64
+DEVICE f64 log2_wide_f32(f32 x) {
+  const i32 tiny = x < 0x1p-126f ? 23 : 0;
+  const u32 bits = as_u32(x < 0x1p-126f ? x * 0x1p23f : x);
+  const i32 k = log_exponent_f32(bits);
+  const f64 f = (f64)(as_f32(bits - ((u32)k << 23)) - 1.0f), s = f / (f + 2.0), z = s * s;
+  f64 q = 2.8853900817779268 / 17;
+  q = MAD_f64(q, z, 2.8853900817779268 / 15);
+  q = MAD_f64(q, z, 2.8853900817779268 / 13);
+  q = MAD_f64(q, z, 2.8853900817779268 / 11);
+  q = MAD_f64(q, z, 2.8853900817779268 / 9);
+  q = MAD_f64(q, z, 2.8853900817779268 / 7);
+  q = MAD_f64(q, z, 2.8853900817779268 / 5);
+  q = MAD_f64(q, z, 2.8853900817779268 / 3);
+  q = MAD_f64(q, z, 2.8853900817779268);
+  return (f64)(k - tiny) + s * q;
+}
+#endif
+
+//@ exp2_wide_f32
+/* 2^y for |y| <= 1000: the Taylor series of exp(f ln 2) for |f| <= 1/2. */
+#ifdef FOR_CPU_WITH_F64
+DEVICE f64 exp2_wide_f32(f64 y) {
+  const f64 shifted = y + 0x1.8p52, r = (y - (shifted - 0x1.8p52)) * 0.6931471805599453;
+  f64 q = 1.0 / 3628800;
+  q = MAD_f64(q, r, 1.0 / 362880);
+  q = MAD_f64(q, r, 1.0 / 40320);
+  q = MAD_f64(q, r, 1.0 / 5040);
+  q = MAD_f64(q, r, 1.0 / 720);
+  q = MAD_f64(q, r, 1.0 / 120);
+  q = MAD_f64(q, r, 1.0 / 24);
+  q = MAD_f64(q, r, 1.0 / 6);
+  q = MAD_f64(q, r, 0.5);
+  q = MAD_f64(q, r, 1.0);
+  q = MAD_f64(q, r, 1.0);
+  return q * as_f64((as_u64(shifted) - as_u64(0x1.8p52) + 1023u) << 52);
+}
+#endif
+
+//@ pow_f32
+/* The special cases are those of C's pow (ISO C, annex F.10.4.4). */
+#ifndef FOR_CPU_WITH_F64
+#define pow_f32(a, b) BUILTIN_f32(pow)(a, b)
+#else
+DEVICE f32 pow_f32(f32 a, f32 b) {
+  const f32 magnitude = BUILTIN_f32(fabs)(a), size = BUILTIN_f32(fabs)(b);
+  const int ordinary = (magnitude > 0.0f) & (magnitude < INFINITY_f32);
+  f64 y = (f64)b * log2_wide_f32(ordinary ? magnitude : 1.0f);
+  y = y > 1000.0 ? 1000.0 : y;
+  y = y < -1000.0 ? -1000.0 : y;
+  f32 result = (f32)exp2_wide_f32(y);
+  result = magnitude == 0.0f ? (b < 0.0f ? INFINITY_f32 : 0.0f) : result;
+  result = magnitude == INFINITY_f32 ? (b < 0.0f ? 0.0f : INFINITY_f32) : result;
+  /* A negative base has a real power only for whole exponents; an odd one keeps the sign. */
+  const f32 half_size = 0.5f * size;
+  const int whole = (size >= 0x1p23f) | (BUILTIN_f32(rint)(size) == size);
+  const int odd = (size < 0x1p24f) & whole & (BUILTIN_f32(rint)(half_size) != half_size);
+  const f32 signed_result = odd ? BUILTIN_f32(copysign)(result, a) : result;
+  result = ((a < 0.0f) & (magnitude < INFINITY_f32) & !whole) ? NAN_f32 : signed_result;
+  /* Powers of 1 and -1, and the infinite exponent; then what is 1 for every partner, NaN too. */
+  result = ((magnitude == 1.0f) & (size == INFINITY_f32)) ? 1.0f : result;
+  result = ((a != a) | (b != b)) ? NAN_f32 : result;
+  return ((a == 1.0f) | (b == 0.0f)) ? 1.0f : result;
+}
+#endif

@@ -1,0 +1,36 @@
+/* Elements in memory: LOAD_<dtype>(pointer, index) has the dtype's computing type, which
+ * STORE_<dtype>(pointer, index, value) takes. Pointers are to any memory: to f64, f32, i64, i32,
+ * u16 for f16 and bf16, u8 for u8 and bool. */
+
+//@ LOAD_f64
+#define LOAD_f64(pointer, index) ((pointer)[index])
+//@ LOAD_f32
+#define LOAD_f32(pointer, index) ((pointer)[index])
+//@ LOAD_f16
+#define LOAD_f16(pointer, index) widen_f16((pointer)[index])
+//@ LOAD_bf16
+#define LOAD_bf16(pointer, index) widen_bf16((pointer)[index])
+//@ LOAD_i64
+#define LOAD_i64(pointer, index) ((pointer)[index])
+//@ LOAD_i32
+#define LOAD_i32(pointer, index) ((pointer)[index])
+//@ LOAD_u8
+#define LOAD_u8(pointer, index) ((i32)(pointer)[index])
+//@ LOAD_bool
+#define LOAD_bool(pointer, index) ((boolean)((pointer)[index] != 0))
+//@ STORE_f64
+#define STORE_f64(pointer, index, value) ((pointer)[index] = (value))
+//@ STORE_f32
+#define STORE_f32(pointer, index, value) ((pointer)[index] = (value))
+//@ STORE_f16
+#define STORE_f16(pointer, index, value) ((pointer)[index] = convert_f32_f16(value))
+//@ STORE_bf16
+#define STORE_bf16(pointer, index, value) ((pointer)[index] = convert_f32_bf16(value))
+//@ STORE_i64
+#define STORE_i64(pointer, index, value) ((pointer)[index] = (value))
+//@ STORE_i32
+#define STORE_i32(pointer, index, value) ((pointer)[index] = (value))
+//@ STORE_u8
+#define STORE_u8(pointer, index, value) ((pointer)[index] = (u8)(value))
+//@ STORE_bool
+#define STORE_bool(pointer, index, value) ((pointer)[index] = (u8)((value) != 0))

@@ -1,0 +1,79 @@
+/* One pass of a reduction by items that are a group each, for CPUs: the body of a kernel.
+ *
+ * An item handles shape.run tiles, one after the other. A tile is one result, whose elements are
+ * taken in lines of the innermost reduced dimension, REDUCE_LANES at a time; or, if REDUCE_ACROSS,
+ * REDUCE_LANES results that follow each other along the innermost kept dimension. Either way the
+ * innermost loop has a constant count and independent steps, so that it becomes vectors. Partial
+ * sums start anew every REDUCE_BLOCK rounds, so that rounding errors stay small.
+ *
+ * GROUP_ID_Y is the part of the reduced elements that the item folds.
+ *
+ * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT(step) and
+ * PLACE(step) for the step-th element from there along the innermost dimension, and FINISH(kept,
+ * value, place). */
+const INDEX first = (INDEX)GROUP_ID_Y * shape.share;
+const INDEX end = shape.count - first < shape.share ? shape.count : first + shape.share;
+const INDEX first_tile = (INDEX)GROUP_ID_X * shape.run;
+const INDEX tiles = shape.tiles - first_tile < shape.run ? shape.tiles - first_tile : shape.run;
+for (INDEX tile = first_tile; tile < first_tile + tiles; tile++) {
+  FOLD_TOTALS(total, total_places, lost, REDUCE_LANES)
+  FOLD_ARRAYS(part, part_places, REDUCE_LANES)
+  for (int lane = 0; lane < REDUCE_LANES; lane++) FOLD_START(total, total_places, lost, lane)
+#if REDUCE_ACROSS
+  const INDEX line = tile / shape.pieces, start = (tile - line * shape.pieces) * REDUCE_LANES;
+  const INDEX kept = line * shape.inner + start;
+  const INDEX width = shape.inner - start < REDUCE_LANES ? shape.inner - start : REDUCE_LANES;
+  KEPT_OFFSETS(kept)
+  INDEX element = first;
+  while (element < end) {
+    const INDEX stop = end - element > REDUCE_BLOCK ? element + REDUCE_BLOCK : end;
+    for (int lane = 0; lane < REDUCE_LANES; lane++) FOLD_CLEAR(part, part_places, lane)
+    if (width == REDUCE_LANES) {
+      for (; element < stop; element++) {
+        REDUCED_OFFSETS(element)
+        for (int lane = 0; lane < REDUCE_LANES; lane++)
+          FOLD_TAKE(part, part_places, lane, ELEMENT(lane), PLACE(lane))
+      }
+    } else {
+      for (; element < stop; element++) {
+        REDUCED_OFFSETS(element)
+        for (INDEX lane = 0; lane < width; lane++)
+          FOLD_TAKE(part, part_places, lane, ELEMENT(lane), PLACE(lane))
+      }
+    }
+    for (int lane = 0; lane < REDUCE_LANES; lane++)
+      FOLD_ADD(total, total_places, lost, lane, part[lane], part_places[lane])
+  }
+  INDEPENDENT for (INDEX lane = 0; lane < width; lane++) {
+    const INDEX at = kept + lane;
+    FINISH(at, total[lane], total_places[lane])
+  }
+#else
+  KEPT_OFFSETS(tile)
+  INDEX element = first;
+  while (element < end) {
+    const INDEX most = REDUCE_BLOCK * REDUCE_LANES;
+    INDEX length = end - element;
+    REDUCED_OFFSETS(element)
+#if REDUCE_LINES
+    const INDEX left = shape.inner - element % shape.inner;
+    length = length < left ? length : left;
+#endif
+    length = length < most ? length : most;
+    for (int lane = 0; lane < REDUCE_LANES; lane++) FOLD_CLEAR(part, part_places, lane)
+    INDEX at = 0;
+    for (; at + REDUCE_LANES <= length; at += REDUCE_LANES)
+      for (int lane = 0; lane < REDUCE_LANES; lane++)
+        FOLD_TAKE(part, part_places, lane, ELEMENT(at + lane), PLACE(at + lane))
+    for (int lane = 0; lane < length - at; lane++)
+      FOLD_TAKE(part, part_places, lane, ELEMENT(at + lane), PLACE(at + lane))
+    for (int lane = 0; lane < REDUCE_LANES; lane++)
+      FOLD_ADD(total, total_places, lost, lane, part[lane], part_places[lane])
+    element += length;
+  }
+  for (int step = REDUCE_LANES / 2; step > 0; step /= 2)
+    for (int lane = 0; lane < step; lane++)
+      FOLD_TAKE(total, total_places, lane, total[lane + step], total_places[lane + step])
+  FINISH(tile, total[0], total_places[0])
+#endif
+}

@@ -1,0 +1,15 @@
+/* Whole reads and writes of a descriptor: interruptions and short counts are dealt with. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+
+#define FILE_ENDED (-1) /* the file ends before so many bytes */
+
+/* 0, FILE_ENDED or an errno. */
+int file_read(int descriptor, void *data, size_t bytes);
+
+/* 0 or an errno; part of the data may have been written then. */
+int file_write(int descriptor, const void *data, size_t bytes);
+
+#endif

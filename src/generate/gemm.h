@@ -1,0 +1,123 @@
+/* Matrix multiplication in generated source, inside: what its files share.
+ *
+ *   gemm.c          the kind: reads the descriptor, picks a variant, calls it
+ *   gemm_problem.c  brings the descriptor into one normal form
+ *   gemm_choose.c   judgement, and the check of parameters that somebody else chose
+ *   gemm_text.c     what all variants say: loads, batches, epilogue, stores
+ *   gemm_plain.c    one item for each element of C
+ *   gemm_tiled.c    tiles through local memory, also with k cut into parts
+ *   gemm_dot.c      few columns: groups of items add up one row
+ *   gemm_direct.c   one item for each block of C, for CPUs
+ *
+ * "Sums" are the products before the epilogue, in the accumulate type. */
+#ifndef GENERATE_GEMM_H
+#define GENERATE_GEMM_H
+
+#include "generate/emit.h"
+
+/* compute_tuning.variant. What each reads of the other fields, and what is sensible:
+ *
+ *   PLAIN   group_x (64, 256)
+ *   TILED   tile_m, tile_n: 32 64 128; tile_k: 8 16 32; item_m, item_n: 2 4 8; vector: 1 2 4 8
+ *           (elements of one global load). tile / item is a whole number in both directions, and
+ *           their product, the group, is 32 … 256; each item loads whole vectors of A and of B.
+ *           For targets with COMPUTE_TARGET_FAST_LOCAL.
+ *   SPLIT   as TILED; groups: parts of k, 2 … 64. For small m · n with a large k.
+ *   DOT     n ≤ 4 after exchange (gemm_problem.c). group_x: items that share a row, group_y: rows
+ * of a group; both powers of two; vector: 1 2 4 8; groups: parts of k, 1 … 64. A CPU takes one row
+ * at a time: item_m rows (1 2 4), vector lanes. DIRECT  item_m: 1 … 16 rows, item_n columns: 1 … 6
+ * times vector; vector: lanes of one sum vector, 2 4 8 16. B has the accumulate type and its
+ * columns side by side, n ≥ item_n. PACKED  as DIRECT, any operands: a launch before copies both
+ * into panels. MATRIX  the place of matrix units (CUDA's mma); not there yet, and refused. */
+typedef enum gemm_variant {
+  GEMM_PLAIN = 1,
+  GEMM_TILED = 2,
+  GEMM_SPLIT = 3,
+  GEMM_DOT = 4,
+  GEMM_DIRECT = 5,
+  GEMM_PACKED = 6,
+  GEMM_MATRIX = 7
+} gemm_variant;
+
+enum { GEMM_DOT_COLUMNS = 4, GEMM_SPLIT_LIMIT = 64, GEMM_GROUP_Z_LIMIT = 65535 };
+
+/* One of the two factors: what it is, and its strides within one matrix. A's outer dimension is m,
+ * B's is n. */
+typedef struct gemm_factor {
+  uint32_t input; /* which of the descriptor's inputs it is: they may have changed places */
+  compute_dtype dtype;
+  int64_t outer, k;
+  bool batched; /* has more than one matrix */
+} gemm_factor;
+
+/* The normal form: batch dimensions of size 1 are gone, those that only lengthen m are part of it,
+ * and rows and columns may have changed places (C transposed = B transposed · A transposed). */
+typedef struct gemm_problem {
+  compute_dtype accumulate;
+  uint32_t sum_bytes;
+  int64_t m, n, k, batches;
+  gemm_factor a, b;
+  emit_space batch; /* walks "a", "b" and those of the epilogue */
+  emit_space tile;  /* m, n; walks of the epilogue */
+  emit_function epilogue;
+} gemm_problem;
+
+void emit_gemm_read(generation *g, gemm_problem *problem);
+/* Exchanges rows and columns. */
+void emit_gemm_swap(gemm_problem *problem);
+/* Whether 32 bits do not hold an offset or a count, with what blocks at the edges reckon. */
+bool gemm_problem_is_wide(const gemm_problem *problem);
+
+/* Whether neighbouring items should read the factor along k, by its strides. */
+bool gemm_along_k(const gemm_factor *factor);
+
+/* Items that a group may have. */
+uint32_t gemm_group_limit(const generation *g);
+/* Completes g->tuning, or says why it cannot be. May exchange rows and columns. */
+compute_status gemm_choose(generation *g, gemm_problem *problem);
+
+/* ---- Text (gemm_text.c) -------------------------------------------------------------------- */
+
+/* The definitions that all variants need: SUM, LOAD_A(i), LOAD_B(i), A_ROW, A_K, B_COLUMN, B_K, the
+ * epilogue. any_strides: A and B are read so that the text need not tell strides of 1 from others.
+ */
+void gemm_define(generation *g, gemm_problem *problem, bool any_strides);
+void gemm_define_number(generation *g, const char *name, int64_t value);
+/* VECTOR, of so many sums. */
+void gemm_define_vector(generation *g, uint32_t lanes);
+
+/* Begins a launch whose groups[2] goes over batches. */
+emit_launch *gemm_launch(generation *g, const gemm_problem *problem, const char *entry,
+                         uint32_t group, int64_t groups_x, int64_t groups_y);
+/* Buffers of A and B; those of the epilogue. */
+void gemm_take_factors(generation *g, emit_launch *launch, const gemm_problem *problem);
+void gemm_take_epilogue(generation *g, emit_launch *launch, const gemm_problem *problem);
+/* The fields m, n, k, and A's and B's strides. */
+void gemm_fields(generation *g, emit_launch *launch, const gemm_problem *problem);
+/* "for (… batch …) {" and the offsets batch_<walk>; the matching brace is the caller's. */
+void gemm_begin_batches(generation *g, emit_launch *launch, const gemm_problem *problem);
+/* Fields that gemm_store reads. */
+void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *problem);
+/* A block that runs the epilogue on the expression `sum` (of type SUM) at the variables row, column
+ * and stores its results. */
+void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum);
+
+/* k in parts, along groups[1]: the workspace `partial` with the sums of all parts, the field
+ * `part`, the text that finds k_begin and k_end, and a second launch that adds the parts up and
+ * runs the epilogue. */
+void gemm_take_parts(generation *g, emit_launch *launch, const gemm_problem *problem,
+                     int64_t parts);
+void gemm_part_field(generation *g, emit_launch *launch, int64_t part);
+void gemm_find_part(text_buffer *text);
+void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts);
+
+/* ---- Variants ------------------------------------------------------------------------------ */
+
+compute_status gemm_emit_plain(generation *g, gemm_problem *problem);
+/* Sums that a group of a tile has in local memory. */
+uint32_t gemm_local_sums(const compute_tuning *tuning);
+compute_status gemm_emit_tiled(generation *g, gemm_problem *problem);
+compute_status gemm_emit_dot(generation *g, gemm_problem *problem);
+compute_status gemm_emit_direct(generation *g, gemm_problem *problem);
+
+#endif

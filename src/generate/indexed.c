@@ -1,0 +1,68 @@
+/* Places along the axis, for GATHER and SCATTER. */
+#include "generate/indexed.h"
+
+#include "tensor/dtype.h"
+
+int64_t indexed_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+
+/* Whether the axis and the operand's own extent stay within 32 bits, in elements. */
+static bool is_narrow(const compute_kernel_descriptor *d, const compute_operand *walked) {
+  double extent = (double)d->axis_size * (double)d->axis_stride;
+  if (extent < 0) extent = -extent;
+  for (int32_t i = 0; i < d->rank; i++) {
+    const double step = (double)d->size[i] * (double)walked->stride[i];
+    extent += step < 0 ? -step : step;
+  }
+  return extent <= INT32_MAX && d->axis_size <= INT32_MAX / 2;
+}
+
+compute_status indexed_check(generation *g, const compute_operand *walked) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  const compute_dtype index = d->inputs[1].dtype, dtype = walked->dtype;
+  if (index != COMPUTE_I32 && index != COMPUTE_I64)
+    return emit_refuse(g, "indices are i32 or i64, not %s", compute_dtype_name(index));
+  if (dtype == COMPUTE_F64 && !emit_has(g, COMPUTE_TARGET_F64))
+    return emit_refuse(g, "the device has no f64");
+  if (d->kind == COMPUTE_KERNEL_SCATTER && dtype == COMPUTE_BOOL)
+    return emit_refuse(g, "no addition in bool");
+  if (!is_narrow(d, walked)) g->wide = true;
+  return COMPUTE_OK;
+}
+
+void indexed_fields(generation *g, emit_launch *launch) {
+  emit_field_i64(g, launch, "axis_size", g->descriptor->axis_size);
+  emit_field_index(g, launch, "axis_stride", g->descriptor->axis_stride);
+}
+
+void indexed_open(generation *g, text_buffer *text, const char *at) {
+  (void)g;
+  text_add(text,
+           "{\n"
+           "i64 place = in1[%s];\n"
+           "if (place < 0) place += shape.axis_size;\n"
+           "if ((u64)place >= (u64)shape.axis_size) {\n"
+           "  *fault = 1;\n"
+           "} else {\n",
+           at);
+}
+
+void indexed_close(text_buffer *text) {
+  text_add(text, "}\n}\n");
+}
+
+void indexed_fill_rank(emit_space *space) {
+  if (space->rank > 0) return;
+  space->rank = 1;
+  space->size[0] = 1;
+  for (uint32_t w = 0; w < space->walk_count; w++) space->walk[w].stride[0] = 0;
+}
+
+uint32_t indexed_group(const generation *g, uint32_t wanted) {
+  uint32_t limit = g->target->group_limit, items = 1;
+  if (g->target->group_limit_of[0] < limit) limit = g->target->group_limit_of[0];
+  if (wanted < limit) limit = wanted;
+  while (items * 2 <= limit) items *= 2;
+  return items;
+}

@@ -1,0 +1,27 @@
+/* What GATHER and SCATTER have in common: places along the axis, and how work is shared out. */
+#ifndef GENERATE_INDEXED_H
+#define GENERATE_INDEXED_H
+
+#include "generate/emit.h"
+
+/* Refuses what no target can do with these operands; sets g->wide if the walked tensor (the one
+ * with the axis) is too large for 32 bits. COMPUTE_OK or a refusal. */
+compute_status indexed_check(generation *g, const compute_operand *walked);
+
+/* shape.axis_size and shape.axis_stride. */
+void indexed_fields(generation *g, emit_launch *launch);
+
+/* Declares `i64 place`, the place that the element `at` of in1 chooses, and opens the block that
+ * runs if it lies on the axis; else the fault word is set. Two braces close it. */
+void indexed_open(generation *g, text_buffer *text, const char *at);
+void indexed_close(text_buffer *text);
+
+/* A space has at least one dimension, so that there is always a last one. */
+void indexed_fill_rank(emit_space *space);
+
+/* Items of a group: the largest power of two up to `wanted` that the target can run. */
+uint32_t indexed_group(const generation *g, uint32_t wanted);
+
+int64_t indexed_divide_up(int64_t a, int64_t b);
+
+#endif

@@ -1,0 +1,85 @@
+/* Data for the tuner's problems, and the comparison of a device's results with the CPU's.
+ *
+ * Sums are made of multiples of 1/4 between −1 and 1: every order of adding up to millions of them
+ * gives the same bits, so a reduction that forgets or repeats an element cannot hide in a
+ * tolerance. Matrix products take numbers with all bits of their dtype instead, and a tolerance
+ * that f32 keeps but TF32 does not: multiples of 1/4 would be exact there too. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/dtype.h"
+#include "tune/problem.h"
+
+/* A number from a counter (the finalizer of splitmix64). */
+static uint64_t scramble(uint64_t counter) {
+  uint64_t x = counter + UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+void problem_fill(const tune_problem *problem, uint32_t input, void *data) {
+  const compute_kernel_descriptor *d = &problem->descriptor;
+  const compute_dtype dtype = problem->inputs[input].dtype;
+  const size_t size = compute_dtype_size(dtype);
+  const bool exact = d->kind == COMPUTE_KERNEL_REDUCE && d->combine == COMPUTE_COMBINE_SUM;
+  const double range = d->kind == COMPUTE_KERNEL_ROW ? 4 : 1;
+  for (uint64_t i = 0; i < problem->input_elements[input]; i++) {
+    uint64_t bits = scramble((uint64_t)input << 40 ^ i);
+    double value = exact ? (double)((int64_t)(bits >> 32) % 9) * 0.25 - 1
+                         : (double)(bits >> 11) * 0x1p-52 - 1; /* −1 … 1 */
+    dtype_store(dtype, (char *)data + i * size, value * range);
+  }
+}
+
+typedef struct tolerance {
+  double absolute, relative;
+} tolerance;
+
+/* The distance from 1 to the next number; 0 for integers. */
+static double epsilon(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return 0x1p-52;
+  case COMPUTE_F32: return 0x1p-23;
+  case COMPUTE_F16: return 0x1p-10;
+  case COMPUTE_BF16: return 0x1p-7;
+  default: return 0;
+  }
+}
+
+static tolerance tolerance_of(const compute_kernel_descriptor *d) {
+  const double stored = 2 * epsilon(d->outputs[0].dtype);
+  const double computed = epsilon(dtype_compute_type(d->outputs[0].dtype));
+  switch (d->kind) {
+  case COMPUTE_KERNEL_MAP: return (tolerance){16 * computed, stored + 16 * computed};
+  case COMPUTE_KERNEL_ROW:
+    if (d->row == COMPUTE_ROW_SOFTMAX) return (tolerance){0x1p-126, stored + 64 * computed};
+    return (tolerance){256 * computed, stored + 64 * computed};
+  /* The errors of k roundings add up like a random walk over sums that grow like one. */
+  case COMPUTE_KERNEL_GEMM: return (tolerance){8 * computed * (double)d->k, stored};
+  default: return (tolerance){0, stored};
+  }
+}
+
+static bool close_enough(double got, double expected, const tolerance *t) {
+  if (isnan(expected)) return isnan(got);
+  return got == expected || fabs(got - expected) <= t->absolute + t->relative * fabs(expected);
+}
+
+bool problem_check(const tune_problem *problem, const void *got, const void *expected, char *reason,
+                   size_t reason_bytes) {
+  const compute_dtype dtype = problem->output.dtype;
+  const size_t size = compute_dtype_size(dtype);
+  const tolerance t = tolerance_of(&problem->descriptor);
+  if (!memcmp(got, expected, problem->output_elements * size)) return true;
+  for (uint64_t i = 0; i < problem->output_elements; i++) {
+    double a = dtype_load(dtype, (const char *)got + i * size);
+    double b = dtype_load(dtype, (const char *)expected + i * size);
+    if (close_enough(a, b, &t)) continue;
+    snprintf(reason, reason_bytes, "element %" PRIu64 " is %.9g instead of %.9g", i, a, b);
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,187 @@
+/* The lookup of parameters.
+ *
+ * Entries are searched one after the other: lookups happen when a kernel is built, which takes a
+ * thousand times longer. Comparing a device's identity as a whole text makes a file of another
+ * machine, or of the same machine before a driver update, harmless. */
+#include "tune/tuning.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/cache_folder.h"
+#include "base/log.h"
+#include "base/variable.h"
+#include "tune/forced.h"
+#include "tune/table.h"
+#include "tune/tuning_file.h"
+
+#define CHECK_NANOSECONDS INT64_C(1000000000)
+
+struct tuning_store {
+  pthread_mutex_t mutex; /* of what comes after `path` */
+  forced_rules forced;
+  const table_row *rows;
+  char *path; /* NULL: no file */
+  tuning_contents contents;
+  tuning_stamp seen;  /* of the last attempt to read, whatever came of it */
+  int64_t next_check; /* monotonic time before which the file is not looked at again */
+};
+
+/* ---- Creation ------------------------------------------------------------------------------ */
+
+static void read_forced(tuning_store *store) {
+  const char *text = variable_text("COMPUTE_TUNING");
+  char reason[128] = "";
+  if (text && !forced_parse(text, &store->forced, reason))
+    log_write(COMPUTE_LOG_WARNING, "tune", "COMPUTE_TUNING is ignored: %s", reason);
+}
+
+/* False only for want of memory. */
+static bool choose_path(tuning_store *store) {
+  const char *named = variable_text("COMPUTE_TUNING_FILE");
+  if (named && !strcmp(named, "none")) return true;
+  if (named && named[0] == '/') {
+    store->path = base_duplicate(named);
+    return store->path != NULL;
+  }
+  if (named) {
+    log_write(COMPUTE_LOG_WARNING, "tune",
+              "COMPUTE_TUNING_FILE=%s is ignored: it must be an absolute path or none", named);
+  }
+  const char *reason;
+  store->path = cache_folder_path("tuning", &reason);
+  return store->path || *reason;
+}
+
+tuning_store *tuning_create_with(const struct table_row *rows) {
+  tuning_store *store = base_allocate(1, sizeof *store);
+  if (!store) return NULL;
+  if (pthread_mutex_init(&store->mutex, NULL)) {
+    base_release(store);
+    return NULL;
+  }
+  store->rows = rows;
+  if (!choose_path(store)) {
+    tuning_release(store);
+    return NULL;
+  }
+  read_forced(store);
+  return store;
+}
+
+tuning_store *tuning_create(void) {
+  return tuning_create_with(table_builtin);
+}
+
+void tuning_release(tuning_store *store) {
+  if (!store) return;
+  tuning_file_release(&store->contents);
+  base_release(store->path);
+  pthread_mutex_destroy(&store->mutex);
+  base_release(store);
+}
+
+const char *tuning_store_path(const tuning_store *store) {
+  return store->path ? store->path : "";
+}
+
+/* ---- The file (mutex held) ------------------------------------------------------------------ */
+
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static bool same_stamp(const tuning_stamp *a, const tuning_stamp *b) {
+  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+         a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec;
+}
+
+static void report(const tuning_store *store) {
+  const tuning_contents *c = &store->contents;
+  log_write(c->damaged + c->foreign ? COMPUTE_LOG_WARNING : COMPUTE_LOG_DEBUG, "tune",
+            "'%s': %zu entries; passed over %zu damaged lines and %zu of another version",
+            store->path, c->count, c->damaged, c->foreign);
+}
+
+/* When the file has changed but cannot be read, what was read before stays in force. */
+static void refresh(tuning_store *store) {
+  if (!store->path || now() < store->next_check) return;
+  store->next_check = now() + CHECK_NANOSECONDS;
+  const tuning_stamp stamp = tuning_file_stamp(store->path);
+  if (same_stamp(&stamp, &store->seen)) return;
+  tuning_contents fresh;
+  char reason[TUNING_REASON_BYTES];
+  store->seen = stamp;
+  compute_status status = tuning_file_read(store->path, true, &fresh, reason);
+  if (status == COMPUTE_ERROR_OUT_OF_MEMORY) store->seen = (tuning_stamp){0}; /* try again */
+  if (status) {
+    log_write(COMPUTE_LOG_WARNING, "tune", "no parameters from the tuning file: %s", reason);
+    return;
+  }
+  tuning_file_release(&store->contents);
+  store->contents = fresh;
+  store->seen = fresh.stamp;
+  report(store);
+}
+
+/* From the last line to the first, so that the later of equally good ones is found. */
+static const tuning_entry *best_entry(const tuning_contents *contents, const char *identity,
+                                      const char *kernel_class) {
+  const tuning_entry *best = NULL;
+  int best_fit = 0;
+  for (size_t i = contents->count; i-- > 0 && !(best && best_fit == 0);) {
+    const tuning_entry *entry = &contents->entries[i];
+    if (strcmp(entry->identity, identity) != 0) continue;
+    int fit = kernel_class_fit(entry->kernel_class, kernel_class);
+    if (fit == KERNEL_CLASS_APART || (best && fit >= best_fit)) continue;
+    best = entry;
+    best_fit = fit;
+  }
+  return best;
+}
+
+bool tuning_store_find(tuning_store *store, const compute_target *target, const char *kernel_class,
+                       compute_tuning *tuning) {
+  char identity[ENTRY_IDENTITY_BYTES];
+  pthread_mutex_lock(&store->mutex);
+  refresh(store);
+  const tuning_entry *entry = NULL;
+  if (store->contents.count > 0)
+    entry = best_entry(&store->contents, entry_identity(target, identity), kernel_class);
+  if (entry) *tuning = entry->tuning;
+  pthread_mutex_unlock(&store->mutex);
+  return entry != NULL;
+}
+
+compute_status tuning_store_append(tuning_store *store, const char *lines, size_t bytes,
+                                   char *reason) {
+  if (!store->path) {
+    snprintf(reason, TUNING_REASON_BYTES,
+             "there is no tuning file: neither COMPUTE_TUNING_FILE nor a cache folder is set");
+    return COMPUTE_ERROR_FILE;
+  }
+  compute_status status = tuning_file_append(store->path, lines, bytes, reason);
+  pthread_mutex_lock(&store->mutex);
+  store->next_check = 0;
+  pthread_mutex_unlock(&store->mutex);
+  return status;
+}
+
+/* ---- Lookup -------------------------------------------------------------------------------- */
+
+compute_tuning_source tuning_lookup(tuning_store *store, const compute_target *target,
+                                    const compute_kernel_descriptor *descriptor,
+                                    compute_tuning *tuning) {
+  char kernel_class[KERNEL_CLASS_BYTES];
+  *tuning = (compute_tuning){0};
+  kernel_class_print(descriptor, kernel_class);
+  if (forced_find(&store->forced, kernel_class, tuning)) return COMPUTE_TUNING_FORCED;
+  if (tuning_store_find(store, target, kernel_class, tuning)) return COMPUTE_TUNING_FILE;
+  if (table_find(store->rows, target, kernel_class, tuning)) return COMPUTE_TUNING_TABLE;
+  return COMPUTE_TUNING_HEURISTIC;
+}
