@@ -37,6 +37,16 @@ typedef struct plan_step {
   uint64_t flops, bytes_read, bytes_written;
 } plan_step;
 
+/* The addresses of a step's operands, in order, from those of the slots. */
+static inline void plan_step_arguments(const plan_step *step, const compute_memory *const *memory,
+                                       const uint64_t *offset, compute_argument *arguments) {
+  for (uint32_t k = 0; k < step->operand_count; k++) {
+    uint32_t slot = step->operands[k].slot;
+    arguments[k] = (compute_argument){.memory = memory[slot],
+                                      .offset = offset[slot] + step->operands[k].offset};
+  }
+}
+
 /* A bound input or output. */
 typedef struct plan_port {
   uint32_t node; /* index in the graph */

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "plan/plan.h"
+#include "plan/record.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -21,11 +22,13 @@ typedef struct plan_run {
   const compute_memory **memory;      /* per slot */
   uint64_t *offset;                   /* per slot */
   compute_argument *arguments;
+  plan_recording recording;
 } plan_run;
 
 static const char HERE[] = "compute_run";
 
-static void run_destroy(plan_run *run) {
+static void run_destroy(const compute_plan *plan, plan_run *run) {
+  record_release(plan, &run->recording);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
   base_release(run->bound);
   base_release(run->stand_in);
@@ -38,7 +41,7 @@ static void run_destroy(plan_run *run) {
 void plan_runs_release(compute_plan *plan) {
   while (plan->idle != NULL) {
     plan_run *next = plan->idle->next;
-    run_destroy(plan->idle);
+    run_destroy(plan, plan->idle);
     plan->idle = next;
   }
 }
@@ -59,7 +62,7 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
   run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
   if (!run->bound || !run->stand_in || !run->memory || !run->offset || !run->arguments) {
-    run_destroy(run);
+    run_destroy(plan, run);
     goto short_of_memory;
   }
   *result = run;
@@ -245,13 +248,12 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
 }
 
 static compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue) {
+  compute_status recorded;
+  if (record_run(plan, &run->recording, queue, run->memory, run->offset, &recorded))
+    return recorded;
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
-    for (uint32_t k = 0; k < s->operand_count; k++) {
-      uint32_t slot = s->operands[k].slot;
-      run->arguments[k] = (compute_argument){.memory = run->memory[slot],
-                                             .offset = run->offset[slot] + s->operands[k].offset};
-    }
+    plan_step_arguments(s, run->memory, run->offset, run->arguments);
     compute_queue *on = s->device == PLAN_CPU && s->kernel ? run->queue[PLAN_CPU] : queue;
     compute_status status =
         s->kernel == NULL ? transfer(s, queue, run->arguments)
