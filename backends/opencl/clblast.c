@@ -1,0 +1,290 @@
+/* CLBlast as a second implementation of GEMM, chosen where the tuner has measured it to be faster.
+ *
+ * It has a C interface but is C++ inside, so it is opened at run time, never closed, and warmed up
+ * when a kernel is prepared: it compiles its own kernels at the first call for each kind of
+ * product. It serves plain products of f32 or f64 whose matrices have one contiguous dimension;
+ * batches must lie at a constant distance. */
+#include "opencl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY_NAME   "libclblast.so.1"
+#define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not tried out in advance */
+#define LARGEST_EXTENT ((int64_t)1 << 31)    /* its kernels count in 32 bits */
+
+/* Our own declarations of the few functions in use. Their status codes are OpenCL's or below -1000;
+ * layout and transposition are numbers. */
+enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IT_IS = 111, TRANSPOSED = 112 };
+
+typedef int (*sgemm_function)(int layout, int a_transpose, int b_transpose, size_t m, size_t n,
+                              size_t k, float alpha, cl_mem a, size_t a_offset, size_t a_ld,
+                              cl_mem b, size_t b_offset, size_t b_ld, float beta, cl_mem c,
+                              size_t c_offset, size_t c_ld, cl_command_queue *queue,
+                              cl_event *event);
+typedef int (*dgemm_function)(int layout, int a_transpose, int b_transpose, size_t m, size_t n,
+                              size_t k, double alpha, cl_mem a, size_t a_offset, size_t a_ld,
+                              cl_mem b, size_t b_offset, size_t b_ld, double beta, cl_mem c,
+                              size_t c_offset, size_t c_ld, cl_command_queue *queue,
+                              cl_event *event);
+typedef int (*sgemm_batched_function)(int layout, int a_transpose, int b_transpose, size_t m,
+                                      size_t n, size_t k, float alpha, cl_mem a, size_t a_offset,
+                                      size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,
+                                      size_t b_ld, size_t b_stride, float beta, cl_mem c,
+                                      size_t c_offset, size_t c_ld, size_t c_stride, size_t count,
+                                      cl_command_queue *queue, cl_event *event);
+typedef int (*dgemm_batched_function)(int layout, int a_transpose, int b_transpose, size_t m,
+                                      size_t n, size_t k, double alpha, cl_mem a, size_t a_offset,
+                                      size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,
+                                      size_t b_ld, size_t b_stride, double beta, cl_mem c,
+                                      size_t c_offset, size_t c_ld, size_t c_stride, size_t count,
+                                      cl_command_queue *queue, cl_event *event);
+typedef int (*clear_function)(void);
+
+typedef struct clblast_library {
+  bool tried, present;
+  char reason[160];
+  sgemm_function sgemm;
+  dgemm_function dgemm;
+  sgemm_batched_function sgemm_batched;
+  dgemm_batched_function dgemm_batched;
+  clear_function clear;
+} clblast_library;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static clblast_library library;
+
+/* A product in CLBlast's terms; strides and offsets in elements. */
+struct opencl_gemm {
+  bool f64;
+  int layout, transpose[2];
+  size_t m, n, k, ld[3], batch_stride[3], batch_count;
+  uint64_t extent[3]; /* elements from the first to the last one of A, B, C */
+};
+
+/* ---- Library ------------------------------------------------------------------------------- */
+
+static bool find(void *handle, const char *name, void *function) {
+  void *address = dlsym(handle, name);
+  memcpy(function, &address, sizeof address);
+  return address != NULL;
+}
+
+static void open_library(void) {
+  library.tried = true;
+  void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle) {
+    const char *words = dlerror();
+    snprintf(library.reason, sizeof library.reason, "%s", words ? words : LIBRARY_NAME);
+    return;
+  }
+  find(handle, "CLBlastClearCache", &library.clear);
+  library.present = find(handle, "CLBlastSgemm", &library.sgemm) &&
+                    find(handle, "CLBlastDgemm", &library.dgemm) &&
+                    find(handle, "CLBlastSgemmStridedBatched", &library.sgemm_batched) &&
+                    find(handle, "CLBlastDgemmStridedBatched", &library.dgemm_batched);
+  if (!library.present)
+    snprintf(library.reason, sizeof library.reason, LIBRARY_NAME " lacks functions");
+}
+
+static const clblast_library *clblast(void) {
+  pthread_mutex_lock(&mutex);
+  if (!library.tried) open_library();
+  pthread_mutex_unlock(&mutex);
+  return &library;
+}
+
+/* CLBlast keeps programs of contexts for ever, and with them the contexts. */
+void opencl_clblast_forget(void) {
+  pthread_mutex_lock(&mutex);
+  if (library.present && library.clear) library.clear();
+  pthread_mutex_unlock(&mutex);
+}
+
+/* ---- A descriptor in CLBlast's terms ------------------------------------------------------- */
+
+/* How a matrix lies: as rows one after the other, as columns, or neither. A dimension of one
+ * element fits both. */
+static bool matrix_layout(int64_t rows, int64_t columns, const int64_t stride[2],
+                          bool prefer_columns, bool *by_columns, size_t *ld) {
+  for (int attempt = 0; attempt < 2; attempt++) {
+    const bool columnwise = prefer_columns != (attempt == 1);
+    const int64_t inner = columnwise ? rows : columns, outer = columnwise ? columns : rows;
+    const int64_t inner_stride = stride[columnwise ? 0 : 1];
+    const int64_t outer_stride = outer > 1 ? stride[columnwise ? 1 : 0] : inner;
+    if ((inner > 1 && inner_stride != 1) || outer_stride < inner) continue;
+    *by_columns = columnwise;
+    *ld = (size_t)outer_stride;
+    return true;
+  }
+  return false;
+}
+
+/* All batch dimensions as one, at a constant distance for each operand. */
+static bool batch_layout(const compute_kernel_descriptor *d, const compute_operand *operands[3],
+                         opencl_gemm *gemm) {
+  gemm->batch_count = 1;
+  for (int dim = d->rank - 3; dim >= 0; dim--) {
+    if (d->size[dim] == 1) continue;
+    for (int i = 0; i < 3; i++) {
+      const int64_t stride = operands[i]->stride[dim];
+      if (stride < 0) return false;
+      if (gemm->batch_count == 1)
+        gemm->batch_stride[i] = (size_t)stride;
+      else if ((size_t)stride != gemm->batch_stride[i] * gemm->batch_count)
+        return false;
+    }
+    gemm->batch_count *= (size_t)d->size[dim];
+  }
+  return true;
+}
+
+static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *gemm) {
+  if (d->kind != COMPUTE_KERNEL_GEMM) return "it is no matrix product";
+  if (d->epilogue.count > 0 || d->input_count != 2 || d->output_count != 1)
+    return "something else is fused to the product";
+  const compute_operand *operands[3] = {&d->inputs[0], &d->inputs[1], &d->outputs[0]};
+  const compute_dtype dtype = operands[0]->dtype;
+  if (dtype != COMPUTE_F32 && dtype != COMPUTE_F64) return "it is for f32 and f64";
+  if (operands[1]->dtype != dtype || operands[2]->dtype != dtype || d->accumulate != dtype)
+    return "it cannot mix dtypes";
+  const int64_t m = d->size[d->rank - 2], n = d->size[d->rank - 1], k = d->k;
+  const int64_t rows[3] = {m, k, m}, columns[3] = {k, n, n};
+  bool by_columns[3];
+  *gemm =
+      (opencl_gemm){.f64 = dtype == COMPUTE_F64, .m = (size_t)m, .n = (size_t)n, .k = (size_t)k};
+  for (int dim = 0; dim < d->rank; dim++)
+    if (d->size[dim] == 0) return "the product is empty";
+  if (k == 0) return "the product is empty";
+  for (int i = 2; i >= 0; i--) {
+    if (!matrix_layout(rows[i], columns[i], &operands[i]->stride[d->rank - 2],
+                       i < 2 && by_columns[2], &by_columns[i], &gemm->ld[i]))
+      return "a matrix is not contiguous";
+  }
+  if (!batch_layout(d, operands, gemm)) return "the batches are not at one distance";
+  gemm->layout = by_columns[2] ? COLUMN_MAJOR : ROW_MAJOR;
+  for (int i = 0; i < 3; i++) {
+    const int64_t outer = by_columns[i] ? columns[i] : rows[i];
+    const int64_t inner = by_columns[i] ? rows[i] : columns[i];
+    if (i < 2) gemm->transpose[i] = by_columns[i] == by_columns[2] ? AS_IT_IS : TRANSPOSED;
+    gemm->extent[i] = (uint64_t)(outer - 1) * gemm->ld[i] + (uint64_t)inner +
+                      (gemm->batch_count - 1) * gemm->batch_stride[i];
+    if (gemm->extent[i] >= (uint64_t)LARGEST_EXTENT) return "it counts in 32 bits";
+  }
+  return NULL;
+}
+
+bool opencl_clblast_serves(opencl_device *device, const compute_kernel_descriptor *descriptor,
+                           char *reason, size_t reason_bytes) {
+  opencl_gemm gemm;
+  const char *refusal = translate(descriptor, &gemm);
+  if (!refusal && gemm.f64 && !(device->target.flags & COMPUTE_TARGET_F64))
+    refusal = "the device has no f64";
+  if (!refusal && !clblast()->present) refusal = clblast()->reason;
+  if (refusal && reason) snprintf(reason, reason_bytes, "%s", refusal);
+  return refusal == NULL;
+}
+
+/* ---- Calling ------------------------------------------------------------------------------- */
+
+static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offset[3],
+                cl_command_queue queue, cl_event *event) {
+  const clblast_library *blas = clblast();
+  const int ta = g->transpose[0], tb = g->transpose[1];
+  const size_t *ld = g->ld, *distance = g->batch_stride;
+  if (g->batch_count == 1 && g->f64)
+    return blas->dgemm(g->layout, ta, tb, g->m, g->n, g->k, 1.0, memory[0], offset[0], ld[0],
+                       memory[1], offset[1], ld[1], 0.0, memory[2], offset[2], ld[2], &queue,
+                       event);
+  if (g->batch_count == 1)
+    return blas->sgemm(g->layout, ta, tb, g->m, g->n, g->k, 1.0F, memory[0], offset[0], ld[0],
+                       memory[1], offset[1], ld[1], 0.0F, memory[2], offset[2], ld[2], &queue,
+                       event);
+  if (g->f64)
+    return blas->dgemm_batched(g->layout, ta, tb, g->m, g->n, g->k, 1.0, memory[0], offset[0],
+                               ld[0], distance[0], memory[1], offset[1], ld[1], distance[1], 0.0,
+                               memory[2], offset[2], ld[2], distance[2], g->batch_count, &queue,
+                               event);
+  return blas->sgemm_batched(g->layout, ta, tb, g->m, g->n, g->k, 1.0F, memory[0], offset[0], ld[0],
+                             distance[0], memory[1], offset[1], ld[1], distance[1], 0.0F, memory[2],
+                             offset[2], ld[2], distance[2], g->batch_count, &queue, event);
+}
+
+/* Its own codes lie below -1000, apart from OpenCL's. */
+static compute_status fail_call(const opencl_device *device, int code) {
+  if (code > -1000) return opencl_fail(device->services, code, "a product by CLBlast");
+  return device->services->fail(device->services->host, COMPUTE_ERROR_LAUNCH, code,
+                                "set another implementation in the tuning file",
+                                "opencl: CLBlast fails with its code %d", code);
+}
+
+/* Runs the product once on memory of no interest. */
+static compute_status warm_up(opencl_device *device, const opencl_gemm *gemm) {
+  const opencl_library *cl = device->cl;
+  const uint64_t size = gemm->f64 ? 8 : 4;
+  const size_t offset[3] = {0, 0, 0};
+  cl_mem memory[3] = {NULL, NULL, NULL};
+  cl_event event = NULL;
+  cl_int code = CL_SUCCESS;
+  if ((gemm->extent[0] + gemm->extent[1] + gemm->extent[2]) * size > WARM_UP_BYTES)
+    return COMPUTE_OK;
+  cl_command_queue queue = cl->clCreateCommandQueue(device->context, device->id, 0, &code);
+  for (int i = 0; i < 3 && queue && code == CL_SUCCESS; i++)
+    memory[i] = cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE,
+                                   (size_t)(gemm->extent[i] * size), NULL, &code);
+  if (queue && code == CL_SUCCESS) code = call(gemm, memory, offset, queue, &event);
+  if (queue) {
+    const cl_int finished = cl->clFinish(queue);
+    if (code == CL_SUCCESS) code = finished;
+    cl->clReleaseCommandQueue(queue);
+  }
+  if (event) cl->clReleaseEvent(event);
+  for (int i = 0; i < 3; i++)
+    if (memory[i]) cl->clReleaseMemObject(memory[i]);
+  return code == CL_SUCCESS ? COMPUTE_OK : fail_call(device, code);
+}
+
+compute_status opencl_clblast_prepare(opencl_device *device,
+                                      const compute_kernel_descriptor *descriptor,
+                                      opencl_gemm **result) {
+  opencl_gemm *gemm = opencl_allocate(device, sizeof *gemm);
+  if (!gemm) return opencl_fail_memory(device->services, "a kernel");
+  (void)translate(descriptor, gemm); /* has been asked before whether it can */
+  __atomic_store_n(&device->clblast_used, true, __ATOMIC_RELAXED);
+  const compute_status status = warm_up(device, gemm);
+  if (status == COMPUTE_OK)
+    *result = gemm;
+  else
+    opencl_release(device, gemm);
+  return status;
+}
+
+void opencl_clblast_destroy(opencl_device *device, opencl_gemm *gemm) {
+  opencl_release(device, gemm);
+}
+
+compute_status opencl_clblast_enqueue(opencl_queue *queue, const opencl_gemm *gemm,
+                                      const compute_argument *arguments) {
+  opencl_device *device = queue->device;
+  opencl_memory *memories[3];
+  cl_mem memory[3];
+  size_t offset[3];
+  for (int i = 0; i < 3; i++) {
+    memories[i] = arguments[i].memory->handle;
+    memory[i] = memories[i]->buffer;
+    offset[i] = (size_t)arguments[i].offset / (gemm->f64 ? 8 : 4);
+  }
+  opencl_lane *lane;
+  cl_event wait, event = NULL;
+  int code = CL_SUCCESS;
+  if (opencl_lane_enter(queue, LANE_COMPUTE, memories, 3, &lane, &wait)) {
+    cl_event barrier = NULL;
+    code = device->cl->clEnqueueBarrierWithWaitList(lane->queue, 1, &wait, &barrier);
+    if (code == CL_SUCCESS) opencl_lane_submitted(queue, lane, barrier, memories, 3);
+  }
+  if (code == CL_SUCCESS) code = call(gemm, memory, offset, lane->queue, &event);
+  if (code != CL_SUCCESS) return fail_call(device, code);
+  opencl_lane_submitted(queue, lane, event, memories, 3);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,304 @@
+/* One device: its facts, as the generator and compute-info want them. Limits that a driver reports
+ * are clamped to what makes sense, since some report nonsense, and the rest of the module computes
+ * with them. */
+#include "opencl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define KIB ((uint64_t)1 << 10)
+#define GIB ((uint64_t)1 << 30)
+
+/* ---- Shorthands for the services ----------------------------------------------------------- */
+
+void *opencl_allocate(const opencl_device *device, size_t bytes) {
+  return device->services->allocate(device->services->host, bytes, 16);
+}
+
+void opencl_release(const opencl_device *device, void *pointer) {
+  if (pointer) device->services->release(device->services->host, pointer);
+}
+
+char *opencl_duplicate(const opencl_device *device, const char *text, size_t bytes) {
+  char *copy = opencl_allocate(device, bytes + 1);
+  if (copy) memcpy(copy, text, bytes);
+  return copy;
+}
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+static uint32_t number32(const opencl_device *device, cl_device_info what, uint32_t fallback) {
+  return (uint32_t)opencl_number(device->cl, device->id, what, sizeof(cl_uint), fallback);
+}
+
+static uint64_t number64(const opencl_device *device, cl_device_info what, uint64_t fallback) {
+  return opencl_number(device->cl, device->id, what, sizeof(cl_ulong), fallback);
+}
+
+static uint64_t number_size(const opencl_device *device, cl_device_info what, uint64_t fallback) {
+  return opencl_number(device->cl, device->id, what, sizeof(size_t), fallback);
+}
+
+static void text(const opencl_device *device, cl_device_info what, char *words, size_t bytes) {
+  opencl_text(device->cl, device->id, what, words, bytes);
+}
+
+static bool has(const opencl_device *device, const char *extension) {
+  return opencl_has_extension(device->cl, device->id, extension);
+}
+
+/* Vendors' own spellings, by what they begin with. */
+static const struct {
+  const char *begins, *name;
+} vendor_names[] = {
+    {"GenuineIntel", "Intel"},         {"Intel", "Intel"},   {"AuthenticAMD", "AMD"},
+    {"Advanced Micro Devices", "AMD"}, {"NVIDIA", "NVIDIA"}, {"Apple", "Apple"},
+};
+
+static void vendor_name(const char *given, char *name, size_t bytes) {
+  snprintf(name, bytes, "%.63s", given);
+  for (size_t i = 0; i < sizeof vendor_names / sizeof *vendor_names; i++) {
+    if (strncasecmp(given, vendor_names[i].begins, strlen(vendor_names[i].begins)) == 0)
+      snprintf(name, bytes, "%s", vendor_names[i].name);
+  }
+}
+
+static compute_device_type device_type(const opencl_place *place) {
+  if (place->type & CL_DEVICE_TYPE_GPU) return COMPUTE_DEVICE_GPU;
+  return place->type & CL_DEVICE_TYPE_CPU ? COMPUTE_DEVICE_CPU : COMPUTE_DEVICE_ACCELERATOR;
+}
+
+/* What only a vendor's extension tells: architecture, lanes, and the name on the box. */
+static void vendor_facts(opencl_device *device) {
+  compute_target *target = &device->target;
+  uint32_t lanes = 0;
+  if (has(device, "cl_nv_device_attribute_query")) {
+    snprintf(target->family, sizeof target->family, "sm_%u%u",
+             number32(device, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, 0),
+             number32(device, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, 0));
+    lanes = number32(device, CL_DEVICE_WARP_SIZE_NV, 32);
+  } else if (has(device, "cl_amd_device_attribute_query")) {
+    char architecture[OPENCL_TEXT], board[OPENCL_TEXT];
+    text(device, CL_DEVICE_NAME, architecture, sizeof architecture); /* "gfx90a:sramecc+" */
+    text(device, CL_DEVICE_BOARD_NAME_AMD, board, sizeof board);
+    architecture[strcspn(architecture, ":")] = '\0';
+    snprintf(target->family, sizeof target->family, "%.31s", architecture);
+    if (board[0]) snprintf(target->model, sizeof target->model, "%.127s", board);
+    lanes = number32(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD, 64);
+  } else if (device->place->pocl && device->is_cpu) {
+    snprintf(target->family, sizeof target->family, "pocl");
+  } else if (has(device, "cl_intel_device_attribute_query")) {
+    const uint32_t version = number32(device, CL_DEVICE_IP_VERSION_INTEL, 0);
+    if (version)
+      snprintf(target->family, sizeof target->family, "intel_%u_%u", version >> 22,
+               version >> 14 & 0xff);
+  }
+  if (device->is_cpu) lanes = 1;
+  if (lanes > 1) target->flags |= COMPUTE_TARGET_LOCKSTEP;
+  if (lanes == 0 && opencl_version(device->device_version) >= 30)
+    lanes = (uint32_t)number_size(device, CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, 1);
+  target->lanes = (uint32_t)clamp(lanes, 1, 128);
+}
+
+static void group_limits(opencl_device *device) {
+  compute_target *target = &device->target;
+  size_t sizes[8] = {0}, got = 0;
+  const uint32_t dimensions = number32(device, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3);
+  const cl_int code = device->cl->clGetDeviceInfo(device->id, CL_DEVICE_MAX_WORK_ITEM_SIZES,
+                                                  sizeof sizes, sizes, &got);
+  target->group_limit =
+      (uint32_t)clamp(number_size(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1), 1, 8192);
+  for (int i = 0; i < 3; i++) {
+    const bool known = code == CL_SUCCESS && got >= (size_t)(i + 1) * sizeof *sizes;
+    const bool there = (uint32_t)i < dimensions;
+    target->group_limit_of[i] =
+        (uint32_t)clamp(known && there ? sizes[i] : 1, 1, target->group_limit);
+  }
+}
+
+/* Memory of the device and how much of it the host shares. */
+static void memory_facts(opencl_device *device) {
+  device->unified = device->is_cpu || number32(device, CL_DEVICE_HOST_UNIFIED_MEMORY, 0) != 0;
+  device->memory_bytes =
+      clamp(number64(device, CL_DEVICE_GLOBAL_MEM_SIZE, 0), 64 * KIB * KIB, (uint64_t)1 << 50);
+  const uint64_t largest = number64(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 0);
+  device->allocation_limit =
+      clamp(largest ? largest : device->memory_bytes / 4, KIB * KIB, device->memory_bytes);
+  device->argument_limit =
+      clamp(number_size(device, CL_DEVICE_MAX_PARAMETER_SIZE, 1024), 256, 1 << 20);
+  /* Bits; at least what vector types need. */
+  device->base_alignment =
+      clamp(number32(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8, 64, 65536);
+  device->address_bits = number32(device, CL_DEVICE_ADDRESS_BITS, 64) == 32 ? 32 : 64;
+  /* The functions for shared memory may be called only on devices that say they have it. */
+  if (device->cl->clSVMAlloc && device->cl->clSVMFree &&
+      opencl_version(device->place->platform_version) >= 20 &&
+      opencl_version(device->device_version) >= 20) {
+    const uint64_t kinds = number64(device, CL_DEVICE_SVM_CAPABILITIES, 0);
+    device->shared_memory = device->unified && (kinds & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+    device->system_memory = (kinds & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) != 0;
+  }
+}
+
+static void target_fill(opencl_device *device) {
+  compute_target *target = &device->target;
+  char vendor[OPENCL_TEXT];
+  target->struct_size = sizeof *target;
+  target->dialect = COMPUTE_DIALECT_OPENCL;
+  target->type = device_type(device->place);
+  snprintf(target->backend, sizeof target->backend, "opencl");
+  text(device, CL_DEVICE_VENDOR, vendor, sizeof vendor);
+  vendor_name(vendor, target->vendor, sizeof target->vendor);
+  snprintf(target->model, sizeof target->model, "%.127s", device->full_name);
+  /* PoCL lists everything it was built with after a comma. */
+  const char *version = device->place->platform_version;
+  snprintf(target->driver, sizeof target->driver, "%.*s, driver %.50s",
+           (int)strcspn(version, ",") < 60 ? (int)strcspn(version, ",") : 60, version,
+           device->driver_version);
+  target->compute_units =
+      (uint32_t)clamp(number32(device, CL_DEVICE_MAX_COMPUTE_UNITS, 1), 1, 65536);
+  target->vector_width =
+      device->is_cpu
+          ? (uint32_t)clamp(number32(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 4), 1, 16)
+          : 4;
+  target->local_bytes = clamp(number64(device, CL_DEVICE_LOCAL_MEM_SIZE, 0), 0, 16 * KIB * KIB);
+  target->cache_bytes = clamp(number64(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, 0), 0, 4 * GIB);
+  if (number32(device, CL_DEVICE_LOCAL_MEM_TYPE, CL_GLOBAL) == CL_LOCAL)
+    target->flags |= COMPUTE_TARGET_FAST_LOCAL;
+  if (number64(device, CL_DEVICE_DOUBLE_FP_CONFIG, 0) != 0) target->flags |= COMPUTE_TARGET_F64;
+  if (has(device, "cl_khr_fp16")) target->flags |= COMPUTE_TARGET_F16;
+  vendor_facts(device);
+  group_limits(device);
+}
+
+static void facts_fill(opencl_device *device) {
+  text(device, CL_DEVICE_VERSION, device->device_version, sizeof device->device_version);
+  text(device, CL_DRIVER_VERSION, device->driver_version, sizeof device->driver_version);
+  text(device, CL_DEVICE_NAME, device->full_name, sizeof device->full_name);
+  device->is_cpu = device_type(device->place) == COMPUTE_DEVICE_CPU;
+  memory_facts(device);
+  target_fill(device);
+  const uint64_t rounding = number64(device, CL_DEVICE_SINGLE_FP_CONFIG, 0);
+  snprintf(device->options, sizeof device->options, "-cl-std=CL1.2%s",
+           rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
+               ? " -cl-fp32-correctly-rounded-divide-sqrt"
+               : "");
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
+
+compute_status opencl_device_open(void *instance, uint32_t index, void **result) {
+  const opencl_instance *opened = instance;
+  const compute_services *services = opened->services;
+  if (index >= opened->count) {
+    return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, 0, NULL,
+                          "opencl: there are %u devices; asked for number %u", opened->count,
+                          index);
+  }
+  opencl_device *device = services->allocate(services->host, sizeof *device, 16);
+  if (!device) return opencl_fail_memory(services, "a device");
+  device->services = services;
+  device->cl = opened->cl;
+  device->instance = opened;
+  device->place = &opened->places[index];
+  device->index = index;
+  device->id = device->place->id;
+  facts_fill(device);
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              (cl_context_properties)device->place->platform, 0};
+  cl_int code = CL_SUCCESS;
+  device->context = device->cl->clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
+  if (!device->context) {
+    services->release(services->host, device);
+    return opencl_fail(services, code, "opening device %u", index);
+  }
+  pthread_mutex_init(&device->memory_mutex, NULL);
+  pthread_mutex_init(&device->program_mutex, NULL);
+  pthread_cond_init(&device->program_built, NULL);
+  pthread_mutex_init(&device->staging_mutex, NULL);
+  pthread_cond_init(&device->staging_returned, NULL);
+  opencl_memory_try(device);
+  device->two_queues = !device->unified && !device->shared_memory;
+  *result = device;
+  return COMPUTE_OK;
+}
+
+void opencl_device_close(void *handle) {
+  opencl_device *device = handle;
+  if (device->clblast_used) opencl_clblast_forget();
+  opencl_programs_destroy(device);
+  opencl_staging_release(device);
+  if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
+  device->cl->clReleaseContext(device->context);
+  pthread_mutex_destroy(&device->memory_mutex);
+  pthread_mutex_destroy(&device->program_mutex);
+  pthread_cond_destroy(&device->program_built);
+  pthread_mutex_destroy(&device->staging_mutex);
+  pthread_cond_destroy(&device->staging_returned);
+  opencl_release(device, device);
+}
+
+compute_status opencl_device_target(void *device, compute_target *target) {
+  *target = ((const opencl_device *)device)->target;
+  return COMPUTE_OK;
+}
+
+/* ---- Description --------------------------------------------------------------------------- */
+
+/* What is free now, from whoever tells: the system for a CPU, AMD's extension, else our own count
+ * of what we have taken. */
+static uint64_t memory_free(const opencl_device *device) {
+  uint64_t all = device->memory_bytes;
+  if (device->is_cpu) {
+    const long page = sysconf(_SC_PAGESIZE), available = sysconf(_SC_AVPHYS_PAGES);
+    const uint64_t unused = page > 0 && available > 0 ? (uint64_t)page * (uint64_t)available : all;
+    return unused < all ? unused : all;
+  }
+  if (has(device, "cl_amd_device_attribute_query")) {
+    size_t free_kib[2] = {0}, got = 0;
+    if (device->cl->clGetDeviceInfo(device->id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof free_kib,
+                                    free_kib, &got) == CL_SUCCESS &&
+        got >= sizeof *free_kib && free_kib[0] <= all / KIB)
+      return (uint64_t)free_kib[0] * KIB;
+  }
+  const uint64_t taken = __atomic_load_n(&device->allocated, __ATOMIC_RELAXED);
+  return taken < all ? all - taken : 0;
+}
+
+compute_status opencl_device_describe(void *handle, compute_device_info *info) {
+  const opencl_device *device = handle;
+  const compute_target *target = &device->target;
+  snprintf(info->model, sizeof info->model, "%s", target->model);
+  snprintf(info->vendor, sizeof info->vendor, "%s", target->vendor);
+  snprintf(info->driver, sizeof info->driver, "%s", target->driver);
+  snprintf(info->isa, sizeof info->isa, "%s", target->family[0] ? target->family : "unknown");
+  info->type = target->type;
+  /* Below the CPU backend, which is faster on the same processor; 0 leaves the rank to the core. */
+  info->priority = device->is_cpu ? 50 : 0;
+  info->capabilities = COMPUTE_CAPABILITY_COMPUTE;
+  if (device->unified) info->capabilities |= COMPUTE_CAPABILITY_UNIFIED_MEMORY;
+  if (target->flags & COMPUTE_TARGET_F64) info->capabilities |= COMPUTE_CAPABILITY_F64;
+  if (target->flags & COMPUTE_TARGET_F16) info->capabilities |= COMPUTE_CAPABILITY_F16;
+  info->compute_units = target->compute_units;
+  info->vector_width = device->is_cpu ? target->vector_width : target->lanes;
+  info->memory_total = device->memory_bytes;
+  info->memory_free = memory_free(device);
+  info->memory_max_allocation = device->allocation_limit;
+  info->cache_bytes = target->cache_bytes;
+  size_t used = 0;
+  if (device->place->divided) {
+    used = (size_t)snprintf(info->notes, sizeof info->notes,
+                            "a part of a CPU device, as COMPUTE_OPENCL_SUBDEVICES asks");
+  }
+  if (device->index == 0 && device->instance->left_out[0]) {
+    snprintf(info->notes + used, sizeof info->notes - used, "%sleft out: %.400s", used ? "\n" : "",
+             device->instance->left_out);
+  }
+  return COMPUTE_OK;
+}

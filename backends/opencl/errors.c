@@ -1,0 +1,132 @@
+/* OpenCL's error codes: their names, what they mean to a user, and the status they become. */
+#include "opencl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct error_row {
+  cl_int code;
+  compute_status status;
+  const char *name, *words;
+} error_row;
+
+static const error_row rows[] = {
+    {CL_DEVICE_NOT_FOUND, COMPUTE_ERROR_NO_DEVICE, "CL_DEVICE_NOT_FOUND",
+     "the platform has no such device"},
+    {CL_DEVICE_NOT_AVAILABLE, COMPUTE_ERROR_DEVICE_LOST, "CL_DEVICE_NOT_AVAILABLE",
+     "the device stopped answering"},
+    {CL_COMPILER_NOT_AVAILABLE, COMPUTE_ERROR_UNSUPPORTED, "CL_COMPILER_NOT_AVAILABLE",
+     "the driver has no compiler"},
+    {CL_MEM_OBJECT_ALLOCATION_FAILURE, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
+     "CL_MEM_OBJECT_ALLOCATION_FAILURE", "no device memory"},
+    {CL_OUT_OF_RESOURCES, COMPUTE_ERROR_LAUNCH, "CL_OUT_OF_RESOURCES",
+     "the device ran out of resources, or a kernel failed"},
+    {CL_OUT_OF_HOST_MEMORY, COMPUTE_ERROR_OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY",
+     "the driver found no host memory"},
+    {CL_MEM_COPY_OVERLAP, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_MEM_COPY_OVERLAP",
+     "source and destination overlap"},
+    {CL_BUILD_PROGRAM_FAILURE, COMPUTE_ERROR_COMPILATION, "CL_BUILD_PROGRAM_FAILURE",
+     "the source does not compile"},
+    {CL_MAP_FAILURE, COMPUTE_ERROR_TRANSFER, "CL_MAP_FAILURE", "memory cannot be mapped"},
+    {CL_MISALIGNED_SUB_BUFFER_OFFSET, COMPUTE_ERROR_UNSUPPORTED, "CL_MISALIGNED_SUB_BUFFER_OFFSET",
+     "an offset that the device cannot address"},
+    {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, COMPUTE_ERROR_LAUNCH,
+     "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", "earlier work failed"},
+    {CL_DEVICE_PARTITION_FAILED, COMPUTE_ERROR_UNSUPPORTED, "CL_DEVICE_PARTITION_FAILED",
+     "the device cannot be divided like that"},
+    {CL_INVALID_VALUE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_VALUE", "the driver refuses a value"},
+    {CL_INVALID_PLATFORM, COMPUTE_ERROR_NO_DEVICE, "CL_INVALID_PLATFORM", "no such platform"},
+    {CL_INVALID_DEVICE, COMPUTE_ERROR_NO_DEVICE, "CL_INVALID_DEVICE", "no such device"},
+    {CL_INVALID_CONTEXT, COMPUTE_ERROR_DEVICE_LOST, "CL_INVALID_CONTEXT",
+     "the driver's context is gone"},
+    {CL_INVALID_COMMAND_QUEUE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_COMMAND_QUEUE",
+     "the driver gave the queue up after a failure"},
+    {CL_INVALID_HOST_PTR, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_HOST_PTR",
+     "the driver refuses this host memory"},
+    {CL_INVALID_MEM_OBJECT, COMPUTE_ERROR_LAUNCH, "CL_INVALID_MEM_OBJECT", "no such buffer"},
+    {CL_INVALID_BINARY, COMPUTE_ERROR_COMPILATION, "CL_INVALID_BINARY",
+     "the driver refuses the stored binary"},
+    {CL_INVALID_BUILD_OPTIONS, COMPUTE_ERROR_COMPILATION, "CL_INVALID_BUILD_OPTIONS",
+     "the compiler does not know these options"},
+    {CL_INVALID_PROGRAM, COMPUTE_ERROR_COMPILATION, "CL_INVALID_PROGRAM", "no such program"},
+    {CL_INVALID_PROGRAM_EXECUTABLE, COMPUTE_ERROR_COMPILATION, "CL_INVALID_PROGRAM_EXECUTABLE",
+     "the program was not built for this device"},
+    {CL_INVALID_KERNEL_NAME, COMPUTE_ERROR_COMPILATION, "CL_INVALID_KERNEL_NAME",
+     "the program has no kernel of this name"},
+    {CL_INVALID_KERNEL_DEFINITION, COMPUTE_ERROR_COMPILATION, "CL_INVALID_KERNEL_DEFINITION",
+     "the kernel is declared differently elsewhere"},
+    {CL_INVALID_KERNEL, COMPUTE_ERROR_LAUNCH, "CL_INVALID_KERNEL", "no such kernel"},
+    {CL_INVALID_ARG_INDEX, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_INVALID_ARG_INDEX",
+     "the kernel has fewer arguments"},
+    {CL_INVALID_ARG_VALUE, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_INVALID_ARG_VALUE",
+     "the kernel expects another kind of argument"},
+    {CL_INVALID_ARG_SIZE, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_INVALID_ARG_SIZE",
+     "the kernel expects an argument of another size"},
+    {CL_INVALID_KERNEL_ARGS, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_INVALID_KERNEL_ARGS",
+     "an argument of the kernel is not set"},
+    {CL_INVALID_WORK_DIMENSION, COMPUTE_ERROR_LAUNCH, "CL_INVALID_WORK_DIMENSION",
+     "the device refuses this number of dimensions"},
+    {CL_INVALID_WORK_GROUP_SIZE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_WORK_GROUP_SIZE",
+     "the device refuses groups of this size"},
+    {CL_INVALID_WORK_ITEM_SIZE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_WORK_ITEM_SIZE",
+     "the device refuses groups of this shape"},
+    {CL_INVALID_GLOBAL_OFFSET, COMPUTE_ERROR_LAUNCH, "CL_INVALID_GLOBAL_OFFSET",
+     "the device refuses the launch's offset"},
+    {CL_INVALID_EVENT_WAIT_LIST, COMPUTE_ERROR_LAUNCH, "CL_INVALID_EVENT_WAIT_LIST",
+     "the driver does not know the events to wait for"},
+    {CL_INVALID_EVENT, COMPUTE_ERROR_LAUNCH, "CL_INVALID_EVENT", "no such event"},
+    {CL_INVALID_OPERATION, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_OPERATION",
+     "the driver cannot do this"},
+    {CL_INVALID_BUFFER_SIZE, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "CL_INVALID_BUFFER_SIZE",
+     "the device cannot have a buffer of this size"},
+    {CL_INVALID_GLOBAL_WORK_SIZE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_GLOBAL_WORK_SIZE",
+     "the device refuses so many items"},
+    {CL_INVALID_PROPERTY, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_PROPERTY",
+     "the driver does not know a property"},
+    {CL_PLATFORM_NOT_FOUND_KHR, COMPUTE_ERROR_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR",
+     "no OpenCL driver is registered"},
+    {-9999, COMPUTE_ERROR_DEVICE_LOST, "-9999", "a kernel accessed memory that is not its own"},
+};
+
+static const error_row *row_find(cl_int code) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].code == code) return &rows[i];
+  }
+  return NULL;
+}
+
+const char *opencl_error_name(cl_int code) {
+  const error_row *row = row_find(code);
+  return row ? row->name : "a code of the driver's own";
+}
+
+compute_status opencl_error_status(cl_int code) {
+  const error_row *row = row_find(code);
+  return row ? row->status : COMPUTE_ERROR_LAUNCH;
+}
+
+static const char *remedy_of(compute_status status) {
+  switch (status) {
+  case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY: return "use smaller batches, or another device";
+  case COMPUTE_ERROR_DEVICE_LOST: return "restart the program; look into the system's log";
+  default: return NULL;
+  }
+}
+
+compute_status opencl_fail(const compute_services *services, cl_int code, const char *format, ...) {
+  char what[320];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(what, sizeof what, format, list);
+  va_end(list);
+  const error_row *row = row_find(code);
+  const compute_status status = opencl_error_status(code);
+  return services->fail(services->host, status, code, remedy_of(status), "opencl: %s: %s (%s, %d)",
+                        what, row ? row->words : "the driver refuses", opencl_error_name(code),
+                        (int)code);
+}
+
+compute_status opencl_fail_memory(const compute_services *services, const char *what) {
+  return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
+                        "opencl: no host memory for %s", what);
+}

@@ -1,0 +1,97 @@
+/* The OpenCL module's vtable, and starting it. */
+#include "opencl.h"
+
+#include <string.h>
+
+/* Drivers set themselves up when they are first asked, and not all of them (PoCL 3.1) cope with two
+ * threads that ask at once. */
+static pthread_mutex_t first_questions = PTHREAD_MUTEX_INITIALIZER;
+
+static compute_status module_open(const compute_services *services, void **result) {
+  char reason[256];
+  const opencl_library *cl = opencl_load(reason, sizeof reason);
+  if (!cl)
+    return services->fail(services->host, COMPUTE_ERROR_MISSING_LIBRARY, 0,
+                          "install the OpenCL loader: package ocl-icd-libopencl1",
+                          "opencl: no OpenCL loader: %s", reason);
+  opencl_instance *instance = services->allocate(services->host, sizeof *instance, 16);
+  if (!instance) return opencl_fail_memory(services, "the module");
+  instance->services = services;
+  instance->cl = cl;
+  pthread_mutex_lock(&first_questions);
+  const compute_status status = opencl_enumerate(instance);
+  pthread_mutex_unlock(&first_questions);
+  if (status != COMPUTE_OK) {
+    opencl_places_release(instance);
+    services->release(services->host, instance);
+    return status;
+  }
+  *result = instance;
+  return COMPUTE_OK;
+}
+
+static void module_close(void *closed) {
+  opencl_instance *instance = closed;
+  const compute_services *services = instance->services;
+  opencl_places_release(instance);
+  services->release(services->host, instance);
+}
+
+static compute_status device_open(void *instance, uint32_t index, void **device) {
+  pthread_mutex_lock(&first_questions);
+  const compute_status status = opencl_device_open(instance, index, device);
+  pthread_mutex_unlock(&first_questions);
+  return status;
+}
+
+static uint32_t device_count(void *instance) {
+  return ((const opencl_instance *)instance)->count;
+}
+
+static const compute_backend backend = {
+    .struct_size = sizeof(compute_backend),
+    .abi_major = COMPUTE_BACKEND_ABI_MAJOR,
+    .abi_minor = COMPUTE_BACKEND_ABI_MINOR,
+    .name = "opencl",
+    .description = "GPUs, accelerators and CPUs with an OpenCL 1.2 driver",
+    .version = COMPUTE_VERSION_TEXT,
+    .open = module_open,
+    .close = module_close,
+    .device_count = device_count,
+    .device_open = device_open,
+    .device_close = opencl_device_close,
+    .device_describe = opencl_device_describe,
+    .memory_allocate = opencl_memory_allocate,
+    .memory_release = opencl_memory_release,
+    .memory_import = opencl_memory_import,
+    .queue_create = opencl_queue_create,
+    .queue_destroy = opencl_queue_destroy,
+    .queue_wait = opencl_queue_wait,
+    .event_record = opencl_event_record,
+    .event_destroy = opencl_event_destroy,
+    .event_wait = opencl_event_wait,
+    .event_query = opencl_event_query,
+    .queue_wait_event = opencl_queue_wait_event,
+    .upload = opencl_upload,
+    .download = opencl_download,
+    .copy = opencl_copy,
+    .supports = opencl_supports,
+    .kernel_prepare = opencl_kernel_prepare,
+    .kernel_destroy = opencl_kernel_destroy,
+    .kernel_describe = opencl_kernel_describe,
+    .enqueue = opencl_enqueue,
+    .can_wait = opencl_can_wait,
+    .device_target = opencl_device_target,
+    .kernel_prepare_tuned = opencl_kernel_prepare_tuned,
+    .implementation_name = opencl_implementation_name,
+    .build_statistics = opencl_build_statistics,
+    .custom_build = opencl_custom_build,
+    .custom_destroy = opencl_custom_destroy,
+    .custom_launch = opencl_custom_launch,
+};
+
+const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {
+  (void)core_abi_major;
+  (void)core_abi_minor;
+  return &backend;
+}

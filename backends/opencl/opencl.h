@@ -1,0 +1,293 @@
+/* Inside of the OpenCL backend.
+ *
+ *   module.c     the vtable, and starting the module
+ *   loader.c     libOpenCL.so.1
+ *   platforms.c  which platforms and devices there are, and why others are left out
+ *   info.c       asking a driver for facts without trusting the answers
+ *   device.c     one device: its facts in libcompute's words
+ *   memory.c     buffers: shared with the host where the driver can, else the device's own
+ *   queue.c      in-order queues, what is pending in them, and their failures
+ *   transfer.c   copies to, from and within a device
+ *   event.c      events
+ *   program.c    compiling, and finding compiled programs again in memory and on disk
+ *   kernel.c     generated kernels: from a descriptor to launches
+ *   clblast.c    the vendor-neutral BLAS library as a second implementation of GEMM
+ *   custom.c     kernels of the user's own
+ *   errors.c     OpenCL's codes in words
+ *
+ * Every handle of the vtable is a pointer to one of the structs below. */
+#ifndef OPENCL_OPENCL_H
+#define OPENCL_OPENCL_H
+
+#include <pthread.h>
+
+#include "compute/backend.h"
+#include "loader.h"
+
+#define OPENCL_TEXT 256 /* bytes kept of a driver's texts */
+
+/* ---- Instance ------------------------------------------------------------------------------ */
+
+/* A device that can be opened. */
+typedef struct opencl_place {
+  cl_platform_id platform;
+  cl_device_id id;
+  cl_device_type type;
+  bool divided; /* a sub-device, to be released */
+  bool pocl;    /* compiles at the first launch and keeps its own cache */
+  bool own;     /* the driver is the device vendor's, not one for many vendors */
+  bool matched; /* scratch of platforms.c */
+  char platform_name[OPENCL_TEXT], platform_version[OPENCL_TEXT];
+} opencl_place;
+
+typedef struct opencl_instance {
+  const compute_services *services;
+  const opencl_library *cl;
+  opencl_place *places; /* in the order of device indices */
+  uint32_t count, capacity;
+  char left_out[512]; /* why platforms or devices are not usable; "" if all are */
+} opencl_instance;
+
+/* Fills in the places and the words on what is left out. COMPUTE_ERROR_NO_DEVICE, with what to do,
+ * when nothing is usable. */
+compute_status opencl_enumerate(opencl_instance *instance);
+void opencl_places_release(opencl_instance *instance);
+
+/* Whether every registered driver is one for CPUs that is slow to start. */
+bool opencl_can_wait(const compute_services *services);
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+/* The answer, or `fallback` when the driver fails or answers in another size. */
+uint64_t opencl_number(const opencl_library *cl, cl_device_id id, cl_device_info what, size_t bytes,
+                       uint64_t fallback);
+
+/* Always ends the text; "" when the driver fails. Blanks at both ends are dropped. */
+void opencl_text(const opencl_library *cl, cl_device_id id, cl_device_info what, char *text,
+                 size_t text_bytes);
+void opencl_platform_text(const opencl_library *cl, cl_platform_id id, cl_platform_info what,
+                          char *text, size_t text_bytes);
+
+/* Whether the space-separated list of the device's extensions has this one. */
+bool opencl_has_extension(const opencl_library *cl, cl_device_id id, const char *extension);
+
+/* "OpenCL 1.2 …" → 12; 0 if it is not such a text. */
+int opencl_version(const char *text);
+
+/* ---- Device -------------------------------------------------------------------------------- */
+
+typedef struct opencl_program opencl_program;
+typedef struct opencl_staging opencl_staging;
+
+typedef struct opencl_device {
+  const compute_services *services;
+  const opencl_library *cl;
+  const opencl_instance *instance;
+  const opencl_place *place;
+  uint32_t index;
+  cl_device_id id;
+  cl_context context;
+  compute_target target;
+  char options[96]; /* for the compiler of generated kernels */
+  char device_version[OPENCL_TEXT], driver_version[OPENCL_TEXT], full_name[OPENCL_TEXT];
+
+  bool is_cpu, unified; /* unified: host and device use one memory */
+  bool shared_memory;   /* fine-grained buffers: `host` of every memory is set */
+  bool system_memory;   /* the device can use any host memory */
+  bool two_queues;      /* transfers have a queue of their own */
+  bool clblast_used;    /* atomic */
+  uint64_t memory_bytes, allocation_limit, argument_limit, base_alignment;
+  uint32_t address_bits;
+
+  pthread_mutex_t memory_mutex; /* the three below */
+  cl_command_queue memory_queue;
+  bool sharing_tried, sharing_works; /* wrapped host memory */
+  uint64_t allocated;                /* atomic: bytes of live memories */
+  uint64_t tickets;                  /* atomic: commands submitted so far */
+
+  pthread_mutex_t program_mutex; /* the table of programs and their idle kernels */
+  pthread_cond_t program_built;
+  opencl_program **programs;
+  uint32_t bucket_count, program_count;
+  opencl_program *newest, *oldest; /* unreferenced ones in order of last use */
+  uint32_t unreferenced;
+  compute_build_statistics statistics; /* each field atomic */
+
+  pthread_mutex_t staging_mutex;
+  pthread_cond_t staging_returned;
+  opencl_staging *staging; /* of a device with two queues; made at the first transfer */
+} opencl_device;
+
+compute_status opencl_device_open(void *instance, uint32_t index, void **device);
+void opencl_device_close(void *device);
+compute_status opencl_device_describe(void *device, compute_device_info *info);
+
+void *opencl_allocate(const opencl_device *device, size_t bytes); /* zeroed */
+void opencl_release(const opencl_device *device, void *pointer);  /* NULL is allowed */
+char *opencl_duplicate(const opencl_device *device, const char *text, size_t bytes);
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+const char *opencl_error_name(cl_int code);
+compute_status opencl_error_status(cl_int code);
+
+/* Records "opencl: <what>: <words> (CL_NAME, -5)" and returns the code's status. */
+compute_status opencl_fail(const compute_services *services, cl_int code, const char *format, ...)
+    COMPUTE_PRINTF(3, 4);
+compute_status opencl_fail_memory(const compute_services *services, const char *what);
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+enum { LANE_COMPUTE = 0, LANE_TRANSFER = 1, LANES = 2 };
+
+typedef struct opencl_memory {
+  cl_mem buffer;
+  void *shared; /* fine-grained shared memory under the buffer, or NULL */
+  uint64_t bytes;
+  uint64_t used[LANES]; /* atomic: the highest ticket of a command that uses it */
+} opencl_memory;
+
+/* Finds out whether shared memory, where the driver offers it, really is. */
+void opencl_memory_try(opencl_device *device);
+compute_status opencl_memory_allocate(void *device, uint64_t bytes, compute_memory *memory);
+void opencl_memory_release(void *device, compute_memory *memory);
+compute_status opencl_memory_import(void *device, void *data, uint64_t bytes,
+                                    compute_memory *memory);
+
+/* ---- Queues -------------------------------------------------------------------------------- */
+
+#define PENDING_EVENTS 128
+#define HELD_BUFFERS   32
+
+/* One in-order queue of the driver. The events of its commands are kept until they are seen to have
+ * succeeded: nothing else tells of a failure in the middle. */
+typedef struct opencl_lane {
+  cl_command_queue queue; /* NULL: commands go to the compute lane */
+  cl_event pending[PENDING_EVENTS];
+  uint32_t count;
+  uint64_t last;     /* ticket of the last command */
+  uint64_t seen;     /* ticket of the other lane's last command that this lane has waited for */
+  uint64_t entering; /* what `seen` becomes when the command at hand has been submitted */
+} opencl_lane;
+
+typedef struct opencl_queue {
+  opencl_device *device;
+  opencl_lane lanes[LANES];
+  cl_int failure;       /* the first code of a command that failed since the last wait */
+  bool faults;          /* kernels that may set the fault word were submitted */
+  compute_memory fault; /* one int32_t, zeroed; made when first needed */
+  cl_mem workspace;     /* scratch of kernels, one after the other */
+  uint64_t workspace_bytes;
+  cl_mem held[HELD_BUFFERS]; /* sub-buffers in use by commands */
+  uint32_t held_count;
+} opencl_queue;
+
+compute_status opencl_queue_create(void *device, void **queue);
+void opencl_queue_destroy(void *queue);
+compute_status opencl_queue_wait(void *queue);
+
+/* Waits for both lanes. Failures stay in `failure` for opencl_queue_wait. */
+void opencl_queue_drain(opencl_queue *queue);
+
+/* Before a command: the lane that it goes to, and the event of the other lane, if any, that it must
+ * wait for, because a command there uses one of the memories. Returns how many events (0 or 1). */
+uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const *memories,
+                           uint32_t count, opencl_lane **lane, cl_event *wait);
+
+/* After a successful one: takes over its event and marks the memories. */
+void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event event,
+                           opencl_memory *const *memories, uint32_t count);
+
+/* Scratch memory for the commands that are submitted next. */
+compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *workspace);
+/* The word that kernels set when an index is out of range. */
+compute_status opencl_fault_word(opencl_queue *queue, opencl_memory **memory);
+/* Releases a sub-buffer once the commands submitted so far are done. */
+void opencl_queue_hold(opencl_queue *queue, cl_mem buffer);
+
+compute_status opencl_event_record(void *queue, void **event);
+void opencl_event_destroy(void *device, void *event);
+compute_status opencl_event_wait(void *device, void *event);
+compute_status opencl_event_query(void *device, void *event, bool *complete);
+compute_status opencl_queue_wait_event(void *queue, void *event);
+
+compute_status opencl_upload(void *queue, const compute_argument *destination, const void *source,
+                             uint64_t bytes);
+compute_status opencl_download(void *queue, void *destination, const compute_argument *source,
+                               uint64_t bytes);
+compute_status opencl_copy(void *queue, const compute_argument *destination,
+                           const compute_argument *source, uint64_t bytes);
+void opencl_staging_release(opencl_device *device);
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+typedef struct opencl_entry opencl_entry; /* one kernel function of a program */
+
+/* What went wrong in building: a code and the call that returned it, and the compiler's words. */
+typedef struct opencl_problem {
+  cl_int code;
+  const char *call;
+  char log[1024];
+} opencl_problem;
+
+/* A program with one more reference, found or built; NULL with the problem filled in. Nothing is
+ * recorded as error: the caller may know another way. */
+opencl_program *opencl_program_get(opencl_device *device, const char *source, size_t source_bytes,
+                                   const char *options, opencl_problem *problem);
+void opencl_program_release(opencl_device *device, opencl_program *program);
+
+/* The function `name`; its group limit is what the driver allows for it on this device. It lives as
+ * long as the program. */
+opencl_entry *opencl_program_entry(opencl_device *device, opencl_program *program, const char *name,
+                                   opencl_problem *problem);
+size_t opencl_entry_group_limit(const opencl_entry *entry);
+cl_uint opencl_entry_arguments(const opencl_entry *entry);
+
+/* A kernel object for one caller: setting arguments is not thread-safe. NULL with *code. */
+cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code);
+void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel kernel);
+
+void opencl_programs_destroy(opencl_device *device);
+void opencl_build_statistics(void *device, compute_build_statistics *statistics);
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+typedef struct opencl_kernel opencl_kernel;
+typedef struct opencl_gemm opencl_gemm; /* clblast.c */
+
+bool opencl_supports(void *device, const compute_kernel_descriptor *descriptor, char *reason,
+                     size_t reason_bytes);
+compute_status opencl_kernel_prepare(void *device, const compute_kernel_descriptor *descriptor,
+                                     void **kernel);
+compute_status opencl_kernel_prepare_tuned(void *device,
+                                           const compute_kernel_descriptor *descriptor,
+                                           const compute_tuning *tuning, void **kernel);
+void opencl_kernel_destroy(void *device, void *kernel);
+void opencl_kernel_describe(void *device, void *kernel, char *text, size_t text_bytes);
+compute_status opencl_enqueue(void *queue, void *kernel, const compute_argument *arguments,
+                              uint32_t count);
+const char *opencl_implementation_name(void *device, const compute_kernel_descriptor *descriptor,
+                                       uint32_t index);
+compute_status opencl_device_target(void *device, compute_target *target);
+
+/* CLBlast: whether it is installed and can serve the descriptor (`reason` may be NULL); the problem
+ * in its terms, warmed up; and a call of it. */
+bool opencl_clblast_serves(opencl_device *device, const compute_kernel_descriptor *descriptor,
+                           char *reason, size_t reason_bytes);
+compute_status opencl_clblast_prepare(opencl_device *device,
+                                      const compute_kernel_descriptor *descriptor,
+                                      opencl_gemm **gemm);
+/* After the last kernel of a device: lets go of what CLBlast keeps. */
+void opencl_clblast_forget(void);
+void opencl_clblast_destroy(opencl_device *device, opencl_gemm *gemm);
+compute_status opencl_clblast_enqueue(opencl_queue *queue, const opencl_gemm *gemm,
+                                      const compute_argument *arguments);
+
+compute_status opencl_custom_build(void *device, const char *source, const char *entry,
+                                   const char *options, void **kernel);
+void opencl_custom_destroy(void *device, void *kernel);
+compute_status opencl_custom_launch(void *queue, void *kernel, const uint32_t groups[3],
+                                    const uint32_t group[3],
+                                    const compute_custom_argument *arguments, uint32_t count);
+
+#endif

@@ -1,0 +1,231 @@
+/* Queues.
+ *
+ * A queue of the core is an in-order queue of the driver for kernels and, on devices with memory of
+ * their own, a second one for transfers, so that a transfer can run beside kernels that do not
+ * touch its memory. Order between the two is kept by tickets: every command of the device gets a
+ * number, every memory remembers the highest number of a command that used it in either kind of
+ * lane, and every lane remembers up to which number of its sister it has waited. A command waits
+ * for the sister lane only when one of its memories was used there since. Memories are shared by
+ * queues, so a number may be another queue's; then the wait is needless but harmless. */
+#include "opencl.h"
+
+#include <string.h>
+
+/* ---- Failures and pending commands --------------------------------------------------------- */
+
+static void keep_failure(opencl_queue *queue, cl_int code) {
+  if (queue->failure == CL_SUCCESS && code != CL_SUCCESS) queue->failure = code;
+}
+
+/* Reads how the oldest `count` commands ended, all of which are done, and forgets them. */
+static void harvest(opencl_queue *queue, opencl_lane *lane, uint32_t count) {
+  const opencl_library *cl = queue->device->cl;
+  for (uint32_t i = 0; i < count; i++) {
+    cl_int state = CL_COMPLETE;
+    cl->clGetEventInfo(lane->pending[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                       NULL);
+    if (state < 0) keep_failure(queue, state);
+    cl->clReleaseEvent(lane->pending[i]);
+  }
+  lane->count -= count;
+  memmove(lane->pending, lane->pending + count, lane->count * sizeof *lane->pending);
+}
+
+/* Makes room for one more event: waits for the older half, so that a queue that is fed without end
+ * never holds more commands than it has room for. */
+static void make_room(opencl_queue *queue, opencl_lane *lane) {
+  if (lane->count < PENDING_EVENTS) return;
+  const uint32_t half = PENDING_EVENTS / 2;
+  const cl_int code = queue->device->cl->clWaitForEvents(1, &lane->pending[half - 1]);
+  if (code != CL_SUCCESS && code != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    keep_failure(queue, code);
+  harvest(queue, lane, half);
+}
+
+static void held_release(opencl_queue *queue) {
+  for (uint32_t i = 0; i < queue->held_count; i++)
+    queue->device->cl->clReleaseMemObject(queue->held[i]);
+  queue->held_count = 0;
+}
+
+void opencl_queue_drain(opencl_queue *queue) {
+  const opencl_library *cl = queue->device->cl;
+  /* Either lane may wait for the other one. */
+  for (int i = 0; i < LANES; i++) {
+    if (queue->lanes[i].count > 0) keep_failure(queue, cl->clFlush(queue->lanes[i].queue));
+  }
+  cl_int codes[LANES] = {CL_SUCCESS, CL_SUCCESS};
+  for (int i = 0; i < LANES; i++) {
+    if (queue->lanes[i].count > 0) codes[i] = cl->clFinish(queue->lanes[i].queue);
+  }
+  /* A command's own code says more than what the driver then answers for the queue. */
+  for (int i = 0; i < LANES; i++) {
+    harvest(queue, &queue->lanes[i], queue->lanes[i].count);
+    queue->lanes[i].seen = queue->lanes[i].entering = queue->lanes[1 - i].last;
+  }
+  for (int i = 0; i < LANES; i++) keep_failure(queue, codes[i]);
+  held_release(queue);
+}
+
+/* ---- Order between the lanes --------------------------------------------------------------- */
+
+uint32_t opencl_lane_enter(opencl_queue *queue, int which, opencl_memory *const *memories,
+                           uint32_t count, opencl_lane **lane, cl_event *wait) {
+  if (!queue->lanes[which].queue) which = LANE_COMPUTE;
+  opencl_lane *own = *lane = &queue->lanes[which];
+  opencl_lane *sister = &queue->lanes[1 - which];
+  make_room(queue, own);
+  own->entering = own->seen;
+  if (!sister->queue || sister->count == 0 || sister->last <= own->seen) return 0;
+  bool used = false;
+  for (uint32_t i = 0; i < count; i++)
+    used |= __atomic_load_n(&memories[i]->used[1 - which], __ATOMIC_ACQUIRE) > own->seen;
+  if (!used) return 0;
+  keep_failure(queue, queue->device->cl->clFlush(sister->queue));
+  *wait = sister->pending[sister->count - 1];
+  own->entering = sister->last;
+  return 1;
+}
+
+/* Several queues may mark one memory at once; the highest ticket stays. */
+static void mark(uint64_t *used, uint64_t ticket) {
+  uint64_t before = __atomic_load_n(used, __ATOMIC_RELAXED);
+  while (before < ticket && !__atomic_compare_exchange_n(used, &before, ticket, true,
+                                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
+void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event event,
+                           opencl_memory *const *memories, uint32_t count) {
+  make_room(queue, lane); /* a kernel may be several commands */
+  lane->last = __atomic_add_fetch(&queue->device->tickets, 1, __ATOMIC_RELAXED);
+  if (lane->seen < lane->entering) lane->seen = lane->entering;
+  if (event) lane->pending[lane->count++] = event;
+  const int which = lane == &queue->lanes[LANE_TRANSFER] ? LANE_TRANSFER : LANE_COMPUTE;
+  for (uint32_t i = 0; i < count; i++) mark(&memories[i]->used[which], lane->last);
+}
+
+/* ---- Scratch of a queue -------------------------------------------------------------------- */
+
+compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *workspace) {
+  opencl_device *device = queue->device;
+  if (bytes > queue->workspace_bytes) {
+    cl_int code = CL_SUCCESS;
+    /* Commands that are under way may use the old one. */
+    if (queue->workspace) {
+      opencl_queue_drain(queue);
+      device->cl->clReleaseMemObject(queue->workspace);
+      queue->workspace = NULL;
+      queue->workspace_bytes = 0;
+    }
+    const uint64_t rounded = (bytes + 65535) & ~(uint64_t)65535;
+    if (rounded <= device->allocation_limit) {
+      queue->workspace = device->cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE,
+                                                    (size_t)rounded, NULL, &code);
+    } else {
+      code = CL_INVALID_BUFFER_SIZE;
+    }
+    if (!queue->workspace)
+      return opencl_fail(device->services, code ? code : CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                         "%llu bytes of scratch memory for a kernel", (unsigned long long)rounded);
+    queue->workspace_bytes = rounded;
+  }
+  *workspace = queue->workspace;
+  return COMPUTE_OK;
+}
+
+static compute_status fault_write(opencl_queue *queue, int32_t value) {
+  opencl_memory *memory = queue->fault.handle;
+  if (queue->fault.host) {
+    *(int32_t *)queue->fault.host = value;
+    return COMPUTE_OK;
+  }
+  const cl_int code =
+      queue->device->cl->clEnqueueWriteBuffer(queue->lanes[LANE_COMPUTE].queue, memory->buffer,
+                                              CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
+  return code ? opencl_fail(queue->device->services, code, "preparing the check of indices")
+              : COMPUTE_OK;
+}
+
+compute_status opencl_fault_word(opencl_queue *queue, opencl_memory **memory) {
+  if (!queue->fault.handle) {
+    compute_status status = opencl_memory_allocate(queue->device, 64, &queue->fault);
+    if (status == COMPUTE_OK) {
+      status = fault_write(queue, 0);
+      if (status != COMPUTE_OK) opencl_memory_release(queue->device, &queue->fault);
+    }
+    if (status != COMPUTE_OK) return status;
+  }
+  queue->faults = true;
+  *memory = queue->fault.handle;
+  return COMPUTE_OK;
+}
+
+/* Whether a kernel since the last wait has met an index out of range. The queue is idle. */
+static bool fault_found(opencl_queue *queue) {
+  int32_t value = 0;
+  if (!queue->faults) return false;
+  queue->faults = false;
+  if (queue->fault.host) {
+    value = *(volatile int32_t *)queue->fault.host;
+  } else {
+    opencl_memory *memory = queue->fault.handle;
+    keep_failure(queue, queue->device->cl->clEnqueueReadBuffer(
+                            queue->lanes[LANE_COMPUTE].queue, memory->buffer, CL_TRUE, 0,
+                            sizeof value, &value, 0, NULL, NULL));
+  }
+  if (value != 0 && fault_write(queue, 0) != COMPUTE_OK)
+    opencl_memory_release(queue->device, &queue->fault); /* a fresh one will be zeroed */
+  return value != 0;
+}
+
+void opencl_queue_hold(opencl_queue *queue, cl_mem buffer) {
+  if (queue->held_count == HELD_BUFFERS) opencl_queue_drain(queue);
+  queue->held[queue->held_count++] = buffer;
+}
+
+/* ---- The vtable's functions ---------------------------------------------------------------- */
+
+compute_status opencl_queue_create(void *handle, void **result) {
+  opencl_device *device = handle;
+  opencl_queue *queue = opencl_allocate(device, sizeof *queue);
+  if (!queue) return opencl_fail_memory(device->services, "a queue");
+  queue->device = device;
+  const int lanes = device->two_queues ? LANES : 1;
+  for (int i = 0; i < lanes; i++) {
+    cl_int code = CL_SUCCESS;
+    queue->lanes[i].queue = device->cl->clCreateCommandQueue(device->context, device->id, 0, &code);
+    if (queue->lanes[i].queue) continue;
+    opencl_queue_destroy(queue);
+    return opencl_fail(device->services, code, "making a queue of device %u", device->index);
+  }
+  *result = queue;
+  return COMPUTE_OK;
+}
+
+void opencl_queue_destroy(void *handle) {
+  opencl_queue *queue = handle;
+  opencl_device *device = queue->device;
+  opencl_queue_drain(queue);
+  if (queue->workspace) device->cl->clReleaseMemObject(queue->workspace);
+  if (queue->fault.handle) opencl_memory_release(device, &queue->fault);
+  for (int i = 0; i < LANES; i++) {
+    if (queue->lanes[i].queue) device->cl->clReleaseCommandQueue(queue->lanes[i].queue);
+  }
+  opencl_release(device, queue);
+}
+
+compute_status opencl_queue_wait(void *handle) {
+  opencl_queue *queue = handle;
+  const compute_services *services = queue->device->services;
+  opencl_queue_drain(queue);
+  const bool fault = fault_found(queue);
+  const cl_int failure = queue->failure;
+  queue->failure = CL_SUCCESS;
+  if (failure != CL_SUCCESS)
+    return opencl_fail(services, failure, "work on device %u failed", queue->device->index);
+  if (fault)
+    return services->fail(services->host, COMPUTE_ERROR_INDEX, 0, NULL,
+                          "index out of range: an index tensor points outside its axis");
+  return COMPUTE_OK;
+}
