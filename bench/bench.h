@@ -30,6 +30,7 @@ typedef struct bench_options {
   const char *commit;
   int threads;
   bool quick, list;
+  bool first_result; /* be the process that first_result.h measures */
 } bench_options;
 
 typedef struct bench_session {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "first_result.h"
 #include "measure.h"
 #include "output.h"
 #include "environment.h"
@@ -37,6 +38,8 @@ static const char help[] =
     "  --threads N    CPU threads, of libcompute and of the peers\n"
     "  --commit ID    noted in the environment\n"
     "  --list         lists suites and cases\n"
+    "  --first-result only runs a small graph once and prints the milliseconds that it took;\n"
+    "                 the cases first_result_* start this in processes of their own\n"
     "\n"
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
     "max_rel_err, ok; numbers without a meaning for the case are null. A case measured against\n"
@@ -53,17 +56,13 @@ static int usage_error(const char *what, const char *argument) {
 
 /* 0: go on; -1: help was printed; else the exit status. */
 static int parse(int argc, char **argv, bench_options *options) {
-  static const struct option known[] = {{"suite", required_argument, NULL, 's'},
-                                        {"device", required_argument, NULL, 'd'},
-                                        {"filter", required_argument, NULL, 'f'},
-                                        {"quick", no_argument, NULL, 'q'},
-                                        {"json", required_argument, NULL, 'j'},
-                                        {"peers", required_argument, NULL, 'p'},
-                                        {"threads", required_argument, NULL, 't'},
-                                        {"commit", required_argument, NULL, 'c'},
-                                        {"list", no_argument, NULL, 'l'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+  static const struct option known[] = {
+      {"suite", required_argument, NULL, 's'},   {"device", required_argument, NULL, 'd'},
+      {"filter", required_argument, NULL, 'f'},  {"quick", no_argument, NULL, 'q'},
+      {"json", required_argument, NULL, 'j'},    {"peers", required_argument, NULL, 'p'},
+      {"threads", required_argument, NULL, 't'}, {"commit", required_argument, NULL, 'c'},
+      {"list", no_argument, NULL, 'l'},          {"first-result", no_argument, NULL, 'r'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
   opterr = 0;
   for (int code; (code = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
     char *end;
@@ -76,6 +75,7 @@ static int parse(int argc, char **argv, bench_options *options) {
     case 'p': options->peers = optarg; break;
     case 'c': options->commit = optarg; break;
     case 'l': options->list = true; break;
+    case 'r': options->first_result = true; break;
     case 't':
       errno = 0;
       long threads = strtol(optarg, &end, 10);
@@ -237,6 +237,7 @@ int main(int argc, char **argv) {
   bool selected[SUITES];
   int status = parse(argc, argv, &options);
   if (status) return status < 0 ? 0 : status;
+  if (options.first_result) return first_result_main(options.device);
   status = select_suites(options.suites, selected);
   if (status) return status;
   if (options.list) {

@@ -52,6 +52,10 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+void bench_sort(double *values, size_t count) {
+  qsort(values, count, sizeof *values, compare);
+}
+
 void bench_measure(bench_runner *runners, int count, double seconds) {
   double round = 0;
   for (int i = 0; i < count; i++) {
@@ -69,8 +73,7 @@ void bench_measure(bench_runner *runners, int count, double seconds) {
       runner->sample[runner->sample_count++] = time_once(runner, runner->times);
     }
   }
-  for (int i = 0; i < count; i++)
-    qsort(runners[i].sample, (size_t)runners[i].sample_count, sizeof(double), compare);
+  for (int i = 0; i < count; i++) bench_sort(runners[i].sample, (size_t)runners[i].sample_count);
 }
 
 double bench_quantile(const bench_runner *runner, double fraction) {

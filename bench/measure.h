@@ -2,6 +2,7 @@
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { BENCH_SAMPLES = 64, BENCH_RUNNERS = 12 };
@@ -25,5 +26,8 @@ void bench_measure(bench_runner *runners, int count, double seconds);
 
 /* The sample below which `fraction` of the samples lie, in milliseconds. */
 double bench_quantile(const bench_runner *runner, double fraction);
+
+/* Ascending. */
+void bench_sort(double *values, size_t count);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "first_result.h"
 #include "host.h"
 #include "measure.h"
 #include "single.h"
@@ -78,9 +79,9 @@ static void run_compile(bench_session *session, const char *suite, const bench_c
   compute_graph_release(state.graph);
 }
 
-/* ---- A plan of 100 tiny steps -------------------------------------------------------------- */
+/* ---- Plans of tiny steps ------------------------------------------------------------------- */
 
-enum { TINY = 16, STEPS = 100 };
+enum { TINY = 16 };
 
 typedef struct run_state {
   bench_session *session;
@@ -95,7 +96,7 @@ static compute_status run_call(void *state) {
   return status ? status : compute_queue_wait(s->session->queue);
 }
 
-/* y = x + 1, a hundred times over, each addition a step of its own. */
+/* y = x + 1, size[0] times over, each addition a step of its own. */
 static void run_steps(bench_session *session, const char *suite, const bench_case *c) {
   float values[TINY];
   compute_plan *plan = NULL;
@@ -104,7 +105,7 @@ static void run_steps(bench_session *session, const char *suite, const bench_cas
   compute_graph *g = compute_graph_create(session->context);
   compute_node x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(TINY)), y = x;
   compute_node one = compute_scalar(g, COMPUTE_F32, 1);
-  for (int i = 0; i < STEPS; i++) y = compute_add(g, y, one);
+  for (int64_t i = 0; i < c->size[0]; i++) y = compute_add(g, y, one);
   for (int i = 0; i < TINY; i++) values[i] = (float)(i + 1);
   compute_status status = compute_compile(
       g, &y, 1,
@@ -124,15 +125,15 @@ static void run_steps(bench_session *session, const char *suite, const bench_cas
     bench_fail(session, suite, c, "does not run");
   } else {
     bool ok = true;
-    for (int i = 0; i < TINY; i++) ok = ok && values[i] == (float)(i + 1 + STEPS);
-    if (info.steps < STEPS)
-      bench_note(session, "%s: the plan has %u steps, not %d", c->name, info.steps, STEPS);
+    for (int i = 0; i < TINY; i++) ok = ok && values[i] == (float)(i + 1 + (int)c->size[0]);
+    bool all = info.steps == (uint32_t)c->size[0];
+    if (!all) bench_note(session, "%s: the plan has %u steps", c->name, info.steps);
     bench_run_single(session, suite, c,
                      &(bench_single){.call = run_call,
                                      .state = &state,
                                      .per = info.steps,
                                      .error = ok ? 0 : NAN,
-                                     .ok = ok && info.steps == STEPS});
+                                     .ok = ok && all});
   }
   for (size_t i = 0; i < state.count; i++) compute_tensor_release(state.binding[i].tensor);
   compute_plan_release(plan);
@@ -277,8 +278,11 @@ static void run_create(bench_session *session, const char *suite, const bench_ca
 static const bench_case cases[] = {
     CASE("open_first", run_first_open, 0),
     CASE("open_again", run_open, 0),
+    CASE("first_result_cold", first_result_run, 0),
+    CASE("first_result_warm", first_result_run, 1),
     CASE("compile_20_nodes", run_compile, 0),
-    CASE("step_of_100", run_steps, 0),
+    CASE("run_of_1_step", run_steps, 1),
+    CASE("step_of_100", run_steps, 100),
     CASE("eager_add_16", run_eager, 0),
     CASE("create_tensor_16", run_create, 0),
     CASE("threads_gelu_1K", run_threads, 1000),

@@ -1,0 +1,129 @@
+/* The measured process is this program again, since drivers and compilers start only once in a
+ * process. Its caches are in a folder of their own: empty for the cold start, filled by a first run
+ * for the warm one. The process measures itself, from the start of main on. */
+#include "first_result.h"
+
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "measure.h"
+
+/* ---- The measured process ------------------------------------------------------------------ */
+
+enum { ROWS = 32, INNER = 64, COLUMNS = 16 };
+
+/* gelu(x·w + b) and its mean: a matrix product, an epilogue and a reduction. */
+static compute_status run_once(const char *device) {
+  float x[ROWS * INNER], w[INNER * COLUMNS], b[COLUMNS], mean = NAN;
+  for (int i = 0; i < ROWS * INNER; i++) x[i] = (float)(i % 7) - 3;
+  for (int i = 0; i < INNER * COLUMNS; i++) w[i] = (float)(i % 5) * 0.1f;
+  for (int i = 0; i < COLUMNS; i++) b[i] = (float)i * 0.5f;
+  compute_context *context;
+  compute_status status = compute_open(&context, &(compute_open_options){.device = device});
+  if (status) return status;
+  compute_graph *g = compute_graph_create(context);
+  compute_binding binding[4] = {
+      {.node = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(ROWS, INNER))},
+      {.node = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(INNER, COLUMNS))},
+      {.node = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(COLUMNS))}};
+  compute_node product = compute_matmul(g, binding[0].node, binding[1].node);
+  compute_node hidden = compute_gelu(g, compute_add(g, product, binding[2].node));
+  binding[3].node = compute_mean(g, hidden, COMPUTE_ALL_AXES, false);
+  const void *values[3] = {x, w, b};
+  const size_t bytes[3] = {sizeof x, sizeof w, sizeof b};
+  compute_plan *plan = NULL;
+  status = compute_compile(g, &binding[3].node, 1, NULL, &plan);
+  for (int i = 0; i < 4 && !status; i++) {
+    status = compute_plan_create_tensor(plan, binding[i].node, &binding[i].tensor);
+    if (!status && i < 3) status = compute_tensor_write(binding[i].tensor, values[i], bytes[i]);
+  }
+  if (!status) status = compute_run(plan, binding, 4, NULL);
+  if (!status) status = compute_tensor_read(binding[3].tensor, &mean, sizeof mean);
+  if (!status && !isfinite(mean)) status = COMPUTE_ERROR_INTERNAL;
+  return status; /* the process ends: what it holds ends with it */
+}
+
+int first_result_main(const char *device) {
+  double start = bench_clock();
+  compute_status status = run_once(device);
+  double ms = (bench_clock() - start) * 1e3;
+  if (status) {
+    fprintf(stderr, "compute-bench: first result: %s\n", compute_error_message(NULL));
+    return 1;
+  }
+  printf("%.6f\n", ms);
+  return 0;
+}
+
+/* ---- The measuring one --------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
+  (void)status;
+  (void)kind;
+  (void)walk;
+  return remove(path);
+}
+
+static void child(const char *folder, const char *device, int output) {
+  char program[4096];
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (length <= 0 || dup2(output, STDOUT_FILENO) < 0) _exit(1);
+  program[length] = '\0';
+  setenv("COMPUTE_CACHE_DIR", folder, 1);
+  setenv("POCL_CACHE_DIR", folder, 1);
+  execl(program, program, "--first-result", "--device", device, (char *)NULL);
+  _exit(1);
+}
+
+/* Milliseconds, or NaN when the process failed. */
+static double start_process(const char *folder, const char *device) {
+  int ends[2];
+  double ms = NAN;
+  if (pipe(ends)) return NAN;
+  fflush(NULL);
+  pid_t process = fork();
+  if (process == 0) child(folder, device, ends[1]);
+  close(ends[1]);
+  FILE *stream = fdopen(ends[0], "r");
+  if (!stream || fscanf(stream, "%lf", &ms) != 1) ms = NAN;
+  if (stream)
+    fclose(stream);
+  else
+    close(ends[0]);
+  int status = 1;
+  if (process < 0 || waitpid(process, &status, 0) != process || status != 0) ms = NAN;
+  return ms;
+}
+
+void first_result_run(bench_session *session, const char *suite, const bench_case *c) {
+  enum { TIMES = 5 };
+  double ms[TIMES];
+  bool warm = c->size[0] != 0;
+  int times = session->options->quick ? 3 : TIMES;
+  bench_record record = bench_record_new(session, suite, c);
+  record.ok = true;
+  char folder[] = "/tmp/compute-bench-XXXXXX";
+  for (int i = 0; i < times && record.ok; i++) {
+    bool fresh = i == 0 || !warm;
+    if (fresh) snprintf(folder, sizeof folder, "/tmp/compute-bench-XXXXXX");
+    record.ok = !fresh || mkdtemp(folder);
+    if (record.ok && fresh && warm) (void)start_process(folder, session->info.name);
+    ms[i] = record.ok ? start_process(folder, session->info.name) : NAN;
+    record.ok = record.ok && ms[i] > 0;
+    if (!warm || i == times - 1) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  }
+  if (record.ok) {
+    bench_sort(ms, (size_t)times);
+    record.ms = ms[times / 2];
+    record.ms_p10 = ms[0];
+    record.ms_p90 = ms[times - 1];
+  } else {
+    bench_note(session, "%s/%s: the measured process failed", suite, c->name);
+  }
+  bench_record_add(session, &record);
+}
