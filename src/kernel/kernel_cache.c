@@ -261,6 +261,22 @@ static compute_status publish(kernel_cache *cache, const key_writer *key, kernel
   return room ? COMPUTE_OK : fail_memory(cache);
 }
 
+/* The kernel with one more reference, or NULL. */
+static kernel_entry *look_up(kernel_cache *cache, const key_writer *key, uint64_t hash) {
+  pthread_mutex_lock(&cache->mutex);
+  kernel_entry *entry = find(cache, key, hash);
+  if (entry) take_reference(cache, entry);
+  pthread_mutex_unlock(&cache->mutex);
+  return entry;
+}
+
+kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descriptor *descriptor) {
+  if (!fits_key(descriptor)) return NULL;
+  key_writer key;
+  write_key(&key, descriptor);
+  return look_up(cache, &key, hash_bytes(HASH_SEED, key.bytes, key.length));
+}
+
 compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,
                                 kernel_entry **entry) {
   *entry = NULL;
@@ -273,10 +289,7 @@ compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descri
   key_writer key;
   write_key(&key, descriptor);
   uint64_t hash = hash_bytes(HASH_SEED, key.bytes, key.length);
-  pthread_mutex_lock(&cache->mutex);
-  *entry = find(cache, &key, hash);
-  if (*entry) take_reference(cache, *entry);
-  pthread_mutex_unlock(&cache->mutex);
+  *entry = look_up(cache, &key, hash);
   if (*entry) return COMPUTE_OK;
   kernel_entry *made = NULL;
   compute_status status = prepare_entry(cache, descriptor, &key, hash, &made);

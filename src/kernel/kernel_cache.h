@@ -23,6 +23,8 @@ void kernel_cache_release(kernel_cache *cache); /* every entry must have been re
 /* Finds or prepares. On failure the backend's status and error detail stand. */
 compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,
                                 kernel_entry **entry);
+/* Only finds: NULL when it has not been prepared. */
+kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descriptor *descriptor);
 void kernel_cache_return(kernel_cache *cache, kernel_entry *entry); /* NULL is allowed */
 
 #endif

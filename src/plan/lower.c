@@ -184,28 +184,33 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, uint32_t de
   return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
-/* Whether the plan's device takes a kernel: COMPUTE_OK, or why not in words. A device with a
- * compiler may support a kernel and yet not manage to build it, so it is built here; add_kernel
- * then finds it in the device's cache. */
-static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
-                                 char *reason, size_t reason_bytes) {
-  compute_device *main = l->plan->device[PLAN_MAIN];
-  if (!main->backend->supports(main->handle, descriptor, reason, reason_bytes))
-    return COMPUTE_ERROR_UNSUPPORTED;
-  if (main == l->plan->context->cpu) return COMPUTE_OK;
-  kernel_entry *kernel;
-  compute_status status = kernel_cache_get(main->kernels, descriptor, &kernel);
-  if (status == COMPUTE_OK)
-    kernel_cache_return(main->kernels, kernel);
-  else
-    snprintf(reason, reason_bytes, "%s", compute_error_message(l->plan->context));
-  return status;
-}
-
 /* Refusals that the CPU can make good. */
 static bool is_refusal(compute_status status) {
   return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
          status == COMPUTE_ERROR_LAUNCH;
+}
+
+/* Whether the plan's device takes a kernel: COMPUTE_OK, or why not in words. A device with a
+ * compiler may support a kernel and yet not manage to build it, so it is built here, and add_kernel
+ * then finds it in the device's cache. What is in the cache already needs no asking, which for such
+ * a device means to write the kernel's source. */
+static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
+                                 char *reason, size_t reason_bytes) {
+  compute_device *main = l->plan->device[PLAN_MAIN];
+  bool native = main == l->plan->context->cpu;
+  kernel_entry *kernel = native ? NULL : kernel_cache_find(main->kernels, descriptor);
+  compute_status status = COMPUTE_OK;
+  compute_error before;
+  if (kernel == NULL && !main->backend->supports(main->handle, descriptor, reason, reason_bytes))
+    return COMPUTE_ERROR_UNSUPPORTED;
+  if (native) return COMPUTE_OK;
+  compute_error_get(NULL, &before);
+  if (kernel == NULL) status = kernel_cache_get(main->kernels, descriptor, &kernel);
+  if (status == COMPUTE_OK) kernel_cache_return(main->kernels, kernel);
+  if (!is_refusal(status)) return status;
+  snprintf(reason, reason_bytes, "%s", compute_error_message(l->plan->context));
+  error_restore(NULL, &before); /* the plan may well compile */
+  return status;
 }
 
 /* Sends a step to the CPU, if the caller's policy allows it. */
