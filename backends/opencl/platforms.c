@@ -40,8 +40,7 @@ static const char *vendors(const compute_services *services) {
 static compute_status no_device(const opencl_instance *instance, cl_int code) {
   const compute_services *services = instance->services;
   static const char packages[] = "install a driver: pocl-opencl-icd (CPU), intel-opencl-icd, "
-                                 "mesa-opencl-icd "
-                                 "(AMD), the driver of NVIDIA";
+                                 "mesa-opencl-icd (AMD), or NVIDIA's own";
   if (instance->left_out[0]) {
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, code, packages,
                           "opencl: no usable device: %s", instance->left_out);
@@ -293,6 +292,10 @@ static compute_status platform_add(opencl_instance *instance, cl_platform_id pla
     snprintf(place.platform_name, sizeof place.platform_name, "without a name");
   place.pocl = strcasecmp(place.platform_name, "Portable Computing Language") == 0;
   place.own = !is_third_party(place.platform_name);
+  if (!place.platform_version[0]) {
+    leave_out(instance, "platform %.80s: its driver does not answer", place.platform_name);
+    return COMPUTE_OK;
+  }
   if (opencl_version(place.platform_version) < 12) {
     leave_out(instance, "platform %.80s: version '%.80s' is older than OpenCL 1.2",
               place.platform_name, place.platform_version);
