@@ -10,9 +10,9 @@
 static void the_table_is_complete_and_without_repeats(void **state) {
   (void)state;
   static const char *const expected[] = {
-      "COMPUTE_DEVICE",  "COMPUTE_BACKENDS",    "COMPUTE_BACKEND_PATH",
-      "COMPUTE_LOG",     "COMPUTE_THREADS",     "COMPUTE_CACHE_DIR",
-      "COMPUTE_CPU_ISA", "COMPUTE_POOL_BUDGET", "COMPUTE_BLAS"};
+      "COMPUTE_DEVICE",  "COMPUTE_BACKENDS",    "COMPUTE_BACKEND_PATH", "COMPUTE_LOG",
+      "COMPUTE_THREADS", "COMPUTE_CACHE_DIR",   "COMPUTE_CPU_ISA",      "COMPUTE_POOL_BUDGET",
+      "COMPUTE_BLAS",    "COMPUTE_CACHE_LIMIT", "COMPUTE_PROFILE"};
   size_t count = 0;
   while (compute_variable_at(count)) count++;
   assert_null(compute_variable_at(count + 1));

@@ -103,6 +103,104 @@ class Info(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
 
 
+def module(report, name):
+    """The first module of a name: that in use."""
+    return next(m for m in report["modules"] if m["name"] == name)
+
+
+class OpenCL(unittest.TestCase):
+    """What a user sees of the OpenCL backend, with PoCL and without anything."""
+
+    def info(self, expected=0, **variables):
+        result = run("compute-info", "--json", **variables)
+        self.assertEqual(result.returncode, expected, result.stderr)
+        return json.loads(result.stdout)
+
+    def check_absence(self, state, words, **variables):
+        """No device, a reason in words, a remedy, and the CPU works."""
+        report = self.info(**variables)
+        found = module(report, "opencl")
+        self.assertEqual(found["state"], state)
+        for word in words:
+            self.assertIn(word, found["detail"])
+        self.assertTrue(found["remedy"])
+        self.assertEqual(found["device_count"], 0)
+        self.assertEqual({d["backend"] for d in report["devices"]} & {"opencl"}, set())
+        text = run("compute-info", **variables)
+        self.assertEqual(text.returncode, 0)
+        self.assertIn(f"opencl: {state}", text.stdout)
+        self.assertIn(found["detail"].splitlines()[0][:40], text.stdout)
+        hello = run("example_hello", folder="EXAMPLES", **variables)
+        self.assertEqual(hello.returncode, 0, hello.stderr)
+        self.assertEqual(hello.stderr, "")
+        asked = run("example_hello", folder="EXAMPLES", COMPUTE_DEVICE="opencl:0", **variables)
+        self.assertEqual(asked.returncode, 1)
+        self.assertIn("opencl:0", asked.stderr)
+        return found
+
+    def test_info_lists_the_device(self):
+        report = self.info()
+        self.assertEqual(module(report, "opencl")["state"], "loaded")
+        device = next(d for d in report["devices"] if d["name"] == "opencl:0")
+        self.assertEqual(device["type"], "CPU")
+        self.assertIn("compute", device["capabilities"])
+        self.assertIn("f64", device["capabilities"])
+        for key in ("model", "vendor", "driver"):
+            self.assertTrue(device[key], key)
+        self.assertGreater(device["memory_total"], 0)
+        text = run("compute-info").stdout
+        self.assertIn("opencl: loaded, 1 device", text)
+        self.assertIn(device["model"], text)
+
+    def test_without_a_driver_info_says_so(self):
+        self.check_absence("no device", ("/nonexistent", "OCL_ICD_VENDORS"),
+                           OCL_ICD_VENDORS="/nonexistent")
+        with tempfile.TemporaryDirectory() as folder:
+            self.check_absence("no device", (folder,), OCL_ICD_VENDORS=folder)
+
+    def test_without_a_loader_info_says_what_to_install(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "libOpenCL.so.1"), "wb") as file:
+                file.write(b"no library")
+            found = self.check_absence("missing library", ("libOpenCL.so.1",),
+                                       LD_LIBRARY_PATH=folder)
+            self.assertIn("ocl-icd-libopencl1", found["remedy"])
+
+    def test_a_platform_without_a_usable_device_is_explained(self):
+        for order, words in (("no_device=1", "no device"), ("no_compiler=1", "compiler"),
+                             ("version=11", "1.2"), ("unavailable=1", "available")):
+            found = self.check_absence("no device", ("Portable Computing Language", words),
+                                       OPENCL_LAYERS=os.environ["OPENCL_LAYER"],
+                                       COMPUTE_TEST_LAYER=order)
+            self.assertIn("install", found["remedy"])
+
+    def test_digits_learns_on_the_device(self):
+        result = run("example_digits", DIGITS, folder="EXAMPLES", COMPUTE_DEVICE="opencl:0")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        found = re.search(r"^accuracy (0\.\d{4}) on 360 held-out digits \(device opencl:0\)$",
+                          result.stdout, re.M)
+        self.assertIsNotNone(found, result.stdout)
+        self.assertGreaterEqual(float(found.group(1)), 0.96)
+
+    def test_a_second_run_compiles_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            profile = os.path.join(folder, "profile.json")
+            builds = []
+            for _ in range(2):
+                result = run("example_hello", folder="EXAMPLES", COMPUTE_DEVICE="opencl:0",
+                             COMPUTE_PROFILE=profile, POCL_CACHE_DIR=os.path.join(folder, "pocl"),
+                             COMPUTE_CACHE_DIR=os.path.join(folder, "compute"))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                with open(profile, encoding="utf-8") as file:
+                    devices = json.load(file)["devices"]
+                os.unlink(profile)
+                builds.append(next(d for d in devices if d["name"] == "opencl:0")["builds"])
+        first, second = builds
+        self.assertGreater(first["programs_compiled"], 0)
+        self.assertEqual(second["programs_compiled"], 0)
+        self.assertGreater(second["programs_from_disk"] + second["programs_from_driver"], 0)
+
+
 class Bench(unittest.TestCase):
     def test_records_have_exactly_the_promised_fields_and_are_right(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -207,6 +305,24 @@ class Examples(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("device cpu", result.stdout)
         self.assertEqual(len(re.findall(r" -?\d+\.\d{4}", result.stdout)), 10)
+
+    def test_own_kernel_draws_or_says_what_is_missing(self):
+        alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu")
+        self.assertEqual(alone.returncode, 1)
+        self.assertIn("no compiler for kernels of your own; choose a device with a compiler",
+                      alone.stderr)
+        wrong = run("example_own_kernel", "nothing:7", folder="EXAMPLES")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("nothing:7", wrong.stderr)
+        drawn = run("example_own_kernel", folder="EXAMPLES")
+        if "no compiler" in drawn.stderr:
+            self.skipTest("no device with a compiler")
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
+        lines = drawn.stdout.splitlines()
+        self.assertRegex(lines[0], "^on device ")
+        self.assertEqual([len(line) for line in lines[1:]], [64] * 24)
+        self.assertEqual(lines[13][32:48], "#" * 16)  # inside the set
+        self.assertEqual(lines[1][:8], " " * 8)       # far outside
 
     def test_digits_learns_and_does_the_same_every_time(self):
         results = [run("example_digits", DIGITS, "cpu", folder="EXAMPLES") for _ in range(2)]

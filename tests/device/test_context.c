@@ -85,9 +85,9 @@ static void a_device_that_is_not_there_fails_with_the_list(void **state) {
   assert_null(context);
   test_check_message(NULL, "'cuda:3'");
   test_check_message(NULL, "null:0");
-  setenv("COMPUTE_DEVICE", "opencl", 1);
+  setenv("COMPUTE_DEVICE", "vulkan", 1);
   assert_fails(compute_open(&context, NULL), COMPUTE_ERROR_NO_DEVICE);
-  test_check_message(NULL, "'opencl'");
+  test_check_message(NULL, "'vulkan'");
   test_check_message(NULL, "cpu");
   no_variables(NULL);
 }
@@ -191,7 +191,8 @@ static void other_names_are_no_devices(void **state) {
     compute_device *device = compute_default_device(context);
     assert_fails(compute_device_by_name(context, names[i], &device), COMPUTE_ERROR_NO_DEVICE);
     assert_null(device);
-    test_check_message(context, "cpu, null:0");
+    test_check_message(context, "there are cpu, ");
+    test_check_message(context, "null:0");
   }
   compute_device *device;
   assert_fails(compute_device_by_name(context, NULL, &device), COMPUTE_ERROR_NULL_POINTER);

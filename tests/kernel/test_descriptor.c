@@ -199,6 +199,9 @@ static void gemm_is_checked(void **state) {
 static void indexed_kinds_are_checked(void **state) {
   (void)state;
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.input[1].dtype = COMPUTE_F32);
+  CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.input[1].dtype = COMPUTE_U8);
+  CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_SCATTER), s.input[1].dtype = COMPUTE_U8);
+  CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.input[1].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.output[0].dtype = COMPUTE_F64);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.d.axis_size = -1);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.d.input_count = 1);

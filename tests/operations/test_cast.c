@@ -20,7 +20,8 @@ static void check_casts(test_fill fill, double low, double high, guarded_layout 
                                .build = build_cast,
                                .user = to,
                                .operand_count = 1,
-                               .result_layout = result};
+                               .result_layout = result,
+                               .operation = "cast"};
       sample.operand[0] = (operation_operand){*from, SHAPE(7, 143), fill, low, high, operand};
       operation_check(test_context, &sample);
     }

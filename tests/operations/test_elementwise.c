@@ -49,7 +49,9 @@ static operation_case make_case(const elementwise_row *row, compute_dtype dtype,
                            .user = row,
                            .operand_count = (size_t)row->arity,
                            .result_layout = shapes->result,
-                           .tolerance = operation_tolerance(dtype, row->ulp)};
+                           .tolerance = operation_tolerance(dtype, row->ulp),
+                           .operation = row->name,
+                           .dtype = dtype};
   static const int ternary_column[3] = {2, 0, 1};
   for (int i = 0; i < row->arity; i++) {
     int column = row->arity == 3 ? ternary_column[i] : i;
@@ -75,8 +77,16 @@ static void for_each_operation(int arity, void (*visit)(const elementwise_row *,
   }
 }
 
+/* Where samples are spread, the next operation and dtype begins with the next shape. */
+static bool is_taken(size_t shape) {
+  static size_t visits;
+  if (shape == 0) visits++;
+  return (shape + visits) % test_spread() == 0;
+}
+
 static void visit_shapes(const elementwise_row *row, compute_dtype dtype) {
   for (size_t i = 0; i < SHAPE_SAMPLE_COUNT; i++) {
+    if (!is_taken(i)) continue;
     for (int swapped = 0; swapped < (row->arity > 1 ? 2 : 1); swapped++) {
       const operation_case sample =
           make_case(row, dtype, &shape_samples[i], FILL_RANGE, swapped != 0);

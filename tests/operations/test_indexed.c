@@ -62,7 +62,8 @@ static void check_indexed(const indexed_case *c, compute_dtype dtype, compute_dt
                            .build = build_indexed,
                            .user = c,
                            .operand_count = 2,
-                           .result_layout = result};
+                           .result_layout = result,
+                           .operation = c->name};
   if (adds) sample.tolerance = (test_tolerance){1, 64 * unit + 64 * half, 0};
   sample.operand[0] = (operation_operand){dtype, c->x, FILL_RANGE, -8, 8, layout};
   sample.operand[1] = (operation_operand){

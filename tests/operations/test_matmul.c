@@ -66,7 +66,8 @@ static void check_product(const char *name, const product_case *c, compute_dtype
                            .user = c,
                            .operand_count = c->epilogue == PLAIN ? 2 : 3,
                            .result_layout = result,
-                           .tolerance = tolerance};
+                           .tolerance = tolerance,
+                           .operation = c->epilogue == PLAIN ? "matmul" : NULL};
   sample.operand[0] = (operation_operand){dtype, c->a, FILL_RANGE, -high, high, layout};
   sample.operand[1] = (operation_operand){dtype, c->b, FILL_RANGE, -high, high, layout};
   sample.operand[2] = (operation_operand){dtype, extra, FILL_RANGE, -high, high, LAYOUT_DENSE};

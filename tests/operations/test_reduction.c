@@ -113,7 +113,8 @@ static void check_reduction(const reduction *r, const reduction_sample *sample, 
                         .user = &request,
                         .operand_count = 1,
                         .result_layout = sample->result,
-                        .tolerance = tolerance_of(r, *dtype, folded_count(sample), high)};
+                        .tolerance = tolerance_of(r, *dtype, folded_count(sample), high),
+                        .operation = r->name};
     c.operand[0] = (operation_operand){*dtype, sample->shape, fill, low, high, sample->operand};
     operation_check(test_context, &c);
   }

@@ -60,7 +60,8 @@ static void check_row(row_kind kind, compute_shape shape, int32_t axis, test_fil
                         .user = &request,
                         .operand_count = kind == LAYER_NORM ? 3 : 1,
                         .result_layout = result,
-                        .tolerance = row_tolerance(*dtype, kind, range)};
+                        .tolerance = row_tolerance(*dtype, kind, range),
+                        .operation = kind <= NORMALIZE ? kind_names[kind] : NULL};
     c.operand[0] = (operation_operand){*dtype, shape, fill, -range, range, operand};
     c.operand[1] = (operation_operand){*dtype, last, FILL_RANGE, 0.5, 1.5, LAYOUT_DENSE};
     c.operand[2] = (operation_operand){*dtype, last, FILL_RANGE, -1, 1, LAYOUT_DENSE};

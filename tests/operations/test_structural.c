@@ -82,7 +82,8 @@ static void check_movements(guarded_layout operand, guarded_layout result) {
                                .build = build_movement,
                                .user = &cases[i],
                                .operand_count = cases[i].kind == CONCAT ? 2 : 1,
-                               .result_layout = result};
+                               .result_layout = result,
+                               .operation = cases[i].kind == NEST ? NULL : cases[i].name};
       sample.operand[0] =
           (operation_operand){*dtype, cases[i].from, FILL_SPECIAL, -100, 100, operand};
       sample.operand[1] =
@@ -127,7 +128,8 @@ static void index_counts_along_its_axis(void **state) {
                                .build = build_index,
                                .user = &axis,
                                .operand_count = 1,
-                               .tolerance = operation_tolerance(*dtype, 1)};
+                               .tolerance = operation_tolerance(*dtype, 1),
+                               .operation = "index"};
       sample.operand[0] =
           (operation_operand){*dtype, SHAPE(7, 13, 31), FILL_RANGE, 0, 8, LAYOUT_DENSE};
       operation_check(test_context, &sample);

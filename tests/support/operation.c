@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/measure.h"
 #include "support/reference.h"
 #include "support/test.h"
 
@@ -67,6 +68,7 @@ static bool report(const operation_case *sample, const char *mode, const char *f
 typedef struct running_sample {
   const operation_case *sample;
   compute_context *context;
+  bool elsewhere; /* the plan has steps that the device left to the CPU */
   compute_graph *graph;
   compute_node operands[OPERATION_MAX_OPERANDS], result;
   test_values values[OPERATION_MAX_OPERANDS];
@@ -94,6 +96,13 @@ static bool build_graph(running_sample *run) {
   return report(sample, "builder", "%s", compute_error_message(run->context));
 }
 
+/* Hands a result to the list of errors. */
+static void measure(const running_sample *run, const test_values *actual, bool right) {
+  const operation_case *sample = run->sample;
+  const compute_dtype dtype = sample->dtype ? sample->dtype : sample->operand[0].dtype;
+  measure_result(sample->operation, dtype, actual, &run->expected, run->elsewhere, right);
+}
+
 static bool compare(const running_sample *run, const char *mode, const test_values *actual) {
   int64_t wrong = 0, worst = 0;
   double worst_error = -1;
@@ -105,6 +114,7 @@ static bool compare(const running_sample *run, const char *mode, const test_valu
     worst_error = error;
     worst = i;
   }
+  measure(run, actual, wrong == 0);
   if (wrong == 0) return true;
   char operands[160] = "";
   for (size_t k = 0; k < run->sample->operand_count; k++)
@@ -158,11 +168,16 @@ static bool run_plan(const running_sample *run, const compute_plan *plan, const 
   return ok;
 }
 
-static bool check_mode(const running_sample *run, uint32_t flags, const char *mode) {
+static bool check_mode(running_sample *run, uint32_t flags, const char *mode) {
   compute_plan *plan = NULL;
-  const compute_plan_options options = {.fallback = COMPUTE_FALLBACK_SILENT, .flags = flags};
+  compute_plan_info info;
+  const bool strict = getenv("COMPUTE_TEST_STRICT") != NULL;
+  const compute_plan_options options = {
+      .fallback = strict ? COMPUTE_FALLBACK_STRICT : COMPUTE_FALLBACK_SILENT, .flags = flags};
   if (compute_compile(run->graph, &run->result, 1, &options, &plan) != COMPUTE_OK)
     return report(run->sample, mode, "compute_compile: %s", compute_error_message(run->context));
+  assert_ok(compute_plan_describe(plan, &info));
+  run->elsewhere = info.fallbacks > 0;
   const bool ok = run_plan(run, plan, mode);
   compute_plan_release(plan);
   return ok;
@@ -190,6 +205,7 @@ void operation_check(compute_context *context, const operation_case *sample) {
 void operation_finish(void) {
   const int total = samples_run, failed = samples_failed;
   samples_run = samples_failed = 0;
+  if (test_context) measure_write(test_context);
   if (failed > 0) fail_msg("%d of %d samples failed", failed, total);
   assert_true(total > 0);
 }

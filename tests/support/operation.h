@@ -1,6 +1,7 @@
 /* One sample of one operation (or a small expression), judged by the double-precision reference:
  * builds the graph, compiles it as usual, without fusion, and as written, runs each plan on guarded
- * tensors, and compares every element. */
+ * tensors, and compares every element. With the variable COMPUTE_TEST_STRICT set, a step that the
+ * device under test leaves to the CPU is a failure. */
 #ifndef SUPPORT_OPERATION_H
 #define SUPPORT_OPERATION_H
 
@@ -38,12 +39,15 @@ typedef struct operation_case {
   size_t operand_count;
   guarded_layout result_layout;
   test_tolerance tolerance;
+  const char *operation; /* whose errors these are, by its name in ops.def; NULL: of several */
+  compute_dtype dtype;   /* that it is called with; NONE: the first operand's */
 } operation_case;
 
 /* Runs a sample; what is wrong is printed and counted, and the test goes on. */
 void operation_check(compute_context *context, const operation_case *sample);
 
-/* Ends a test that used operation_check: fails it if any sample failed, or if none was run. */
+/* Ends a test that used operation_check: writes down the errors seen, and fails the test
+ * if any sample failed, or if none was run. */
 void operation_finish(void);
 
 /* The tolerance that suits a result of `dtype` whose f32 error is at most `ulp`. */

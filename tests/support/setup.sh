@@ -10,12 +10,13 @@ SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # What libcompute and its programs are built with, and the BLAS that the CPU backend opens when it
 # runs.
-SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libjansson-dev
-  libopenblas0-pthread)
+SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
+  ocl-icd-opencl-dev libopenblas0-pthread)
 
 # What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler, python3
 # for checking JSON, valgrind.
-SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang python3 valgrind)
+SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang python3 valgrind pocl-opencl-icd oclgrind
+  libclblast1)
 
 setup_packages() {
   local name missing=() admin=()

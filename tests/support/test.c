@@ -51,6 +51,12 @@ int test_group_close(void **state) {
   return 0;
 }
 
+size_t test_spread(void) {
+  const char *spread = getenv("COMPUTE_TEST_SPREAD");
+  const size_t step = spread ? strtoul(spread, NULL, 10) : 1;
+  return step > 0 ? step : 1;
+}
+
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,
                            uint32_t flags) {
   compute_plan *plan = NULL;

@@ -37,6 +37,10 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
+/* COMPUTE_TEST_SPREAD, for devices that compile anew for every pattern of strides: tests of many
+ * samples take each n-th. 1 without it. */
+size_t test_spread(void);
+
 /* A compiled plan of `outputs` for the default device. */
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,
                            uint32_t flags);

@@ -180,7 +180,8 @@ static void count_release(void *user, void *data) {
 }
 
 static void check_wrap(compute_device *device) {
-  float data[6] = {1, 2, 3, 4, 5, 6}, out[6];
+  _Alignas(256) float data[6] = {1, 2, 3, 4, 5, 6}; /* as devices want what they share */
+  float out[6];
   int released = 0;
   compute_tensor *t, *view;
   if (!can_wrap(device)) {
@@ -214,7 +215,8 @@ static void wrapped_memory_is_used_in_place(void **state) {
 
 static void check_wrap_strided(compute_device *device) {
   if (!can_wrap(device)) return;
-  int32_t data[12], out[6];
+  _Alignas(256) int32_t data[12];
+  int32_t out[6];
   compute_tensor *t;
   for (int i = 0; i < 12; i++) data[i] = i;
   /* Column-major 3 × 2 with a gap of two after each column. */
@@ -239,7 +241,8 @@ static void wrapped_strides_are_honoured(void **state) {
 
 static void check_overlap(compute_device *device) {
   if (!can_wrap(device)) return;
-  float data[8] = {0, 1, 2, 3, 4, 5, 6, 7}, out[9];
+  _Alignas(256) float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  float out[9];
   compute_tensor *t;
   const int64_t sliding[] = {1, 1};
   assert_ok(

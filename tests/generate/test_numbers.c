@@ -1,0 +1,347 @@
+/* Generated kernels compute what the CPU backend computes: every sample runs in the emulator, for
+ * several kinds of device and cut up in several ways, item by item in several orders.
+ *
+ * A word on the command line restricts the run to samples with it in their names. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "generate/generate.h"
+#include "memory/transfer.h"
+#include "support/emulator.h"
+#include "support/sample_kernels.h"
+#include "support/test.h"
+#include "tensor/dtype.h"
+
+enum { OPERANDS = COMPUTE_MAX_OPERANDS, PROBLEM_BYTES = 3000, REPORTED = 40 };
+
+static const char folder[] = TEST_SCRATCH_DIR "/objects";
+static const char *filter = "";
+static size_t failures, launches;
+
+static bool selected(const sample_kernel *s) {
+  return !s->large && strstr(s->name, filter);
+}
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+/* The memory of all operands: as the kernel finds it, as the CPU leaves it, as the kernel does. */
+typedef struct operand_memory {
+  uint32_t count, inputs;
+  int64_t elements[OPERANDS], first[OPERANDS]; /* element that the descriptor starts from */
+  compute_dtype dtype[OPERANDS];
+  size_t bytes[OPERANDS];
+  unsigned char *before[OPERANDS], *expected[OPERANDS];
+  emulator_buffer buffer[OPERANDS];
+} operand_memory;
+
+static void fill(unsigned char *data, compute_dtype dtype, int64_t count, double low, double high,
+                 test_random *random) {
+  const size_t bytes = compute_dtype_size(dtype);
+  for (int64_t i = 0; i < count; i++) {
+    double value = test_random_uniform(random, low, high);
+    if (!dtype_is_float(dtype)) value = floor(value);
+    if (dtype == COMPUTE_U8) value = fabs(value);
+    if (dtype == COMPUTE_BOOL) value = fmod(value, 2) != 0;
+    dtype_store(dtype, data + (size_t)i * bytes, value);
+  }
+}
+
+static void create_memory(const sample_kernel *s, operand_memory *m) {
+  const compute_kernel_descriptor *d = &s->descriptor;
+  test_random random = {.state = 17};
+  m->inputs = d->input_count;
+  m->count = d->input_count + d->output_count;
+  for (uint32_t i = 0; i < m->count; i++) {
+    int64_t low, high;
+    const bool some = sample_kernel_extent(s, i, &low, &high);
+    m->dtype[i] = sample_kernel_operand(s, i)->dtype;
+    m->elements[i] = some ? high - low + 1 : 0;
+    m->first[i] = some ? -low : 0;
+    m->bytes[i] = (size_t)m->elements[i] * compute_dtype_size(m->dtype[i]);
+    m->before[i] = malloc(m->bytes[i] + 1);
+    m->expected[i] = malloc(m->bytes[i] + 1);
+    assert_non_null(m->before[i]);
+    assert_non_null(m->expected[i]);
+    assert_true(emulator_buffer_create(m->bytes[i], &m->buffer[i]));
+    const bool index = i == 1 && d->axis_size > 0;
+    fill(m->before[i], m->dtype[i], m->elements[i], index ? -(double)d->axis_size : s->low,
+         index ? (double)d->axis_size : s->high, &random);
+    memcpy(m->expected[i], m->before[i], m->bytes[i]);
+  }
+}
+
+static void release_memory(operand_memory *m) {
+  for (uint32_t i = 0; i < m->count; i++) {
+    free(m->before[i]);
+    free(m->expected[i]);
+    emulator_buffer_release(&m->buffer[i]);
+  }
+}
+
+static void compute_expected(const sample_kernel *s, operand_memory *m) {
+  compute_device *device = compute_default_device(test_context);
+  compute_memory memory[OPERANDS];
+  compute_argument arguments[OPERANDS];
+  for (uint32_t i = 0; i < m->count; i++) {
+    const size_t element = compute_dtype_size(m->dtype[i]);
+    assert_ok(device->backend->memory_allocate(device->handle, m->bytes[i] + 1, &memory[i]));
+    memcpy(memory[i].host, m->before[i], m->bytes[i]);
+    arguments[i] = (compute_argument){&memory[i], (uint64_t)m->first[i] * element};
+  }
+  assert_ok(transfer_run(device, &s->descriptor, arguments, m->count));
+  for (uint32_t i = 0; i < m->count; i++) {
+    memcpy(m->expected[i], memory[i].host, m->bytes[i]);
+    device->backend->memory_release(device->handle, &memory[i]);
+  }
+}
+
+/* ---- Comparing ----------------------------------------------------------------------------- */
+
+COMPUTE_PRINTF(2, 3)
+static void report(const char *what, const char *format, ...) {
+  char text[PROBLEM_BYTES + 200];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (++failures <= REPORTED) print_error("%s: %s\n", what, text);
+}
+
+/* Both sides have been rounded to storage. */
+static test_tolerance tolerance_of(const sample_kernel *s, compute_dtype dtype) {
+  test_tolerance t = s->tolerance;
+  if (dtype == COMPUTE_F16) t.rtol += 0x1p-10;
+  if (dtype == COMPUTE_BF16) t.rtol += 0x1p-7;
+  return t;
+}
+
+static bool compare(const sample_kernel *s, const operand_memory *m, const char *what) {
+  for (uint32_t i = 0; i < m->count; i++) {
+    const compute_dtype dtype = m->dtype[i];
+    const size_t bytes = compute_dtype_size(dtype);
+    const test_tolerance tolerance = tolerance_of(s, dtype);
+    const bool exact = i < m->inputs || !dtype_is_float(dtype);
+    if (!emulator_buffer_intact(&m->buffer[i])) {
+      report(what, "wrote before operand %u", i);
+      return false;
+    }
+    for (int64_t e = 0; e < m->elements[i]; e++) {
+      const unsigned char *actual = m->buffer[i].data + (size_t)e * bytes;
+      const unsigned char *expected = m->expected[i] + (size_t)e * bytes;
+      if (!memcmp(actual, expected, bytes)) continue;
+      const double a = dtype_load(dtype, actual), b = dtype_load(dtype, expected);
+      if (!exact && test_close_enough(dtype, a, b, &tolerance, NULL)) continue;
+      report(what, "operand %u, element %lld of %lld is %.9g instead of %.9g", i, (long long)e,
+             (long long)m->elements[i], a, b);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+/* The n-th way to cut a sample up; way 0 is judgement. */
+static const compute_tuning *tuning_of(const sample_kernel *s, uint32_t way) {
+  return way == 0 ? NULL : &s->tuning[way - 1];
+}
+
+static void name_way(const sample_kernel *s, sample_target target, uint32_t way, char *text,
+                     size_t bytes) {
+  snprintf(text, bytes, "%s on %s, way %u", s->name, sample_target_name(target), way);
+}
+
+/* NULL if the target cannot run it: which only tunings and f64 excuse. */
+static const compute_generated *generate(const sample_kernel *s, sample_target target, uint32_t way,
+                                         bool reports) {
+  const compute_target t = sample_target_create(target, COMPUTE_DIALECT_C);
+  const compute_generated *generated = NULL;
+  char reason[256] = "", what[200];
+  const compute_status status =
+      generate_kernel(&t, &s->descriptor, tuning_of(s, way), &generated, reason, sizeof reason);
+  const bool f64 = !(t.flags & COMPUTE_TARGET_F64) && sample_kernel_uses_f64(s);
+  name_way(s, target, way, what, sizeof what);
+  if (!reports) return status ? NULL : generated;
+  if (!status && f64) report(what, "was not refused though it needs f64");
+  if (status && !(status == COMPUTE_ERROR_UNSUPPORTED && (f64 || way > 0)))
+    report(what, "%s: %s", compute_status_name(status), reason);
+  if (status && !reason[0]) report(what, "was refused without a reason");
+  return status ? NULL : generated;
+}
+
+/* Runs a kernel on fresh memory. False if it misbehaves. */
+static bool run(emulator_program *program, const compute_generated *generated, operand_memory *m,
+                emulator_order order, bool *fault, const char *what) {
+  char problem[PROBLEM_BYTES] = "";
+  void *arguments[OPERANDS];
+  for (uint32_t i = 0; i < m->count; i++) {
+    memcpy(m->buffer[i].data, m->before[i], m->bytes[i]);
+    arguments[i] = m->buffer[i].data + (size_t)m->first[i] * compute_dtype_size(m->dtype[i]);
+  }
+  launches += generated->launch_count;
+  *fault = false;
+  if (generated->launch_count == 0) return true;
+  if (emulator_run(program, generated, arguments, order, fault, problem, sizeof problem))
+    return true;
+  report(what, "%s (%s)", problem, generated->text);
+  return false;
+}
+
+/* In another order the bits must be the same. */
+static void check_order(emulator_program *program, const compute_generated *generated,
+                        operand_memory *m, emulator_order order, const char *what) {
+  unsigned char *first[OPERANDS];
+  bool fault, same = true;
+  for (uint32_t i = m->inputs; i < m->count; i++) {
+    first[i] = malloc(m->bytes[i] + 1);
+    assert_non_null(first[i]);
+    memcpy(first[i], m->buffer[i].data, m->bytes[i]);
+  }
+  if (run(program, generated, m, order, &fault, what))
+    for (uint32_t i = m->inputs; i < m->count; i++)
+      if (memcmp(first[i], m->buffer[i].data, m->bytes[i])) same = false;
+  if (!same) report(what, "other bits when items run in another order (%s)", generated->text);
+  for (uint32_t i = m->inputs; i < m->count; i++) free(first[i]);
+}
+
+static void check_way(const sample_kernel *s, operand_memory *m, sample_target target,
+                      uint32_t way) {
+  char what[200], problem[PROBLEM_BYTES] = "";
+  bool fault;
+  const compute_generated *generated = generate(s, target, way, true);
+  if (!generated) return;
+  name_way(s, target, way, what, sizeof what);
+  emulator_program *program = NULL;
+  if (generated->launch_count > 0) {
+    const emulator_source source = emulator_source_of(generated);
+    program = emulator_open(folder, &source, problem, sizeof problem);
+    if (!program) report(what, "does not compile: %s", problem);
+  }
+  if (program || generated->launch_count == 0) {
+    const emulator_order order = (emulator_order)(way % EMULATOR_ORDERS);
+    if (run(program, generated, m, order, &fault, what) && compare(s, m, what)) {
+      if (fault) report(what, "found an index out of range");
+      if (way == 0) check_order(program, generated, m, EMULATOR_DESCENDING, what);
+      if (way == 0) check_order(program, generated, m, EMULATOR_MIXED, what);
+    }
+  }
+  emulator_close(program);
+  generate_release(generated);
+}
+
+static void check_sample(const sample_kernel *s, void *user) {
+  operand_memory m = {0};
+  (void)user;
+  if (!selected(s)) return;
+  create_memory(s, &m);
+  compute_expected(s, &m);
+  for (int target = 0; target < TARGET_COUNT; target++)
+    for (uint32_t way = 0; way <= s->tuning_count; way++)
+      check_way(s, &m, (sample_target)target, way);
+  release_memory(&m);
+}
+
+/* ---- Compiling all at once ----------------------------------------------------------------- */
+
+typedef struct collection {
+  const compute_generated **generated;
+  emulator_source *sources;
+  size_t count, capacity;
+} collection;
+
+static void collect(const sample_kernel *s, void *user) {
+  collection *c = user;
+  if (!selected(s)) return;
+  for (int target = 0; target < TARGET_COUNT; target++)
+    for (uint32_t way = 0; way <= s->tuning_count; way++) {
+      const compute_generated *generated = generate(s, (sample_target)target, way, false);
+      if (!generated) continue;
+      if (c->count == c->capacity) {
+        c->capacity = c->capacity ? 2 * c->capacity : 256;
+        c->generated = realloc(c->generated, c->capacity * sizeof *c->generated);
+        c->sources = realloc(c->sources, c->capacity * sizeof *c->sources);
+        assert_non_null(c->generated);
+        assert_non_null(c->sources);
+      }
+      if (generated->launch_count == 0) {
+        generate_release(generated);
+        continue;
+      }
+      c->generated[c->count] = generated;
+      c->sources[c->count++] = emulator_source_of(generated);
+    }
+}
+
+static void compile_all(void) {
+  collection c = {0};
+  char problem[PROBLEM_BYTES];
+  sample_kernels_visit(collect, &c);
+  /* What does not compile is reported with its name when its turn comes. */
+  emulator_compile(folder, c.sources, c.count, problem, sizeof problem);
+  for (size_t i = 0; i < c.count; i++) generate_release(c.generated[i]);
+  free(c.generated);
+  free(c.sources);
+}
+
+/* ---- Promises ------------------------------------------------------------------------------ */
+
+static void every_sample_matches_the_cpu(void **state) {
+  (void)state;
+  compile_all();
+  sample_kernels_visit(check_sample, NULL);
+  print_message("%zu launches\n", launches);
+  if (failures > 0) fail_msg("%zu kernels went wrong", failures);
+}
+
+/* Puts indices outside into a sample: the fault word tells, nothing outside is touched, and the
+ * other elements are as if those indices were not there. */
+static void check_bad_index(const sample_kernel *s, void *user) {
+  static const int64_t offsets[] = {0, 7, INT32_MAX};
+  operand_memory m = {0};
+  (void)user;
+  const compute_kernel_descriptor *d = &s->descriptor;
+  if (!selected(s) || d->axis_size == 0 || s->inputs[0].dtype != COMPUTE_F32) return;
+  create_memory(s, &m);
+  const size_t bytes = compute_dtype_size(m.dtype[1]);
+  for (int64_t e = 0; e < m.elements[1]; e += 5) {
+    const int64_t beyond = offsets[e % 3] / 2;
+    dtype_store_integer(m.dtype[1], m.before[1] + (size_t)e * bytes,
+                        e % 2 ? d->axis_size + beyond : -d->axis_size - 1 - beyond);
+  }
+  for (int target = 0; target < TARGET_COUNT && m.elements[1] > 0; target++) {
+    char what[200], problem[PROBLEM_BYTES] = "";
+    bool fault = false;
+    const compute_generated *generated = generate(s, (sample_target)target, 0, true);
+    name_way(s, (sample_target)target, 0, what, sizeof what);
+    assert_non_null(generated);
+    assert_true(generated->faults);
+    const emulator_source source = emulator_source_of(generated);
+    emulator_program *program = emulator_open(folder, &source, problem, sizeof problem);
+    if (!program) fail_msg("%s: %s", what, problem);
+    if (run(program, generated, &m, EMULATOR_ASCENDING, &fault, what) && !fault)
+      report(what, "did not notice indices out of range");
+    for (uint32_t i = 0; i < m.count; i++)
+      if (!emulator_buffer_intact(&m.buffer[i])) report(what, "wrote before operand %u", i);
+    emulator_close(program);
+    generate_release(generated);
+  }
+  release_memory(&m);
+}
+
+static void an_index_outside_sets_the_fault_word_and_touches_nothing(void **state) {
+  (void)state;
+  failures = 0;
+  sample_indexed(check_bad_index, NULL);
+  if (failures > 0) fail_msg("%zu kernels went wrong", failures);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) filter = argv[1];
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_sample_matches_the_cpu),
+      cmocka_unit_test(an_index_outside_sets_the_fault_word_and_touches_nothing),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

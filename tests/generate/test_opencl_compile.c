@@ -1,0 +1,147 @@
+/* Generated OpenCL C compiles without a warning for every device on this machine. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/sample_sources.h"
+#include "support/test.h"
+
+/* ---- The part of OpenCL 1.2 that this needs ------------------------------------------------ */
+
+enum {
+  DEVICE_TYPE_ALL = -1,
+  DEVICE_NAME = 0x102B,
+  DEVICE_EXTENSIONS = 0x1030,
+  BUILD_LOG = 0x1183,
+  MOST_DEVICES = 16
+};
+
+typedef struct opencl {
+  int32_t (*get_platforms)(uint32_t count, void **platforms, uint32_t *found);
+  int32_t (*get_devices)(void *platform, uint64_t type, uint32_t count, void **devices,
+                         uint32_t *found);
+  int32_t (*get_device_info)(void *device, uint32_t what, size_t bytes, void *value, size_t *used);
+  void *(*create_context)(const intptr_t *properties, uint32_t count, void *const *devices,
+                          void *notify, void *user, int32_t *error);
+  void *(*create_program)(void *context, uint32_t count, const char **texts, const size_t *lengths,
+                          int32_t *error);
+  int32_t (*build_program)(void *program, uint32_t count, void *const *devices, const char *options,
+                           void *notify, void *user);
+  int32_t (*get_build_info)(void *program, void *device, uint32_t what, size_t bytes, void *value,
+                            size_t *used);
+  int32_t (*release_program)(void *program);
+  int32_t (*release_context)(void *context);
+} opencl;
+
+static bool find(void *library, const char *name, void *function) {
+  void *symbol = dlsym(library, name);
+  memcpy(function, &symbol, sizeof symbol);
+  return symbol != NULL;
+}
+
+static bool load(opencl *cl) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library && find(library, "clGetPlatformIDs", &cl->get_platforms) &&
+         find(library, "clGetDeviceIDs", &cl->get_devices) &&
+         find(library, "clGetDeviceInfo", &cl->get_device_info) &&
+         find(library, "clCreateContext", &cl->create_context) &&
+         find(library, "clCreateProgramWithSource", &cl->create_program) &&
+         find(library, "clBuildProgram", &cl->build_program) &&
+         find(library, "clGetProgramBuildInfo", &cl->get_build_info) &&
+         find(library, "clReleaseProgram", &cl->release_program) &&
+         find(library, "clReleaseContext", &cl->release_context);
+}
+
+static uint32_t find_devices(const opencl *cl, void *devices[MOST_DEVICES]) {
+  void *platforms[MOST_DEVICES];
+  uint32_t platform_count = 0, count = 0;
+  if (cl->get_platforms(MOST_DEVICES, platforms, &platform_count)) return 0;
+  for (uint32_t p = 0; p < platform_count && p < MOST_DEVICES; p++) {
+    uint32_t found = 0;
+    if (count < MOST_DEVICES && cl->get_devices(platforms[p], (uint32_t)DEVICE_TYPE_ALL,
+                                                MOST_DEVICES - count, devices + count, &found) == 0)
+      count += found;
+    if (count > MOST_DEVICES) count = MOST_DEVICES;
+  }
+  return count;
+}
+
+/* ---- Compiling ----------------------------------------------------------------------------- */
+
+static bool compile_one(const opencl *cl, void *context, void *device, const char *device_name,
+                        const sample_source *source) {
+  int32_t error = 0;
+  const char *text = source->text;
+  void *program = cl->create_program(context, 1, &text, NULL, &error);
+  if (!error) error = cl->build_program(program, 1, &device, "-cl-std=CL1.2 -Werror", NULL, NULL);
+  if (error) {
+    char log[1500] = "";
+    size_t bytes = 0;
+    if (program && !cl->get_build_info(program, device, BUILD_LOG, 0, NULL, &bytes) && bytes) {
+      char *whole = calloc(1, bytes + 1);
+      if (whole) cl->get_build_info(program, device, BUILD_LOG, bytes, whole, NULL);
+      snprintf(log, sizeof log, "%s", whole ? whole : "");
+      free(whole);
+    }
+    fprintf(stderr, "%s for %s: error %d\n%s\n", source->name, device_name, error, log);
+  }
+  if (program) cl->release_program(program);
+  return error == 0;
+}
+
+static int compile_for(const opencl *cl, void *device, const sample_sources *sources, int worker,
+                       int workers) {
+  char name[128] = "", extensions[8192] = "";
+  int32_t error = 0;
+  int failures = 0;
+  void *context = cl->create_context(NULL, 1, &device, NULL, NULL, &error);
+  cl->get_device_info(device, DEVICE_NAME, sizeof name - 1, name, NULL);
+  cl->get_device_info(device, DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL);
+  if (error) {
+    fprintf(stderr, "%s has no context: error %d\n", name, error);
+    return 1;
+  }
+  const bool f64 = strstr(extensions, "cl_khr_fp64") != NULL;
+  for (size_t i = (size_t)worker; i < sources->count; i += (size_t)workers) {
+    if (sources->sources[i].f64 && !f64) continue;
+    if (!compile_one(cl, context, device, name, &sources->sources[i])) failures++;
+  }
+  cl->release_context(context);
+  return failures;
+}
+
+static int compile(const sample_sources *sources, int worker, int workers) {
+  opencl cl;
+  void *devices[MOST_DEVICES];
+  int failures = 0;
+  if (!load(&cl)) return -1;
+  const uint32_t count = find_devices(&cl, devices);
+  for (uint32_t d = 0; d < count; d++)
+    failures += compile_for(&cl, devices[d], sources, worker, workers);
+  return count == 0 ? -1 : failures;
+}
+
+/* Restricts the test to samples with this in their names: a word on the command line. */
+static const char *part = "";
+
+static void every_source_compiles_without_a_warning(void **state) {
+  (void)state;
+  setenv("POCL_CACHE_DIR", TEST_SCRATCH_DIR, 0);
+  sample_sources sources = sample_sources_create(COMPUTE_DIALECT_OPENCL, part);
+  assert_true(sources.count > 0);
+  const int failures = sample_sources_in_parallel(&sources, compile);
+  const size_t count = sources.count;
+  sample_sources_release(&sources);
+  if (failures < 0) {
+    print_message("there is no OpenCL device here\n");
+    skip();
+  }
+  print_message("%zu sources\n", count);
+  if (failures > 0) fail_msg("%d of %zu sources do not compile", failures, count);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) part = argv[1];
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_source_compiles_without_a_warning)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+# The OpenCL backend as a whole: the suites of the CPU backend once more on PoCL, a driver that
+# fails (opencl_layer/), and oclgrind. CMakeLists.txt includes this file.
+#
+# The device is always PoCL, also on a machine with a GPU: to test that, set COMPUTE_TEST_DEVICE for
+# all tests.
+
+find_path(COMPUTE_OPENCL_LAYER_INCLUDE CL/cl_layer.h)
+find_file(COMPUTE_POCL_ICD pocl.icd PATHS /etc/OpenCL/vendors NO_DEFAULT_PATH)
+find_file(COMPUTE_OCLGRIND_ICD liboclgrind-rt-icd.so PATHS /usr/lib/oclgrind
+  /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/oclgrind NO_DEFAULT_PATH)
+if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_POCL_ICD)
+  message(STATUS "No OpenCL module, headers or PoCL: the tests on an OpenCL device are left out")
+  return()
+endif()
+
+# PoCL compiles at a kernel's first launch and keeps what it has compiled: one folder for all tests.
+set(opencl_environment
+  OCL_ICD_VENDORS=${COMPUTE_POCL_ICD}
+  COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl
+  COMPUTE_TUNING_FILE=none)
+
+set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
+add_library(opencl_layer MODULE opencl_layer/layer.c)
+target_include_directories(opencl_layer SYSTEM PRIVATE ${COMPUTE_OPENCL_LAYER_INCLUDE})
+target_link_libraries(opencl_layer PRIVATE compute_flags)
+set_target_properties(opencl_layer PROPERTIES PREFIX ""
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
+
+add_dependencies(faults_opencl opencl_layer)
+target_compile_definitions(faults_opencl PRIVATE
+  TEST_OPENCL_LAYER="${opencl_layer}")
+set_property(TEST faults_opencl APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+
+if(COMPUTE_SANITIZE) # the rest repeats tests
+  return()
+endif()
+
+# The same programs on the device. Nothing may be left to the CPU. PoCL takes a quarter of a second
+# for each program, and a map has one for each pattern of strides: elementwise operations share the
+# patterns among them.
+set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
+  ${opencl_environment})
+foreach(name cast elementwise gradients indexed matmul random_graphs reduction row sources
+        structural eager)
+  compute_add_variant(operations_${name} opencl "${on_device}")
+  compute_record_errors(operations_${name}_opencl operations_${name})
+endforeach()
+foreach(name plan_run plan_bindings plan_training plan_endurance graph_eager graph_gradients
+        graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
+        tensor_tensor_view threads_plans public_use)
+  compute_add_variant(${name} opencl "${on_device}")
+endforeach()
+
+# PoCL under the name of a GPU gets the kernels that GPUs get.
+foreach(name indexed matmul reduction row)
+  compute_add_variant(operations_${name} opencl_gpu
+    "${on_device};OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+endforeach()
+
+if(NOT COMPUTE_OCLGRIND_ICD)
+  message(STATUS "No oclgrind: its tests are left out")
+  return()
+endif()
+add_executable(opencl_small_kernels opencl/small_kernels.c)
+target_link_libraries(opencl_small_kernels PRIVATE test_support test_core)
+add_dependencies(opencl_small_kernels compute-cpu compute-opencl opencl_layer)
+set_target_properties(opencl_small_kernels PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
+set(oclgrind ${COMPUTE_OCLGRIND_ICD} ${opencl_layer})
+foreach(type gpu cpu)
+  compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh 600 full ${oclgrind} races ${type}=1)
+endforeach()
+compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh 600 full
+  ${oclgrind} uninitialised gpu=1)

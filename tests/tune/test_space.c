@@ -1,0 +1,184 @@
+/* The candidates that the tuner tries, and the suite that it tries them on. */
+#include "generate/generate.h"
+#include "tune/measure.h"
+#include "tune/problem.h"
+#include "tune/space.h"
+#include "tune_fixture.h"
+
+static tune_problem problem;
+
+static void problem_named(const char *name) {
+  for (size_t row = 0; problem_build(row, &problem); row++)
+    if (!strcmp(problem.name, name)) return;
+  fail_msg("the suite has no '%s'", name);
+}
+
+static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **state) {
+  (void)state;
+  static char classes[64][KERNEL_CLASS_BYTES];
+  size_t count = 0;
+  for (; problem_build(count, &problem); count++) {
+    char reason[256] = "";
+    if (!descriptor_check(&problem.descriptor, reason, sizeof reason))
+      fail_msg("%s: %s", problem.name, reason);
+    assert_true(count < 64 && problem_bytes(&problem) <= (uint64_t)1 << 28);
+    kernel_class_print(&problem.descriptor, classes[count]);
+    for (size_t i = 0; i < count; i++) {
+      tune_problem other;
+      assert_string_not_equal(classes[i], classes[count]);
+      assert_true(problem_build(i, &other));
+      assert_string_not_equal(other.name, problem.name);
+    }
+  }
+  assert_int_equal(count, problem_count());
+}
+
+static void suites_are_chosen_by_name(void **state) {
+  (void)state;
+  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm"};
+  size_t sum = 0, all = 0, quick = 0, two = 0;
+  for (size_t row = 0; row < problem_count(); row++) {
+    for (size_t i = 0; i < 5; i++) sum += problem_chosen(row, names[i], false);
+    all += problem_chosen(row, "all", false);
+    quick += problem_chosen(row, "all", true);
+    two += problem_chosen(row, "gemm,map", true);
+    assert_false(problem_chosen(row, "maps", false));
+  }
+  assert_int_equal(sum, problem_count());
+  assert_int_equal(all, problem_count());
+  assert_int_equal(quick, 5);
+  assert_int_equal(two, 2);
+  assert_true(problem_suite_valid("map,gemm") && problem_suite_valid("all"));
+  assert_false(problem_suite_valid("") || problem_suite_valid("map,gemms"));
+}
+
+/* A GPU as large as they come, a small one, and a CPU. */
+static void candidates_differ_and_fit_the_target(void **state) {
+  (void)state;
+  static const char *const names[] = {"map add f32 1024x1024", "copy strided f32 2048x2048",
+                                      "reduce rows f32 4096x1024", "row softmax f32 4096x1024",
+                                      "gemm f32 1024x1024x1024"};
+  for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+    for (int kind = 0; kind < 3; kind++) {
+      compute_target target = fixture_target("M");
+      if (kind == 1) {
+        target.group_limit = target.group_limit_of[0] = target.group_limit_of[1] = 64;
+        target.local_bytes = 4096;
+      } else if (kind == 2) {
+        target.type = COMPUTE_DEVICE_CPU;
+        target.flags = COMPUTE_TARGET_F64;
+      }
+      problem_named(names[n]);
+      compute_tuning list[SPACE_LIMIT];
+      const uint32_t count = space_list(&target, &problem.descriptor, false, list);
+      if (count < 4 || count > SPACE_LIMIT)
+        fail_msg("%u candidates for %s on target %d", (unsigned)count, names[n], kind);
+      assert_true(parameters_none(&list[0]));
+      for (uint32_t i = 0; i < count; i++) {
+        const compute_generated *generated = NULL;
+        char reason[256] = "", words[PARAMETERS_BYTES];
+        if (generate_kernel(&target, &problem.descriptor, &list[i], &generated, reason,
+                            sizeof reason))
+          fail_msg("%s with %s: %s", names[n], parameters_print(&list[i], words), reason);
+        for (uint32_t l = 0; l < generated->launch_count; l++) {
+          const uint32_t *group = generated->launches[l].group;
+          assert_true(group[0] * group[1] * group[2] <= target.group_limit);
+        }
+        generate_release(generated);
+        for (uint32_t j = 0; j < i; j++) assert_false(parameters_equal(&list[i], &list[j]));
+      }
+      assert_in_range(space_list(&target, &problem.descriptor, true, list), 1, SPACE_QUICK_LIMIT);
+    }
+  }
+}
+
+/* ---- Data and comparison --------------------------------------------------------------------- */
+
+static void *copy_of(const void *data, size_t bytes) {
+  void *copy = malloc(bytes);
+  assert_non_null(copy);
+  return memcpy(copy, data, bytes);
+}
+
+static void one_wrong_element_is_seen_in_every_kind(void **state) {
+  (void)state;
+  static const char *const names[] = {"map gelu f32 16x1024",   "copy strided f32 2048x2048",
+                                      "reduce all f32 64x1024", "row softmax f32 4096x1024",
+                                      "gemm f32 256x256x256",   "map add f16 4096x1024"};
+  compute_context *context = test_open();
+  compute_device *cpu = compute_default_device(context);
+  compute_queue *queue = NULL;
+  assert_ok(compute_queue_create(cpu, &queue));
+  for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+    tune_measure measure;
+    char reason[128];
+    problem_named(names[n]);
+    assert_ok(measure_open(&measure, cpu, queue, &problem, measure_real_clock));
+    const size_t size = compute_dtype_size(problem.output.dtype);
+    const size_t bytes = (size_t)measure.result_bytes;
+    unsigned char *got = copy_of(measure.expected->memory.host, bytes);
+    const uint64_t at = problem.output_elements - 1;
+    assert_true(problem_check(&problem, got, measure.expected->memory.host, reason, 128));
+    memset(got + at * size, 0xff, size); /* NaN */
+    assert_false(problem_check(&problem, got, measure.expected->memory.host, reason, 128));
+    assert_non_null(strstr(reason, "element"));
+    memcpy(got, measure.expected->memory.host, bytes);
+    if (size == 4) {
+      float value;
+      memcpy(&value, got + at * size, size);
+      value = value * 1.002F + (problem.descriptor.kind == COMPUTE_KERNEL_ROW ? 0 : 2e-3F);
+      memcpy(got + at * size, &value, size);
+      assert_false(problem_check(&problem, got, measure.expected->memory.host, reason, 128));
+    }
+    free(got);
+    measure_close(&measure);
+  }
+  compute_queue_release(queue);
+  test_close(context);
+}
+
+/* Products of numbers cut to the 11 bits of TF32, which some matrix units would have. */
+static void products_of_less_precision_than_f32_are_seen(void **state) {
+  (void)state;
+  problem_named("gemm f32 256x256x256");
+  enum { N = 256 };
+  float *data[2];
+  float *right = calloc(N * N, sizeof *right), *coarse = calloc(N * N, sizeof *coarse);
+  for (uint32_t i = 0; i < 2; i++) {
+    data[i] = calloc(N * N, sizeof(float));
+    assert_true(data[i] && right && coarse);
+    problem_fill(&problem, i, data[i]);
+  }
+  for (int i = 0; i < N; i++)
+    for (int p = 0; p < N; p++)
+      for (int j = 0; j < N; j++) {
+        const float a = data[0][i * N + p], b = data[1][p * N + j];
+        uint32_t bits[2];
+        float cut[2];
+        memcpy(&bits[0], &a, 4);
+        memcpy(&bits[1], &b, 4);
+        bits[0] = (bits[0] + 0x1000) & 0xffffe000u;
+        bits[1] = (bits[1] + 0x1000) & 0xffffe000u;
+        memcpy(cut, bits, sizeof cut);
+        right[i * N + j] += a * b;
+        coarse[i * N + j] += cut[0] * cut[1];
+      }
+  char reason[128];
+  assert_true(problem_check(&problem, right, right, reason, sizeof reason));
+  assert_false(problem_check(&problem, coarse, right, reason, sizeof reason));
+  for (int i = 0; i < 2; i++) free(data[i]);
+  free(right);
+  free(coarse);
+}
+
+int main(void) {
+  unsetenv("COMPUTE_TEST_DEVICE");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_problem_of_the_suite_is_a_proper_kernel_of_its_own),
+      cmocka_unit_test(suites_are_chosen_by_name),
+      cmocka_unit_test(candidates_differ_and_fit_the_target),
+      cmocka_unit_test(one_wrong_element_is_seen_in_every_kind),
+      cmocka_unit_test(products_of_less_precision_than_f32_are_seen),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* Targets, descriptors and entries for the tests of the tuner's parts. */
+#ifndef TUNE_FIXTURE_H
+#define TUNE_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/test.h"
+#include "tune/entry.h"
+#include "tune/kernel_class.h"
+#include "tune/parameters.h"
+#include "tune/tuning.h"
+#include "tune/tuning_file.h"
+
+static inline compute_target fixture_target(const char *model) {
+  compute_target target = {.struct_size = sizeof target,
+                           .dialect = COMPUTE_DIALECT_OPENCL,
+                           .type = COMPUTE_DEVICE_GPU,
+                           .flags = COMPUTE_TARGET_F64 | COMPUTE_TARGET_FAST_LOCAL,
+                           .backend = "opencl",
+                           .vendor = "Vendor \"&\" Sons",
+                           .family = "gfx1100",
+                           .driver = "3.1",
+                           .compute_units = 8,
+                           .lanes = 32,
+                           .vector_width = 4,
+                           .group_limit = 1024,
+                           .group_limit_of = {1024, 1024, 64},
+                           .local_bytes = 32768};
+  snprintf(target.model, sizeof target.model, "%s", model);
+  return target;
+}
+
+/* A one-dimensional sum of two f32 operands. The parts live as long as the caller's struct. */
+typedef struct fixture_map {
+  compute_kernel_descriptor descriptor;
+  compute_operand inputs[2], output;
+} fixture_map;
+
+static inline const compute_kernel_descriptor *fixture_descriptor(fixture_map *map, int64_t count) {
+  const compute_operand dense = {.dtype = COMPUTE_F32, .stride = {1}};
+  *map = (fixture_map){.inputs = {dense, dense}, .output = dense};
+  map->descriptor = (compute_kernel_descriptor){.struct_size = sizeof map->descriptor,
+                                                .kind = COMPUTE_KERNEL_MAP,
+                                                .rank = 1,
+                                                .size = {count},
+                                                .input_count = 2,
+                                                .output_count = 1,
+                                                .inputs = map->inputs,
+                                                .outputs = &map->output};
+  return &map->descriptor;
+}
+
+/* The line of an entry with one parameter, in `text` of ENTRY_LINE_BYTES; its length. */
+static inline size_t fixture_line(const char *model, const char *kernel_class, uint32_t vector,
+                                  char *text) {
+  const compute_target target = fixture_target(model);
+  char identity[ENTRY_IDENTITY_BYTES];
+  const tuning_entry entry = {
+      entry_identity(&target, identity), kernel_class, {.vector = vector}, 12345};
+  return entry_print(&entry, text);
+}
+
+/* A path in the test's own folder, with nothing there; the store's file from now on. */
+static inline const char *fixture_file(const char *name) {
+  static char path[4096];
+  snprintf(path, sizeof path, TEST_SCRATCH_DIR "/%s", name);
+  unlink(path);
+  assert_int_equal(setenv("COMPUTE_TUNING_FILE", path, 1), 0);
+  return path;
+}
+
+/* A file that is written anew is removed before: some file systems flush one that is cut to 0. */
+static inline void fixture_write(const char *path, const char *mode, const void *data,
+                                 size_t bytes) {
+  if (mode[0] == 'w') unlink(path);
+  FILE *file = fopen(path, mode);
+  assert_non_null(file);
+  assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+  assert_int_equal(fclose(file), 0);
+}
+
+static inline void fixture_append_entry(const char *path, const char *model,
+                                        const char *kernel_class, uint32_t vector) {
+  char line[ENTRY_LINE_BYTES];
+  fixture_write(path, "ab", line, fixture_line(model, kernel_class, vector, line));
+}
+
+#endif
