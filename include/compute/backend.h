@@ -176,8 +176,8 @@ typedef enum compute_row_operation {
  *
  * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
  * 0 in the dimensions that the index replaces; the index moves it by axis_stride and lies in 0 …
- * axis_size−1, negative ones counting from the end. Same dtype, no programs. An index outside fails
- * the launch with COMPUTE_ERROR_INDEX.
+ * axis_size−1, negative ones counting from the end. inputs[1] is I32 or I64; the others share a
+ * dtype. No programs. An index outside fails the launch with COMPUTE_ERROR_INDEX.
  *
  * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
  *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read and

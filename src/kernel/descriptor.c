@@ -235,8 +235,9 @@ static bool check_gemm(const compute_kernel_descriptor *d, const explanation *wh
 static bool check_indexed(const compute_kernel_descriptor *d, const explanation *why) {
   if (!check_counts(d, 2, 1, why) || !check_no_programs(d, why)) return false;
   if (d->inputs[0].dtype != d->outputs[0].dtype) return refuse(why, "source and result differ");
-  if (!dtype_is_integer(d->inputs[1].dtype)) {
-    return refuse(why, "%s is no index", compute_dtype_name(d->inputs[1].dtype));
+  if (d->inputs[1].dtype != COMPUTE_I32 && d->inputs[1].dtype != COMPUTE_I64) {
+    return refuse(why, "indices are %s; they must be i32 or i64",
+                  compute_dtype_name(d->inputs[1].dtype));
   }
   if (d->axis_size < 0) return refuse(why, "the axis has a negative size");
   if (d->kind == COMPUTE_KERNEL_GATHER) return check_outputs_distinct(d, d->rank, why);
