@@ -30,7 +30,8 @@ enum {
   WORK = 1 << 14, /* updates below which another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
-  AHEAD = 4 /* slices */
+  AHEAD = 4,   /* slices */
+  CHOICE = 256 /* members of a range that are found at once */
 };
 
 /* A run of updates, and where they go. Steps are in elements. */
@@ -45,6 +46,14 @@ typedef struct run {
   int64_t axis_size, begin, end; /* the range of the axis that counts */
   int64_t count;
 } run;
+
+/* The next updates of a run whose place lies within its range. Which ones do is chance: a branch
+ * around each addition would be mispredicted so often that two threads with half an axis each took
+ * several times as long as one with all of it. So they are picked out first, without branches. */
+typedef struct choice {
+  int64_t next, count; /* the run's first update that has not been looked at; members found */
+  int64_t number[CHOICE], place[CHOICE];
+} choice;
 
 typedef struct scatter_loops {
   /* sums[i·sum_step] += updates[i·update_step]; the indices are not looked at. */
@@ -88,6 +97,25 @@ typedef struct job {
 
 /* ---- Innermost loops ----------------------------------------------------------------------- */
 
+/* Fills the list from c->next on; false if there are no more members. */
+static bool choose(const run *r, choice *c) {
+  const bool wide = r->wide_index;
+  const int64_t size = r->axis_size, begin = r->begin, step = r->index_step, end = r->count;
+  const uint64_t length =
+      r->end > begin ? (uint64_t)(r->end - begin) : 0; /* the last may be empty */
+  const void *indices = r->indices;
+  int64_t i = c->next, count = 0;
+  for (; i < end && count < CHOICE; i++) {
+    const int64_t place = cpu_index_resolve(cpu_index_read(indices, i * step, wide), size);
+    c->number[count] = i;
+    c->place[count] = place;
+    count += (uint64_t)(place - begin) < length;
+  }
+  c->next = i;
+  c->count = count;
+  return count > 0;
+}
+
 /* Integers wrap: they are added as unsigned. */
 #define LOOPS(name, type, arithmetic)                                                              \
   static void name##_slice(const run *r) {                                                         \
@@ -105,13 +133,23 @@ typedef struct job {
     type *sums = r->sums;                                                                          \
     const type *updates = r->updates;                                                              \
     const run fixed = *r; /* in registers: the compiler need not fear that a store changes it */   \
-    for (int64_t i = 0; i < fixed.count; i++) {                                                    \
-      const int64_t index = cpu_index_read(fixed.indices, i * fixed.index_step, fixed.wide_index); \
-      const int64_t place = cpu_index_resolve(index, fixed.axis_size);                             \
-      if (place < fixed.begin || place >= fixed.end) continue;                                     \
-      type *sum = sums + i * fixed.sum_step + (place - fixed.origin) * fixed.axis_step;            \
-      *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);                \
-    }                                                                                              \
+    choice c;                                                                                      \
+    c.next = 0;                                                                                    \
+    if (fixed.begin == 0 && fixed.end == fixed.axis_size)                                          \
+      for (int64_t i = 0; i < fixed.count; i++) {                                                  \
+        const int64_t index =                                                                      \
+            cpu_index_read(fixed.indices, i * fixed.index_step, fixed.wide_index);                 \
+        const int64_t place = cpu_index_resolve(index, fixed.axis_size);                           \
+        type *sum = sums + i * fixed.sum_step + (place - fixed.origin) * fixed.axis_step;          \
+        *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);              \
+      }                                                                                            \
+    else                                                                                           \
+      while (choose(&fixed, &c))                                                                   \
+        for (int64_t k = 0; k < c.count; k++) {                                                    \
+          const int64_t i = c.number[k];                                                           \
+          type *sum = sums + i * fixed.sum_step + (c.place[k] - fixed.origin) * fixed.axis_step;   \
+          *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);            \
+        }                                                                                          \
   }                                                                                                \
   static const scatter_loops name##_loops = {name##_slice, name##_elements};
 LOOPS(f64, double, double)
@@ -248,28 +286,32 @@ static void offsets(const job *j, const cpu_walk *colliding, int64_t column, int
 static void add_slices(const job *j, const int64_t *at, int64_t slices) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t bytes = (int64_t)kernel->bytes, axis_step = kernel->axis_stride * bytes;
-  const int64_t size = kernel->axis_size, begin = j->begin, end = j->end;
   const int64_t update_step = cpu_nest_step(&kernel->colliding, UPDATE) * bytes;
-  const int64_t index_step = cpu_nest_step(&kernel->colliding, INDEX);
-  const void *indices = j->launch->pointers[INDEX];
+  const int64_t index_bytes = kernel->wide_index ? sizeof(int64_t) : sizeof(int32_t);
   const unsigned char *updates =
       (const unsigned char *)j->launch->pointers[UPDATE] + at[UPDATE] * bytes;
   unsigned char *output = (unsigned char *)j->launch->pointers[OUTPUT] + at[OUTPUT] * bytes;
+  const run all = {.indices =
+                       (const unsigned char *)j->launch->pointers[INDEX] + at[INDEX] * index_bytes,
+                   .index_step = cpu_nest_step(&kernel->colliding, INDEX),
+                   .wide_index = kernel->wide_index,
+                   .axis_size = kernel->axis_size,
+                   .begin = j->begin,
+                   .end = j->end,
+                   .count = slices};
   run r = {.sum_step = cpu_nest_step(&kernel->free, OUTPUT),
            .update_step = cpu_nest_step(&kernel->free, UPDATE),
            .count = j->count};
-  for (int64_t i = 0; i < slices; i++) {
-    const int64_t ahead = at[INDEX] + cpu_smaller(i + AHEAD, slices - 1) * index_step;
-    const int64_t next =
-        cpu_index_resolve(cpu_index_read(indices, ahead, kernel->wide_index), size);
-    if (next >= begin && next < end) __builtin_prefetch(output + next * axis_step, 1);
-    const int64_t index = cpu_index_read(indices, at[INDEX] + i * index_step, kernel->wide_index);
-    const int64_t place = cpu_index_resolve(index, size);
-    if (place < begin || place >= end) continue;
-    r.sums = output + place * axis_step;
-    r.updates = updates + i * update_step;
-    kernel->loops->slice(&r);
-  }
+  choice c;
+  c.next = 0;
+  while (choose(&all, &c))
+    for (int64_t k = 0; k < c.count; k++) {
+      const int64_t ahead = c.place[cpu_smaller(k + AHEAD, c.count - 1)];
+      __builtin_prefetch(output + ahead * axis_step, 1);
+      r.sums = output + c.place[k] * axis_step;
+      r.updates = updates + c.number[k] * update_step;
+      kernel->loops->slice(&r);
+    }
 }
 
 /* Every colliding point in row-major order; runs go along the tile. */

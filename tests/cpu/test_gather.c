@@ -209,6 +209,8 @@ static const sample large_samples[] = {
     {COMPUTE_F16, COMPUTE_I64, 2, {300, 700}, 1, 3, 3000},
     {COMPUTE_F16, COMPUTE_I64, 1, {100000}, 1, 1, 40},
     {COMPUTE_U8, COMPUTE_I64, 3, {4, 600, 100}, 2, 2, 30},
+    {COMPUTE_F32, COMPUTE_I32, 1, {200000}, 1, 1, 5}, /* one of four ranges is empty */
+    {COMPUTE_F32, COMPUTE_I32, 2, {40000, 9}, 1, 1, 5},
 };
 
 static void large_launches_agree(void **state) {
