@@ -297,9 +297,13 @@ static void add_vector_loads(const elementwise *e, text_buffer *body, uint32_t v
     const compute_dtype dtype = operand_dtype(e, walk->name, &is_output);
     const char *storage = emit_storage(dtype);
     if (walk->stride[e->space.rank - 1] == 0) {
-      text_add(body, "    const %s same_%s = LOAD_%s(%s, at_%s);\n",
-               emit_type(emit_computes(dtype)), walk->name, emit_dtype(dtype), walk->name,
-               walk->name);
+      if (e->plain) /* a copy of the bits */
+        text_add(body, "    const %s same_%s = %s[at_%s];\n", storage, walk->name, walk->name,
+                 walk->name);
+      else
+        text_add(body, "    const %s same_%s = LOAD_%s(%s, at_%s);\n",
+                 emit_type(emit_computes(dtype)), walk->name, emit_dtype(dtype), walk->name,
+                 walk->name);
       continue;
     }
     text_add(body, "    %s lanes_%s[%u];\n", storage, walk->name, (unsigned)vector);
