@@ -5,41 +5,40 @@
 #include <string.h>
 
 typedef struct custom_kernel {
-  opencl_program *program;
+  builder_program *program;
   opencl_entry *entry;
   char *name;
 } custom_kernel;
 
-static compute_status fail_build(opencl_device *device, const char *entry,
-                                 const opencl_problem *problem) {
+static compute_status fail_build(opencl_device *device, const char *entry, build_problem *problem) {
   const compute_services *services = device->services;
-  if (problem->code == CL_OUT_OF_HOST_MEMORY)
-    return opencl_fail_memory(services, "a kernel of the program");
-  const bool found_no_entry = problem->code == CL_INVALID_KERNEL_NAME;
-  services->log(services->host, COMPUTE_LOG_ERROR, "opencl", "kernel '%.60s': %s", entry,
-                problem->log[0] ? problem->log : opencl_error_name(problem->code));
-  return services->fail(services->host, COMPUTE_ERROR_COMPILATION, problem->code,
-                        found_no_entry ? "give the name of a kernel function of the source"
-                                       : "correct the source; COMPUTE_LOG=error shows all of the "
-                                         "compiler's words",
-                        "opencl: kernel '%.60s' does not build (%s, %s)%s%.400s", entry,
-                        problem->call, opencl_error_name(problem->code),
-                        problem->log[0] ? ": " : "", problem->log);
+  char what[128];
+  if (problem->status == COMPUTE_ERROR_COMPILATION) {
+    services->log(services->host, COMPUTE_LOG_ERROR, "opencl", "kernel '%.60s': %s", entry,
+                  problem->log[0] ? problem->log : problem->code_name);
+    problem->remedy = problem->code == CL_INVALID_KERNEL_NAME
+                          ? "give the name of a kernel function of the source"
+                          : "correct the source; COMPUTE_LOG=error shows all of the compiler's "
+                            "words";
+  }
+  snprintf(what, sizeof what, "kernel '%.60s' does not build", entry);
+  return builder_fail(&device->builder, problem, what);
 }
 
 compute_status opencl_custom_build(void *handle, const char *source, const char *entry,
                                    const char *options, void **result) {
   opencl_device *device = handle;
-  opencl_problem problem;
+  build_problem problem;
   custom_kernel *kernel = opencl_allocate(device, sizeof *kernel);
   if (kernel) kernel->name = opencl_duplicate(device, entry, strlen(entry));
   if (!kernel || !kernel->name) {
     opencl_release(device, kernel);
     return opencl_fail_memory(device->services, "a kernel of the program");
   }
-  kernel->program = opencl_program_get(device, source, strlen(source), options, &problem);
+  kernel->program = builder_get(&device->builder, source, strlen(source), options, &problem);
   if (kernel->program)
-    kernel->entry = opencl_program_entry(device, kernel->program, entry, &problem);
+    kernel->entry =
+        (opencl_entry *)builder_entry_get(&device->builder, kernel->program, entry, &problem);
   if (!kernel->entry) {
     opencl_custom_destroy(device, kernel);
     return fail_build(device, entry, &problem);
@@ -51,7 +50,7 @@ compute_status opencl_custom_build(void *handle, const char *source, const char 
 void opencl_custom_destroy(void *handle, void *destroyed) {
   opencl_device *device = handle;
   custom_kernel *kernel = destroyed;
-  opencl_program_release(device, kernel->program);
+  builder_release(&device->builder, kernel->program);
   opencl_release(device, kernel->name);
   opencl_release(device, kernel);
 }
@@ -113,12 +112,12 @@ static compute_status check_launch(const opencl_queue *queue, const custom_kerne
                                    const size_t group[3], uint32_t count) {
   const opencl_device *device = queue->device;
   const compute_services *services = device->services;
-  const cl_uint expected = opencl_entry_arguments(kernel->entry);
+  const cl_uint expected = kernel->entry->arguments;
   if ((expected != UINT32_MAX && count != expected) || count > MOST_ARGUMENTS)
     return services->fail(services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, NULL,
                           "opencl: kernel '%.60s' has %u arguments and got %u", kernel->name,
                           expected, count);
-  const size_t limit = opencl_entry_group_limit(kernel->entry);
+  const size_t limit = kernel->entry->group_limit;
   bool refused = group[0] > limit || group[1] > limit || group[2] > limit ||
                  group[0] * group[1] > limit || group[0] * group[1] * group[2] > limit;
   for (int i = 0; i < 3; i++) refused |= group[i] > device->target.group_limit_of[i];

@@ -219,8 +219,13 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
     return opencl_fail(services, code, "opening device %u", index);
   }
   pthread_mutex_init(&device->memory_mutex, NULL);
-  pthread_mutex_init(&device->program_mutex, NULL);
-  pthread_cond_init(&device->program_built, NULL);
+  device->builder = (builder){.driver = &opencl_builder_driver,
+                              .services = services,
+                              .device = device,
+                              .index = index,
+                              .target = &device->target,
+                              .options = device->options};
+  builder_open(&device->builder);
   pthread_mutex_init(&device->staging_mutex, NULL);
   pthread_cond_init(&device->staging_returned, NULL);
   opencl_memory_try(device);
@@ -232,13 +237,11 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
 void opencl_device_close(void *handle) {
   opencl_device *device = handle;
   if (device->clblast_used) opencl_clblast_forget();
-  opencl_programs_destroy(device);
+  builder_close(&device->builder);
   opencl_staging_release(device);
   if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
   device->cl->clReleaseContext(device->context);
   pthread_mutex_destroy(&device->memory_mutex);
-  pthread_mutex_destroy(&device->program_mutex);
-  pthread_cond_destroy(&device->program_built);
   pthread_mutex_destroy(&device->staging_mutex);
   pthread_cond_destroy(&device->staging_returned);
   opencl_release(device, device);

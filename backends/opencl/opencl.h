@@ -9,7 +9,7 @@
  *   queue.c      in-order queues, what is pending in them, and their failures
  *   transfer.c   copies to, from and within a device
  *   event.c      events
- *   program.c    compiling, and finding compiled programs again in memory and on disk
+ *   program.c    compiling, and the kernel objects of programs
  *   kernel.c     generated kernels: from a descriptor to launches
  *   clblast.c    the vendor-neutral BLAS library as a second implementation of GEMM
  *   custom.c     kernels of the user's own
@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 
+#include "common/builder.h"
 #include "compute/backend.h"
 #include "loader.h"
 
@@ -76,7 +77,6 @@ int opencl_version(const char *text);
 
 /* ---- Device -------------------------------------------------------------------------------- */
 
-typedef struct opencl_program opencl_program;
 typedef struct opencl_staging opencl_staging;
 
 typedef struct opencl_device {
@@ -105,13 +105,7 @@ typedef struct opencl_device {
   uint64_t allocated;                /* atomic: bytes of live memories */
   uint64_t tickets;                  /* atomic: commands submitted so far */
 
-  pthread_mutex_t program_mutex; /* the table of programs and their idle kernels */
-  pthread_cond_t program_built;
-  opencl_program **programs;
-  uint32_t bucket_count, program_count;
-  opencl_program *newest, *oldest; /* unreferenced ones in order of last use */
-  uint32_t unreferenced;
-  compute_build_statistics statistics; /* each field atomic */
+  builder builder; /* programs; its mutex also guards their idle kernels */
 
   pthread_mutex_t staging_mutex;
   pthread_cond_t staging_returned;
@@ -221,33 +215,24 @@ void opencl_staging_release(opencl_device *device);
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-typedef struct opencl_entry opencl_entry; /* one kernel function of a program */
+#define OPENCL_IDLE_KERNELS 8 /* kept of one function: as many as threads enqueue it at once */
 
-/* What went wrong in building: a code and the call that returned it, and the compiler's words. */
-typedef struct opencl_problem {
-  cl_int code;
-  const char *call;
-  char log[1024];
-} opencl_problem;
+/* One kernel function of a program. */
+typedef struct opencl_entry {
+  builder_entry shared;
+  cl_program program;
+  size_t group_limit; /* what the driver allows for it on this device */
+  cl_uint arguments;  /* UINT32_MAX: unknown */
+  cl_kernel idle[OPENCL_IDLE_KERNELS];
+  uint32_t idle_count;
+} opencl_entry;
 
-/* A program with one more reference, found or built; NULL with the problem filled in. Nothing is
- * recorded as error: the caller may know another way. */
-opencl_program *opencl_program_get(opencl_device *device, const char *source, size_t source_bytes,
-                                   const char *options, opencl_problem *problem);
-void opencl_program_release(opencl_device *device, opencl_program *program);
-
-/* The function `name`; its group limit is what the driver allows for it on this device. It lives as
- * long as the program. */
-opencl_entry *opencl_program_entry(opencl_device *device, opencl_program *program, const char *name,
-                                   opencl_problem *problem);
-size_t opencl_entry_group_limit(const opencl_entry *entry);
-cl_uint opencl_entry_arguments(const opencl_entry *entry);
+extern const builder_driver opencl_builder_driver;
 
 /* A kernel object for one caller: setting arguments is not thread-safe. NULL with *code. */
 cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code);
 void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel kernel);
 
-void opencl_programs_destroy(opencl_device *device);
 void opencl_build_statistics(void *device, compute_build_statistics *statistics);
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

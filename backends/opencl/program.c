@@ -1,53 +1,33 @@
-/* Programs: compiled once for each text and options, and shared by all kernels that need them.
+/* Programs and their entry points: what the shared table of programs needs to know of OpenCL.
  *
- * Where a program comes from, in this order: the table of the device, the disk cache, the compiler.
  * PoCL is special: it specialises kernels at their first launch and keeps what it made in a folder
  * of its own, so that its binaries are not worth keeping. For it the disk cache only remembers that
  * the program has been built before, in that folder, so that statistics can tell a first build from
- * one that the driver looks up.
- *
- * A text that the compiler refused is remembered as refused: asking again gives the same log
- * without compiling again. */
-#include "opencl.h"
-
+ * one that the driver looks up. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "program_table.h"
+#include "opencl.h"
 
-#define SLOW_BUILD_NANOSECONDS 1000000000u /* reported again when it ends */
-
-static void count(uint64_t *counter, uint64_t more) {
-  __atomic_add_fetch(counter, more, __ATOMIC_RELAXED);
-}
-
-static uint64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+static void problem_set(build_problem *problem, cl_int code, const char *call) {
+  const bool memory = code == CL_OUT_OF_HOST_MEMORY;
+  build_problem_set(problem, memory ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_COMPILATION, code,
+                    opencl_error_name(code), call);
+  problem->final = code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS;
 }
 
 /* ---- Disk cache ---------------------------------------------------------------------------- */
 
-#define KEY_PARTS 11
-
 /* Everything that can change a binary, or, for PoCL, where its own cache lies. */
-static uint32_t key_parts(const opencl_device *device, const opencl_program *program,
-                          compute_cache_part parts[KEY_PARTS]) {
+static uint32_t key_parts(void *handle, compute_cache_part parts[BUILDER_KEY_PARTS]) {
+  const opencl_device *device = handle;
   const compute_services *services = device->services;
   static const char *const folders[] = {"POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
-  const char *texts[] = {"opencl",
-                         program->options,
-                         device->place->platform_name,
-                         device->place->platform_version,
-                         device->full_name,
-                         device->target.vendor,
-                         device->driver_version,
-                         device->device_version};
+  const char *texts[] = {
+      device->place->platform_name, device->place->platform_version, device->full_name,
+      device->target.vendor,        device->driver_version,          device->device_version};
   uint32_t parts_used = 0;
-  parts[parts_used++] = (compute_cache_part){program->source, program->source_bytes};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     parts[parts_used++] = (compute_cache_part){texts[i], strlen(texts[i])};
   /* The folder in use is the first one that is set, and which one it is matters. */
@@ -84,26 +64,14 @@ static bool pocl_cache_lives(const opencl_device *device) {
   return found;
 }
 
-/* Whether this program was built before, so that PoCL finds it in its cache. */
-static bool marker_found(const opencl_device *device, const opencl_program *program) {
-  const compute_services *services = device->services;
-  compute_cache_part parts[KEY_PARTS];
-  size_t bytes;
-  void *marker =
-      services->cache_load(services->host, parts, key_parts(device, program, parts), &bytes);
-  if (!marker) return false;
-  services->release(services->host, marker);
-  return pocl_cache_lives(device);
-}
-
-static cl_program build_binary(opencl_device *device, const opencl_program *program) {
-  const compute_services *services = device->services;
+static void *load(void *handle, const builder_program *program, const void *binary, size_t bytes,
+                  bool *known) {
+  opencl_device *device = handle;
   const opencl_library *cl = device->cl;
-  compute_cache_part parts[KEY_PARTS];
-  size_t bytes = 0;
-  void *binary =
-      services->cache_load(services->host, parts, key_parts(device, program, parts), &bytes);
-  if (!binary) return NULL;
+  if (device->place->pocl) {
+    *known = pocl_cache_lives(device);
+    return NULL;
+  }
   const unsigned char *data = binary;
   cl_int state = CL_SUCCESS, code = CL_SUCCESS;
   cl_program built =
@@ -113,40 +81,33 @@ static cl_program build_binary(opencl_device *device, const opencl_program *prog
     cl->clReleaseProgram(built);
     built = NULL;
   }
-  services->release(services->host, binary);
-  if (!built)
-    services->log(services->host, COMPUTE_LOG_INFO, "opencl",
-                  "the driver refuses a stored binary; compiling again");
   return built;
 }
 
-static void store_binary(const opencl_device *device, const opencl_program *program) {
-  const compute_services *services = device->services;
+/* What to store of a program; NULL when there is nothing. */
+static void *binary_of(const opencl_device *device, cl_program program, size_t *bytes) {
   const opencl_library *cl = device->cl;
-  compute_cache_part parts[KEY_PARTS];
-  const uint32_t used = key_parts(device, program, parts);
   if (device->place->pocl) {
-    services->cache_store(services->host, parts, used, "1", 1);
-    return;
+    *bytes = 1;
+    return opencl_duplicate(device, "1", 1);
   }
-  size_t bytes = 0;
-  if (cl->clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+  if (cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *bytes, bytes, NULL) !=
           CL_SUCCESS ||
-      bytes == 0 || bytes > (size_t)1 << 30)
-    return;
-  unsigned char *binary = opencl_allocate(device, bytes);
-  if (binary && cl->clGetProgramInfo(program->program, CL_PROGRAM_BINARIES, sizeof binary, &binary,
-                                     NULL) == CL_SUCCESS)
-    services->cache_store(services->host, parts, used, binary, bytes);
+      *bytes == 0 || *bytes > (size_t)1 << 30)
+    return NULL;
+  unsigned char *binary = opencl_allocate(device, *bytes);
+  if (binary && cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ==
+                    CL_SUCCESS)
+    return binary;
   opencl_release(device, binary);
+  return NULL;
 }
 
 /* ---- Compiler ------------------------------------------------------------------------------ */
 
-/* The compiler's words, blanks at the ends cut off; "" if there are none. */
-static void read_log(const opencl_device *device, cl_program program, char *log, size_t log_bytes) {
+/* The compiler's words. */
+static void read_log(const opencl_device *device, cl_program program, build_problem *problem) {
   size_t bytes = 0;
-  log[0] = '\0';
   const opencl_library *cl = device->cl;
   if (cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
           CL_SUCCESS ||
@@ -154,113 +115,155 @@ static void read_log(const opencl_device *device, cl_program program, char *log,
     return;
   char *whole = opencl_allocate(device, bytes + 1);
   if (whole && cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, whole,
-                                         NULL) == CL_SUCCESS) {
-    const char *start = whole + strspn(whole, " \t\r\n");
-    size_t length = strlen(start);
-    while (length > 0 && strchr(" \t\r\n", start[length - 1])) length--;
-    snprintf(log, log_bytes, "%.*s", (int)(length < log_bytes ? length : log_bytes), start);
-  }
+                                         NULL) == CL_SUCCESS)
+    build_problem_log(problem, whole);
   opencl_release(device, whole);
 }
 
-static cl_program build_source(opencl_device *device, const opencl_program *program,
-                               opencl_problem *problem) {
+static void *compile(void *handle, const builder_program *program, void **binary, size_t *bytes,
+                     build_problem *problem) {
+  opencl_device *device = handle;
   const opencl_library *cl = device->cl;
   const compute_services *services = device->services;
   const char *source = program->source;
   cl_int code = CL_SUCCESS;
-  problem->call = "clCreateProgramWithSource";
   cl_program built =
       cl->clCreateProgramWithSource(device->context, 1, &source, &program->source_bytes, &code);
   if (!built) {
-    problem->code = code ? code : CL_OUT_OF_HOST_MEMORY;
+    problem_set(problem, code ? code : CL_OUT_OF_HOST_MEMORY, "clCreateProgramWithSource");
     return NULL;
   }
-  services->log(services->host, COMPUTE_LOG_INFO, "opencl",
-                "compiling a program of %llu bytes for device %u",
-                (unsigned long long)program->source_bytes, device->index);
-  const uint64_t start = now();
-  problem->call = "clBuildProgram";
-  problem->code = cl->clBuildProgram(built, 1, &device->id, program->options, NULL, NULL);
-  const uint64_t taken = now() - start;
-  services->log(services->host,
-                taken > SLOW_BUILD_NANOSECONDS ? COMPUTE_LOG_INFO : COMPUTE_LOG_DEBUG, "opencl",
-                "compiled in %.3f s", (double)taken * 1e-9);
-  read_log(device, built, problem->log, sizeof problem->log);
-  if (problem->code == CL_SUCCESS) {
-    if (problem->log[0])
-      services->log(services->host, COMPUTE_LOG_DEBUG, "opencl", "the compiler says: %s",
-                    problem->log);
-    return built;
+  code = cl->clBuildProgram(built, 1, &device->id, program->options, NULL, NULL);
+  problem_set(problem, code, "clBuildProgram");
+  read_log(device, built, problem);
+  if (code != CL_SUCCESS) {
+    cl->clReleaseProgram(built);
+    return NULL;
   }
-  cl->clReleaseProgram(built);
-  return NULL;
+  if (problem->log[0])
+    services->log(services->host, COMPUTE_LOG_DEBUG, "opencl", "the compiler says: %s",
+                  problem->log);
+  if (binary) *binary = binary_of(device, built, bytes);
+  return built;
 }
 
-/* Fills in `program->program`, or leaves it NULL with the problem. */
-static void build(opencl_device *device, opencl_program *program, opencl_problem *problem) {
-  compute_build_statistics *statistics = &device->statistics;
-  const compute_services *services = device->services;
-  const size_t needed = offsetof(compute_services, cache_store) + sizeof services->cache_store;
-  const bool cached =
-      services->struct_size >= needed && services->cache_load && services->cache_store;
-  const uint64_t start = now();
-  if (cached && !device->place->pocl) program->program = build_binary(device, program);
-  if (program->program) {
-    count(&statistics->programs_from_disk, 1);
-  } else {
-    const bool marked = cached && device->place->pocl && marker_found(device, program);
-    program->program = build_source(device, program, problem);
-    if (program->program) {
-      count(marked ? &statistics->programs_from_driver : &statistics->programs_compiled, 1);
-      if (cached && !marked) store_binary(device, program);
-    } else {
-      count(&statistics->programs_failed, 1);
-    }
+static void unload(void *handle, void *program) {
+  ((opencl_device *)handle)->cl->clReleaseProgram(program);
+}
+
+/* ---- Entry points -------------------------------------------------------------------------- */
+
+/* What the driver says of the function; it may fail or say 0. */
+static void entry_ask(const opencl_device *device, opencl_entry *entry, cl_kernel kernel) {
+  const opencl_library *cl = device->cl;
+  size_t limit = 0;
+  if (cl->clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
+                                   &limit, NULL) != CL_SUCCESS ||
+      limit == 0)
+    limit = device->target.group_limit;
+  entry->group_limit = limit < device->target.group_limit ? limit : device->target.group_limit;
+  if (cl->clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof entry->arguments, &entry->arguments,
+                          NULL) != CL_SUCCESS)
+    entry->arguments = UINT32_MAX;
+}
+
+static builder_entry *entry_create(void *handle, const builder_program *program, const char *name,
+                                   build_problem *problem) {
+  opencl_device *device = handle;
+  cl_int code = CL_OUT_OF_HOST_MEMORY;
+  opencl_entry *entry = opencl_allocate(device, sizeof *entry);
+  cl_kernel kernel = entry ? device->cl->clCreateKernel(program->handle, name, &code) : NULL;
+  if (!kernel) {
+    problem_set(problem, code, "clCreateKernel");
+    opencl_release(device, entry);
+    return NULL;
   }
-  count(&statistics->build_nanoseconds, now() - start);
+  entry->program = program->handle;
+  entry_ask(device, entry, kernel);
+  entry->idle[entry->idle_count++] = kernel;
+  return &entry->shared;
 }
 
-/* ---- Getting a program --------------------------------------------------------------------- */
-
-/* The compiler's verdict on the text, as opposed to a lack of something at this moment. */
-static bool is_final(cl_int code) {
-  return code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS;
+static void entry_destroy(void *handle, builder_entry *shared) {
+  opencl_device *device = handle;
+  opencl_entry *entry = (opencl_entry *)shared;
+  for (uint32_t i = 0; i < entry->idle_count; i++) device->cl->clReleaseKernel(entry->idle[i]);
+  opencl_release(device, entry);
 }
 
-static opencl_program *built_or_problem(opencl_device *device, opencl_program *program,
-                                        opencl_problem *problem) {
-  problem->code = program->problem.code;
-  if (program->program) return program;
-  problem->call = program->problem.call;
-  snprintf(problem->log, sizeof problem->log, "%s", program->problem.log);
-  opencl_program_release(device, program);
-  return NULL;
+cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code) {
+  cl_kernel kernel = NULL;
+  pthread_mutex_lock(&device->builder.mutex);
+  if (entry->idle_count > 0) kernel = entry->idle[--entry->idle_count];
+  pthread_mutex_unlock(&device->builder.mutex);
+  if (kernel) return kernel;
+  *code = CL_OUT_OF_HOST_MEMORY;
+  return device->cl->clCreateKernel(entry->program, entry->shared.name, code);
 }
 
-opencl_program *opencl_program_get(opencl_device *device, const char *source, size_t source_bytes,
-                                   const char *options, opencl_problem *problem) {
-  bool fresh = false;
-  *problem = (opencl_problem){.code = CL_OUT_OF_HOST_MEMORY, .call = "the table of programs"};
-  opencl_program *program =
-      opencl_table_take(device, source, source_bytes, options ? options : "", &fresh);
-  if (!program) return NULL;
-  if (!fresh) {
-    if (program->program) count(&device->statistics.programs_shared, 1);
-    return built_or_problem(device, program, problem);
+void opencl_entry_return(opencl_device *device, opencl_entry *entry, cl_kernel kernel) {
+  pthread_mutex_lock(&device->builder.mutex);
+  const bool keep = entry->idle_count < OPENCL_IDLE_KERNELS;
+  if (keep) entry->idle[entry->idle_count++] = kernel;
+  pthread_mutex_unlock(&device->builder.mutex);
+  if (!keep) device->cl->clReleaseKernel(kernel);
+}
+
+/* ---- What a launch may be ------------------------------------------------------------------ */
+
+static bool refuse(build_problem *problem, cl_int code, const char *call, const char *words) {
+  problem_set(problem, code, call);
+  build_problem_log(problem, words);
+  return false;
+}
+
+static bool launch_fits(void *handle, const compute_generated_launch *launch,
+                        const builder_entry *shared, build_problem *problem) {
+  const opencl_device *device = handle;
+  const opencl_entry *entry = (const opencl_entry *)shared;
+  const compute_target *target = &device->target;
+  char words[160];
+  const uint64_t items = (uint64_t)launch->group[0] * launch->group[1] * launch->group[2];
+  bool refused = items == 0 || items > entry->group_limit;
+  for (int i = 0; i < 3; i++) refused |= launch->group[i] > target->group_limit_of[i];
+  if (refused) {
+    snprintf(words, sizeof words, "groups of %ux%ux%u items; the driver allows %llu here",
+             launch->group[0], launch->group[1], launch->group[2],
+             (unsigned long long)entry->group_limit);
+    return refuse(problem, CL_INVALID_WORK_GROUP_SIZE, "CL_KERNEL_WORK_GROUP_SIZE", words);
   }
-  build(device, program, &program->problem);
-  opencl_table_publish(device, program,
-                       program->program == NULL && !is_final(program->problem.code));
-  return built_or_problem(device, program, problem);
+  const uint64_t pointer_bytes = device->address_bits / 8;
+  const uint64_t argument_bytes = launch->shape_bytes + launch->buffer_count * pointer_bytes;
+  /* PoCL says 1024 bytes and takes more. */
+  if (argument_bytes > device->argument_limit && !device->place->pocl) {
+    snprintf(words, sizeof words, "%llu bytes of arguments; the driver allows %llu",
+             (unsigned long long)argument_bytes, (unsigned long long)device->argument_limit);
+    return refuse(problem, CL_INVALID_KERNEL_ARGS, "CL_DEVICE_MAX_PARAMETER_SIZE", words);
+  }
+  const cl_uint expected = entry->arguments;
+  if (expected != UINT32_MAX && expected != launch->buffer_count + 1)
+    return refuse(problem, CL_INVALID_ARG_INDEX, "CL_KERNEL_NUM_ARGS",
+                  "another number of arguments than it was written with");
+  for (int i = 0; device->address_bits == 32 && i < 3; i++) {
+    if ((uint64_t)launch->groups[i] * launch->group[i] > UINT32_MAX)
+      return refuse(problem, CL_INVALID_GLOBAL_WORK_SIZE, "the launch",
+                    "more items than a 32-bit device can count");
+  }
+  return true;
 }
 
-void opencl_build_statistics(void *handle, compute_build_statistics *statistics) {
-  const compute_build_statistics *own = &((opencl_device *)handle)->statistics;
-  statistics->programs_compiled += __atomic_load_n(&own->programs_compiled, __ATOMIC_RELAXED);
-  statistics->programs_from_disk += __atomic_load_n(&own->programs_from_disk, __ATOMIC_RELAXED);
-  statistics->programs_from_driver += __atomic_load_n(&own->programs_from_driver, __ATOMIC_RELAXED);
-  statistics->programs_shared += __atomic_load_n(&own->programs_shared, __ATOMIC_RELAXED);
-  statistics->programs_failed += __atomic_load_n(&own->programs_failed, __ATOMIC_RELAXED);
-  statistics->build_nanoseconds += __atomic_load_n(&own->build_nanoseconds, __ATOMIC_RELAXED);
+const builder_driver opencl_builder_driver = {
+    .module = "opencl",
+    .title = "OpenCL",
+    .key_parts = key_parts,
+    .load = load,
+    .compile = compile,
+    .unload = unload,
+    .entry_create = entry_create,
+    .entry_destroy = entry_destroy,
+    .launch_fits = launch_fits,
+};
+
+void opencl_build_statistics(void *device, compute_build_statistics *statistics) {
+  builder_count(&((opencl_device *)device)->builder, statistics);
 }

@@ -1,0 +1,176 @@
+/* What the modules that compile share: programs by their source, and generated kernels.
+ *
+ *   program.c    the table of a device's programs: found again in memory and on disk, compiled
+ *                once whoever asks, kept for a while when nobody needs them
+ *   generated.c  from a descriptor to launches, down a ladder of plainer versions
+ *
+ * A module embeds a `builder` in its device and hands it the few functions that differ between
+ * drivers. These files are compiled into each such module. */
+#ifndef COMMON_BUILDER_H
+#define COMMON_BUILDER_H
+
+#include <pthread.h>
+
+#include "compute/backend.h"
+
+/* ---- What went wrong ----------------------------------------------------------------------- */
+
+/* Nothing of this is recorded as error before builder_fail: the caller may know another way. */
+typedef struct build_problem {
+  compute_status status; /* COMPUTE_ERROR_COMPILATION where a plainer kernel may help */
+  bool final;            /* the compiler's verdict on the text: it is not asked again */
+  int64_t code;          /* the driver's */
+  const char *code_name; /* constant; may be NULL */
+  const char *call;      /* constant: what failed, or what there is no memory for */
+  const char *remedy;    /* constant; may be NULL */
+  char log[1024];
+} build_problem;
+
+/* Fills in a problem without log. Returns false. */
+bool build_problem_set(build_problem *problem, compute_status status, int64_t code,
+                       const char *code_name, const char *call);
+
+/* Copies the compiler's words, blanks at the ends cut off. */
+void build_problem_log(build_problem *problem, const char *log);
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+/* One entry point of a program. A module's own struct begins with it. */
+typedef struct builder_entry builder_entry;
+struct builder_entry {
+  builder_entry *next;
+  char *name;
+};
+
+typedef struct builder_program builder_program;
+struct builder_program {
+  builder_program *next;          /* in its bucket */
+  builder_program *newer, *older; /* while unreferenced */
+  uint64_t hash;
+  uint32_t references;
+  bool building; /* by the thread that made it; others wait */
+  bool listed;   /* in the table */
+  char *source, *options;
+  size_t source_bytes;
+  void *handle; /* the driver's; NULL when the build has failed */
+  build_problem problem;
+  builder_entry *entries;
+};
+
+#define BUILDER_KEY_PARTS 16
+
+/* What differs between drivers. `device` is the module's. */
+typedef struct builder_driver {
+  const char *module; /* "cuda" */
+  const char *title;  /* "CUDA": before a kernel's text */
+
+  /* All but module, source and options that can change a binary; returns how many parts. */
+  uint32_t (*key_parts)(void *device, compute_cache_part parts[BUILDER_KEY_PARTS]);
+
+  /* A program from a stored binary; NULL when the driver refuses it. Or sets *known: the binary
+   * only says that the driver's own cache has the program. */
+  void *(*load)(void *device, const builder_program *program, const void *binary, size_t bytes,
+                bool *known);
+
+  /* A program from its source, and, if `binary` is not NULL, what to store of it, in memory of
+   * services->allocate; NULL there when there is nothing. NULL with the problem filled in. */
+  void *(*compile)(void *device, const builder_program *program, void **binary, size_t *bytes,
+                   build_problem *problem);
+  void (*unload)(void *device, void *handle);
+
+  /* An entry point, zeroed but for what the module sets; NULL with the problem. The table's mutex
+   * is held. */
+  builder_entry *(*entry_create)(void *device, const builder_program *program, const char *name,
+                                 build_problem *problem);
+  void (*entry_destroy)(void *device, builder_entry *entry); /* not `name` */
+
+  /* Whether the device can run the launch, by what its driver says; false with the problem. */
+  bool (*launch_fits)(void *device, const compute_generated_launch *launch,
+                      const builder_entry *entry, build_problem *problem);
+} builder_driver;
+
+typedef struct builder {
+  const builder_driver *driver;
+  const compute_services *services;
+  void *device;
+  uint32_t index; /* the device's, for words */
+  const compute_target *target;
+  const char *options; /* for the compiler of generated kernels */
+
+  pthread_mutex_t mutex; /* the table, and the entries of its programs */
+  pthread_cond_t built;
+  builder_program **buckets;
+  uint32_t bucket_count, program_count;
+  builder_program *newest, *oldest; /* unreferenced ones in order of last use */
+  uint32_t unreferenced;
+  compute_build_statistics statistics; /* each field atomic */
+} builder;
+
+/* The six fields before the mutex are the caller's. */
+void builder_open(builder *b);
+void builder_close(builder *b); /* all kernels are gone */
+
+/* A program with one more reference, found or built; NULL with the problem filled in. */
+builder_program *builder_get(builder *b, const char *source, size_t source_bytes,
+                             const char *options, build_problem *problem);
+void builder_release(builder *b, builder_program *program); /* NULL is allowed */
+
+/* The function `name`; it lives as long as the program. NULL with the problem. */
+builder_entry *builder_entry_get(builder *b, builder_program *program, const char *name,
+                                 build_problem *problem);
+
+/* Adds what was built so far. */
+void builder_count(const builder *b, compute_build_statistics *statistics);
+
+/* Records the problem as error; returns its status. `what`: "the kernel does not build". */
+compute_status builder_fail(const builder *b, const build_problem *problem, const char *what);
+
+/* Memory of the services: zeroed; a zero-terminated copy. */
+void *builder_allocate(const builder *b, size_t bytes);
+void builder_free(const builder *b, void *pointer); /* NULL is allowed */
+char *builder_duplicate(const builder *b, const char *text, size_t bytes);
+
+/* ---- Generated kernels --------------------------------------------------------------------- */
+
+#define BUILDER_BUFFERS     (COMPUTE_MAX_OPERANDS + 2) /* of one launch */
+#define BUILDER_SHAPE_BYTES 3072
+
+/* One launch as the driver needs it. The shape's head, the offsets, is zero. */
+typedef struct builder_launch {
+  builder_entry *entry;
+  uint32_t group[3], groups[3];
+  uint32_t buffer_count, shape_bytes;
+  compute_generated_buffer *buffers; /* these two in one block of memory */
+  unsigned char *shape;
+} builder_launch;
+
+typedef struct builder_kernel {
+  builder_program *program; /* NULL when there is nothing to launch */
+  uint32_t operands;        /* inputs and outputs */
+  uint32_t launch_count;
+  builder_launch launches[COMPUTE_GENERATED_LAUNCHES];
+  uint64_t workspace_bytes;
+  bool faults; /* some launch takes the fault word */
+  char text[160];
+} builder_kernel;
+
+/* The parameters for a kernel, as tuning_lookup of the services; heuristic with an older core. */
+compute_tuning_source builder_tuning(const builder *b, const compute_kernel_descriptor *descriptor,
+                                     compute_tuning *tuning);
+
+/* Whether the core can write the kernel; `reason` as in `supports` of the vtable. */
+bool builder_supports(const builder *b, const compute_kernel_descriptor *descriptor, char *reason,
+                      size_t reason_bytes);
+
+/* The version with these parameters (NULL: judgement) and no other, for the device's target.
+ * Records the error. */
+compute_status builder_kernel_build(builder *b, const compute_kernel_descriptor *descriptor,
+                                    const compute_tuning *tuning, builder_kernel *kernel);
+
+/* The first version that builds: with these parameters (unless NULL), by judgement, plainer ones.
+ * A warning for each step; records the error when none builds. */
+compute_status builder_kernel_climb_down(builder *b, const compute_kernel_descriptor *descriptor,
+                                         const compute_tuning *tuning, builder_kernel *kernel);
+void builder_kernel_clear(builder *b, builder_kernel *kernel);
+
+#endif

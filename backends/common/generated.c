@@ -1,0 +1,203 @@
+/* Generated kernels. The core writes the source; here it is built, and its launches are kept in a
+ * form close to what drivers take.
+ *
+ * A kernel that does not build, or whose groups the driver refuses, is no failure yet: preparing
+ * walks down a ladder of plainer versions, with a warning for each step. Only when the last one
+ * fails is there an error, with the compiler's log. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/builder.h"
+
+static bool has_generator(const compute_services *services) {
+  const size_t needed = offsetof(compute_services, tuning_lookup) + sizeof services->tuning_lookup;
+  return services->struct_size >= needed && services->generate && services->generated_release &&
+         services->generates && services->tuning_lookup;
+}
+
+bool builder_supports(const builder *b, const compute_kernel_descriptor *descriptor, char *reason,
+                      size_t reason_bytes) {
+  const compute_services *services = b->services;
+  if (has_generator(services))
+    return services->generates(services->host, b->target, descriptor, reason, reason_bytes);
+  snprintf(reason, reason_bytes,
+           "this libcompute is older than the %s module and cannot write kernels",
+           b->driver->title);
+  return false;
+}
+
+compute_tuning_source builder_tuning(const builder *b, const compute_kernel_descriptor *descriptor,
+                                     compute_tuning *tuning) {
+  const compute_services *services = b->services;
+  *tuning = (compute_tuning){0};
+  if (!has_generator(services)) return COMPUTE_TUNING_HEURISTIC;
+  return services->tuning_lookup(services->host, b->target, descriptor, tuning);
+}
+
+static compute_status no_generator(const builder *b) {
+  return b->services->fail(b->services->host, COMPUTE_ERROR_UNSUPPORTED, 0,
+                           "run this step on the CPU", "%s: this libcompute cannot write kernels",
+                           b->driver->module);
+}
+
+/* ---- From generated source to launches ----------------------------------------------------- */
+
+static bool impossible(build_problem *problem, const char *words) {
+  build_problem_set(problem, COMPUTE_ERROR_COMPILATION, 0, NULL, "the generator");
+  build_problem_log(problem, words);
+  return false;
+}
+
+/* The rest of the module relies on this. */
+static bool launch_is_sound(const builder_kernel *kernel, const compute_generated_launch *launch) {
+  if (launch->shape_bytes > BUILDER_SHAPE_BYTES || launch->buffer_count > BUILDER_BUFFERS ||
+      launch->shape_bytes < 8 * launch->buffer_count)
+    return false;
+  for (uint32_t i = 0; i < launch->buffer_count; i++) {
+    const uint32_t argument = launch->buffers[i].argument;
+    if (argument == COMPUTE_GENERATED_FAULT) continue;
+    if (argument == COMPUTE_GENERATED_WORKSPACE ? kernel->workspace_bytes == 0
+                                                : argument >= kernel->operands)
+      return false;
+  }
+  return true;
+}
+
+static bool launch_keep(builder *b, builder_kernel *kernel, const compute_generated_launch *launch,
+                        build_problem *problem) {
+  builder_launch *kept = &kernel->launches[kernel->launch_count];
+  if (!launch_is_sound(kernel, launch)) return impossible(problem, "a launch that cannot be");
+  kept->entry = builder_entry_get(b, kernel->program, launch->entry, problem);
+  if (!kept->entry || !b->driver->launch_fits(b->device, launch, kept->entry, problem))
+    return false;
+  const size_t buffer_bytes = launch->buffer_count * sizeof *launch->buffers;
+  const size_t shape_at = (buffer_bytes + 15) & ~(size_t)15;
+  unsigned char *block = builder_allocate(b, shape_at + launch->shape_bytes + 1);
+  if (!block)
+    return build_problem_set(problem, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL, "a kernel's record");
+  kept->buffers = (compute_generated_buffer *)(void *)block;
+  kept->shape = block + shape_at;
+  if (buffer_bytes) memcpy(kept->buffers, launch->buffers, buffer_bytes);
+  if (launch->shape_bytes) memcpy(kept->shape, launch->shape, launch->shape_bytes);
+  memset(kept->shape, 0, 8 * launch->buffer_count);
+  kept->buffer_count = launch->buffer_count;
+  kept->shape_bytes = launch->shape_bytes;
+  for (int i = 0; i < 3; i++) {
+    kept->group[i] = launch->group[i];
+    kept->groups[i] = launch->groups[i];
+  }
+  for (uint32_t i = 0; i < kept->buffer_count; i++)
+    kernel->faults |= kept->buffers[i].argument == COMPUTE_GENERATED_FAULT;
+  kernel->launch_count++;
+  return true;
+}
+
+static bool kernel_fill(builder *b, builder_kernel *kernel, const compute_generated *generated,
+                        build_problem *problem) {
+  snprintf(kernel->text, sizeof kernel->text, "%s %s", b->driver->title, generated->text);
+  kernel->workspace_bytes = generated->workspace_bytes;
+  if (generated->launch_count == 0) return true;
+  if (!generated->source || generated->launch_count > COMPUTE_GENERATED_LAUNCHES)
+    return impossible(problem, "launches without source");
+  kernel->program = builder_get(b, generated->source, generated->source_bytes, b->options, problem);
+  if (!kernel->program) return false;
+  for (uint32_t i = 0; i < generated->launch_count; i++)
+    if (!launch_keep(b, kernel, &generated->launches[i], problem)) return false;
+  return true;
+}
+
+void builder_kernel_clear(builder *b, builder_kernel *kernel) {
+  for (int i = 0; i < COMPUTE_GENERATED_LAUNCHES; i++) builder_free(b, kernel->launches[i].buffers);
+  builder_release(b, kernel->program);
+  *kernel = (builder_kernel){0};
+}
+
+/* One version. What the generator refuses is recorded as error and leaves the problem's status OK;
+ * what does not build is a problem, with nothing recorded. */
+static compute_status build(builder *b, const compute_target *target,
+                            const compute_kernel_descriptor *descriptor,
+                            const compute_tuning *tuning, build_problem *problem,
+                            builder_kernel *kernel) {
+  const compute_services *services = b->services;
+  const compute_generated *generated = NULL;
+  build_problem_set(problem, COMPUTE_OK, 0, NULL, NULL);
+  const compute_status status =
+      services->generate(services->host, target, descriptor, tuning, &generated);
+  if (status != COMPUTE_OK) return status;
+  *kernel = (builder_kernel){.operands = descriptor->input_count + descriptor->output_count};
+  const bool built = kernel_fill(b, kernel, generated, problem);
+  services->generated_release(services->host, generated);
+  if (built) return COMPUTE_OK;
+  builder_kernel_clear(b, kernel);
+  return problem->status;
+}
+
+compute_status builder_kernel_build(builder *b, const compute_kernel_descriptor *descriptor,
+                                    const compute_tuning *tuning, builder_kernel *kernel) {
+  build_problem problem;
+  if (!has_generator(b->services)) return no_generator(b);
+  const compute_status status = build(b, b->target, descriptor, tuning, &problem, kernel);
+  return problem.status == COMPUTE_OK ? status
+                                      : builder_fail(b, &problem, "the kernel does not build");
+}
+
+/* ---- The ladder ---------------------------------------------------------------------------- */
+
+/* From what the tuner chose to what any device should be able to run: groups no larger than this,
+ * and from the third row on without local memory where there is another way. */
+static const struct {
+  const char *name;
+  uint32_t group_limit; /* 0: the device's */
+  bool tuned, plain;
+} rungs[] = {
+    {"the tuned version", 0, true, false},
+    {"the usual version", 0, false, false},
+    {"a plain version in groups of 64", 64, false, true},
+    {"a plain version in groups of 1", 1, false, true},
+};
+
+enum { RUNGS = sizeof rungs / sizeof *rungs };
+
+static void limit_target(compute_target *target, uint32_t group_limit) {
+  if (group_limit == 0 || group_limit > target->group_limit) return;
+  target->group_limit = group_limit;
+  for (int i = 0; i < 3; i++) {
+    if (target->group_limit_of[i] > group_limit) target->group_limit_of[i] = group_limit;
+  }
+}
+
+static void step_down(const builder *b, size_t rung, const build_problem *problem) {
+  const char *name = problem->code_name;
+  b->services->log(b->services->host, COMPUTE_LOG_WARNING, b->driver->module,
+                   "device %u cannot run %s of a kernel (%s%s%s)%s%.600s; trying another one",
+                   b->index, rungs[rung].name, problem->call, name ? ": " : "", name ? name : "",
+                   problem->log[0] ? ": " : "", problem->log);
+}
+
+compute_status builder_kernel_climb_down(builder *b, const compute_kernel_descriptor *descriptor,
+                                         const compute_tuning *tuning, builder_kernel *kernel) {
+  build_problem problem, first = {.status = COMPUTE_OK};
+  compute_status status = COMPUTE_OK;
+  if (!has_generator(b->services)) return no_generator(b);
+  for (size_t rung = tuning ? 0 : 1; rung < RUNGS; rung++) {
+    compute_target target = *b->target;
+    limit_target(&target, rungs[rung].group_limit);
+    if (rungs[rung].plain) target.flags &= ~(uint32_t)COMPUTE_TARGET_FAST_LOCAL;
+    status = build(b, &target, descriptor, rungs[rung].tuned ? tuning : NULL, &problem, kernel);
+    if (status == COMPUTE_OK) return status;
+    const bool refused_tuning =
+        problem.status == COMPUTE_OK && rungs[rung].tuned && status == COMPUTE_ERROR_UNSUPPORTED;
+    if (refused_tuning) {
+      impossible(&problem, "these parameters do not fit");
+    } else if (problem.status != COMPUTE_ERROR_COMPILATION) {
+      break; /* a plainer version would not help */
+    } else if (first.status == COMPUTE_OK) {
+      first = problem;
+    }
+    if (rung + 1 < RUNGS) step_down(b, rung, &problem);
+  }
+  /* What a plain version lacks is of no interest: the first failure is the one to be mended. */
+  if (problem.status != COMPUTE_OK && problem.status != COMPUTE_ERROR_COMPILATION) first = problem;
+  return first.status == COMPUTE_OK ? status
+                                    : builder_fail(b, &first, "no version of the kernel builds");
+}
