@@ -1,0 +1,235 @@
+/* Inside of the CUDA backend.
+ *
+ *   module.c    the vtable, and starting the module
+ *   driver.c    libcuda.so.1, its functions and constants
+ *   errors.c    the driver's codes in words, and what is left of a device after the worst of them
+ *   device.c    one GPU: its facts in libcompute's words
+ *   memory.c    device memory, and memory of others
+ *   queue.c     streams, their failures and their scratch memory
+ *   transfer.c  copies to, from, on and between GPUs
+ *   event.c     events
+ *   nvrtc.c     NVRTC, the compiler
+ *   program.c   from source text to loaded modules
+ *   kernel.c    generated kernels: from a descriptor to launches
+ *   custom.c    kernels of the user's own
+ *   record.c    sequences of kernels as CUDA graphs
+ *
+ * Every handle of the vtable is a pointer to one of the structs below. */
+#ifndef CUDA_CUDA_H
+#define CUDA_CUDA_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "common/builder.h"
+#include "compute/backend.h"
+#include "driver.h"
+#include "nvrtc.h"
+
+/* ---- Instance and devices ------------------------------------------------------------------ */
+
+typedef struct cuda_instance {
+  const compute_services *services;
+  const cuda_driver *driver;
+  uint32_t count;
+} cuda_instance;
+
+typedef struct cuda_staging cuda_staging; /* transfer.c */
+
+typedef struct cuda_device {
+  const compute_services *services;
+  const cuda_driver *driver;
+  uint32_t index;
+  cuda_device_id id;
+  cuda_context context;
+  pid_t process; /* that opened it: CUDA does not survive fork */
+  compute_target target;
+  int32_t capability; /* 90 for 9.0 */
+  bool unified;       /* shares the host's memory (Tegra, Grace) */
+  uint64_t memory_bytes;
+  cuda_memory_pool pool; /* NULL where the driver or the device has none */
+  cuda_stream memory_stream;
+
+  int32_t lost;         /* atomic: the code that ended the device, or 0 */
+  char lost_where[160]; /* what was being done then; written once, before `lost` */
+  pthread_mutex_t lost_mutex;
+
+  pthread_mutex_t staging_mutex;
+  pthread_cond_t staging_returned;
+  cuda_staging *staging; /* made at the first transfer */
+
+  const nvrtc_library *nvrtc; /* NULL: no compiler, and why */
+  char no_compiler[160];
+  int architecture; /* compiled for; exact: the GPU's own, else PTX for the driver to finish */
+  bool exact_architecture;
+  char compiler[32], options[128];
+  builder builder;
+} cuda_device;
+
+compute_status cuda_device_open(void *instance, uint32_t index, void **device);
+void cuda_device_close(void *device);
+compute_status cuda_device_describe(void *device, compute_device_info *info);
+compute_status cuda_device_target(void *device, compute_target *target);
+
+void *cuda_allocate(const cuda_device *device, size_t bytes); /* host memory, zeroed */
+void cuda_release(const cuda_device *device, void *pointer);  /* NULL is allowed */
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+/* Before calls of the driver: makes the device's context the thread's. Fails, without touching the
+ * driver, after a fork and when the device is lost. */
+compute_status cuda_enter(cuda_device *device);
+
+/* The same for releasing: false when the driver must not be called any more. */
+bool cuda_enter_to_release(cuda_device *device);
+
+/* Records "cuda:<index>: <what>: <words> (CUDA_ERROR_NAME)" and returns the code's status. A code
+ * after which the context is of no use makes the device lost. */
+compute_status cuda_fail(cuda_device *device, cuda_result code, const char *format, ...)
+    COMPUTE_PRINTF(3, 4);
+compute_status cuda_fail_memory(const compute_services *services, const char *what);
+
+/* Notes a code that nobody reports (a release): the device may be lost by it. */
+void cuda_notice(cuda_device *device, cuda_result code, const char *what);
+
+/* After a failure that was put together elsewhere: a lost device tells its own cause. */
+compute_status cuda_tell_lost(cuda_device *device, compute_status status);
+
+bool cuda_is_fatal(cuda_result code);
+compute_status cuda_code_status(cuda_result code);
+const char *cuda_code_remedy(cuda_result code); /* or NULL */
+const char *cuda_code_name(const cuda_driver *driver, cuda_result code);
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+typedef enum cuda_memory_kind {
+  CUDA_MEMORY_POOL,       /* of the device's stream-ordered pool */
+  CUDA_MEMORY_PLAIN,      /* of cuMemAlloc */
+  CUDA_MEMORY_REGISTERED, /* the caller's host memory, registered by us */
+  CUDA_MEMORY_FOREIGN     /* memory that the driver knew already, on the device or pinned */
+} cuda_memory_kind;
+
+typedef struct cuda_memory {
+  cuda_pointer pointer;
+  void *host; /* of registered memory */
+  cuda_memory_kind kind;
+} cuda_memory;
+
+compute_status cuda_memory_allocate(void *device, uint64_t bytes, compute_memory *memory);
+void cuda_memory_release(void *device, compute_memory *memory);
+compute_status cuda_memory_import(void *device, void *data, uint64_t bytes, compute_memory *memory);
+
+/* The device address of an argument; 0 for no memory. */
+static inline cuda_pointer cuda_address(const compute_argument *argument) {
+  const cuda_memory *memory = argument->memory ? argument->memory->handle : NULL;
+  return memory ? memory->pointer + argument->offset : 0;
+}
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+#define CUDA_NVRTC_REMEDY "install NVRTC, libnvrtc.so.13 or .12 of NVIDIA's CUDA toolkit"
+
+typedef struct cuda_entry {
+  builder_entry shared;
+  cuda_function function;
+  uint32_t group_limit; /* items, as the driver says for this function */
+} cuda_entry;
+
+extern const builder_driver cuda_builder_driver;
+
+/* Finds the compiler for the device, or notes why there is none. */
+void cuda_compiler_open(cuda_device *device);
+void cuda_build_statistics(void *device, compute_build_statistics *statistics);
+
+bool cuda_group_fits(const cuda_device *device, const cuda_entry *entry, const uint32_t group[3]);
+bool cuda_grid_fits(const uint32_t groups[3]);
+
+/* ---- Queues and events --------------------------------------------------------------------- */
+
+typedef struct cuda_queue {
+  cuda_device *device;
+  cuda_stream stream;
+  int32_t *fault;                   /* pinned; NULL until a kernel needs it */
+  cuda_pointer fault_address;       /* the same, as kernels see it */
+  compute_memory workspace;         /* scratch of kernels, one after the other */
+  struct cuda_recording *recording; /* what is enqueued is noted here: record.c; else NULL */
+} cuda_queue;
+
+compute_status cuda_queue_create(void *device, void **queue);
+void cuda_queue_destroy(void *queue);
+compute_status cuda_queue_wait(void *queue);
+
+/* Scratch memory for the kernels that are submitted next; it may wait for those before. */
+compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *address);
+/* The word that kernels set when an index is out of range. */
+compute_status cuda_fault_word(cuda_queue *queue, cuda_pointer *address);
+
+compute_status cuda_event_create(void *queue, void **event); /* event_record of the vtable */
+void cuda_event_release(void *device, void *event);
+compute_status cuda_event_await(void *device, void *event);
+compute_status cuda_event_ask(void *device, void *event, bool *complete);
+compute_status cuda_queue_await_event(void *queue, void *event);
+
+/* ---- Transfers ----------------------------------------------------------------------------- */
+
+compute_status cuda_upload(void *queue, const compute_argument *destination, const void *source,
+                           uint64_t bytes);
+compute_status cuda_download(void *queue, void *destination, const compute_argument *source,
+                             uint64_t bytes);
+compute_status cuda_copy(void *queue, const compute_argument *destination,
+                         const compute_argument *source, uint64_t bytes);
+compute_status cuda_copy_from_peer(void *queue, const compute_argument *destination,
+                                   void *source_device, const compute_argument *source,
+                                   uint64_t bytes);
+void cuda_staging_release(cuda_device *device);
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+typedef struct cuda_kernel {
+  builder_kernel shared;
+  int32_t references; /* atomic: the core's, and one for each recording */
+} cuda_kernel;
+
+/* What launches are given besides operands. */
+typedef struct cuda_scratch {
+  cuda_pointer workspace, fault;
+} cuda_scratch;
+
+bool cuda_supports(void *device, const compute_kernel_descriptor *descriptor, char *reason,
+                   size_t reason_bytes);
+compute_status cuda_kernel_prepare(void *device, const compute_kernel_descriptor *descriptor,
+                                   void **kernel);
+compute_status cuda_kernel_prepare_tuned(void *device, const compute_kernel_descriptor *descriptor,
+                                         const compute_tuning *tuning, void **kernel);
+void cuda_kernel_retain(cuda_kernel *kernel);
+void cuda_kernel_destroy(void *device, void *kernel);
+void cuda_kernel_describe(void *device, void *kernel, char *text, size_t text_bytes);
+compute_status cuda_enqueue(void *queue, void *kernel, const compute_argument *arguments,
+                            uint32_t count);
+
+/* The addresses of a launch's buffers; and the driver's list of parameters, which points to them
+ * and to the shape. */
+void cuda_bind(const builder_launch *launch, const cuda_pointer *operands,
+               const cuda_scratch *scratch, cuda_pointer *bound);
+void cuda_parameters(const builder_launch *launch, cuda_pointer *bound, void **parameters);
+
+compute_status cuda_custom_build(void *device, const char *source, const char *entry,
+                                 const char *options, void **kernel);
+void cuda_custom_destroy(void *device, void *kernel);
+compute_status cuda_custom_launch(void *queue, void *kernel, const uint32_t groups[3],
+                                  const uint32_t group[3], const compute_custom_argument *arguments,
+                                  uint32_t count);
+
+/* ---- Recordings ---------------------------------------------------------------------------- */
+
+typedef struct cuda_recording cuda_recording;
+
+compute_status cuda_record_begin(void *queue);
+compute_status cuda_recording_note(cuda_queue *queue, cuda_kernel *kernel,
+                                   const compute_argument *arguments);
+compute_status cuda_record_end(void *queue, void **recording);
+compute_status cuda_record_submit(void *queue, void *recording, const compute_argument *arguments,
+                                  uint32_t count);
+void cuda_record_destroy(void *device, void *recording);
+
+#endif

@@ -1,0 +1,146 @@
+/* Generated kernels: prepared by the shared ladder, enqueued as launches on the queue's stream.
+ *
+ * A tensor's pointer is handed over advanced to its first element, so that the offsets in the shape
+ * stay zero and the shape itself never changes: a launch copies nothing but addresses. */
+#include <stdio.h>
+
+#include "cuda.h"
+
+bool cuda_supports(void *handle, const compute_kernel_descriptor *descriptor, char *reason,
+                   size_t reason_bytes) {
+  const cuda_device *device = handle;
+  if (device->nvrtc) return builder_supports(&device->builder, descriptor, reason, reason_bytes);
+  snprintf(reason, reason_bytes, "there is no compiler for kernels: %s; %s", device->no_compiler,
+           CUDA_NVRTC_REMEDY);
+  return false;
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+/* Before anything is built: the device's own reasons, with their first cause. */
+static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
+  const compute_services *services = device->services;
+  const compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  if (!device->nvrtc)
+    return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, CUDA_NVRTC_REMEDY,
+                          "cuda:%u: there is no compiler for kernels: %s", device->index,
+                          device->no_compiler);
+  *kernel = cuda_allocate(device, sizeof **kernel);
+  if (!*kernel) return cuda_fail_memory(services, "a kernel");
+  (*kernel)->references = 1;
+  return COMPUTE_OK;
+}
+
+static compute_status end(cuda_device *device, compute_status status, cuda_kernel *kernel,
+                          void **result) {
+  if (status == COMPUTE_OK) {
+    *result = kernel;
+    return COMPUTE_OK;
+  }
+  cuda_release(device, kernel);
+  return cuda_tell_lost(device, status);
+}
+
+compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor *descriptor,
+                                   void **result) {
+  cuda_device *device = handle;
+  cuda_kernel *kernel = NULL;
+  compute_tuning tuning;
+  compute_status status = begin(device, &kernel);
+  if (status != COMPUTE_OK) return status;
+  const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
+  tuning.implementation = 0;
+  status = builder_kernel_climb_down(&device->builder, descriptor,
+                                     source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                                     &kernel->shared);
+  return end(device, status, kernel, result);
+}
+
+compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_descriptor *descriptor,
+                                         const compute_tuning *tuning, void **result) {
+  cuda_device *device = handle;
+  cuda_kernel *kernel = NULL;
+  if (tuning->implementation != 0)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                  "cuda:%u: there is no implementation %u", device->index,
+                                  tuning->implementation);
+  compute_status status = begin(device, &kernel);
+  if (status != COMPUTE_OK) return status;
+  status = builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
+  return end(device, status, kernel, result);
+}
+
+void cuda_kernel_retain(cuda_kernel *kernel) {
+  __atomic_add_fetch(&kernel->references, 1, __ATOMIC_RELAXED);
+}
+
+void cuda_kernel_destroy(void *handle, void *destroyed) {
+  cuda_device *device = handle;
+  cuda_kernel *kernel = destroyed;
+  if (__atomic_sub_fetch(&kernel->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  builder_kernel_clear(&device->builder, &kernel->shared);
+  cuda_release(device, kernel);
+}
+
+void cuda_kernel_describe(void *device, void *kernel, char *text, size_t text_bytes) {
+  (void)device;
+  snprintf(text, text_bytes, "%s", ((const cuda_kernel *)kernel)->shared.text);
+}
+
+/* ---- Enqueueing ---------------------------------------------------------------------------- */
+
+void cuda_bind(const builder_launch *launch, const cuda_pointer *operands,
+               const cuda_scratch *scratch, cuda_pointer *bound) {
+  for (uint32_t i = 0; i < launch->buffer_count; i++) {
+    const uint32_t argument = launch->buffers[i].argument;
+    bound[i] = argument == COMPUTE_GENERATED_WORKSPACE ? scratch->workspace
+               : argument == COMPUTE_GENERATED_FAULT   ? scratch->fault
+                                                       : operands[argument];
+  }
+}
+
+void cuda_parameters(const builder_launch *launch, cuda_pointer *bound, void **parameters) {
+  for (uint32_t i = 0; i < launch->buffer_count; i++) parameters[i] = &bound[i];
+  parameters[launch->buffer_count] = launch->shape;
+}
+
+static cuda_result launch_one(cuda_queue *queue, const builder_launch *launch,
+                              const cuda_pointer *operands, const cuda_scratch *scratch) {
+  cuda_pointer bound[BUILDER_BUFFERS];
+  void *parameters[BUILDER_BUFFERS + 1];
+  const uint32_t *groups = launch->groups, *group = launch->group;
+  cuda_bind(launch, operands, scratch, bound);
+  cuda_parameters(launch, bound, parameters);
+  return queue->device->driver->launch(((const cuda_entry *)launch->entry)->function, groups[0],
+                                       groups[1], groups[2], group[0], group[1], group[2], 0,
+                                       queue->stream, parameters, NULL);
+}
+
+compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument *arguments,
+                            uint32_t count) {
+  cuda_queue *queue = handle;
+  cuda_kernel *kernel = enqueued;
+  cuda_device *device = queue->device;
+  cuda_pointer operands[COMPUTE_MAX_OPERANDS];
+  cuda_scratch scratch = {0, 0};
+  compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  if (count != kernel->shared.operands)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_INTERNAL, 0, NULL,
+                                  "cuda: a kernel of %u operands got %u", kernel->shared.operands,
+                                  count);
+  if (queue->recording) return cuda_recording_note(queue, kernel, arguments);
+  if (kernel->shared.launch_count == 0) return COMPUTE_OK;
+  for (uint32_t i = 0; i < count; i++) operands[i] = cuda_address(&arguments[i]);
+  if (kernel->shared.workspace_bytes)
+    status = cuda_workspace(queue, kernel->shared.workspace_bytes, &scratch.workspace);
+  if (status == COMPUTE_OK && kernel->shared.faults)
+    status = cuda_fault_word(queue, &scratch.fault);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {
+    const cuda_result code = launch_one(queue, &kernel->shared.launches[i], operands, &scratch);
+    if (code != CUDA_OK)
+      status = cuda_fail(device, code, "launching a kernel (%.80s)", kernel->shared.text);
+  }
+  return status;
+}

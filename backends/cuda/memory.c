@@ -1,0 +1,126 @@
+/* Device memory, and memory of others.
+ *
+ * The core pools blocks, so the driver is asked rarely. Where the device has stream-ordered pools
+ * one of our own serves the requests, with a threshold that keeps freed memory instead of giving it
+ * back at the next synchronisation; its allocations are waited for, so that every queue can use
+ * them. */
+#include "cuda.h"
+
+#include <stdio.h>
+
+static compute_status take(cuda_device *device, uint64_t bytes, cuda_memory *memory) {
+  const cuda_driver *driver = device->driver;
+  cuda_result code;
+  memory->kind = device->pool ? CUDA_MEMORY_POOL : CUDA_MEMORY_PLAIN;
+  if (device->pool) {
+    code = driver->pool_allocate(&memory->pointer, bytes, device->pool, device->memory_stream);
+    if (code == CUDA_OK) {
+      code = driver->stream_wait(device->memory_stream);
+      if (code != CUDA_OK && !cuda_is_fatal(code))
+        driver->pool_free(memory->pointer, device->memory_stream);
+    }
+  } else {
+    code = driver->memory_allocate(&memory->pointer, bytes);
+  }
+  if (code == CUDA_OK) return COMPUTE_OK;
+  return cuda_fail(device, code, "allocating %llu bytes", (unsigned long long)bytes);
+}
+
+compute_status cuda_memory_allocate(void *handle, uint64_t bytes, compute_memory *memory) {
+  cuda_device *device = handle;
+  compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  cuda_memory *made = cuda_allocate(device, sizeof *made);
+  if (!made) return cuda_fail_memory(device->services, "a buffer's record");
+  status = take(device, bytes, made);
+  if (status != COMPUTE_OK) {
+    cuda_release(device, made);
+    return status;
+  }
+  *memory = (compute_memory){.handle = made, .host = NULL, .bytes = bytes};
+  return COMPUTE_OK;
+}
+
+void cuda_memory_release(void *handle, compute_memory *memory) {
+  cuda_device *device = handle;
+  const cuda_driver *driver = device->driver;
+  cuda_memory *released = memory->handle;
+  *memory = (compute_memory){0};
+  if (!released) return;
+  if (released->kind != CUDA_MEMORY_FOREIGN && cuda_enter_to_release(device)) {
+    cuda_result code = CUDA_OK;
+    if (released->kind == CUDA_MEMORY_POOL)
+      code = driver->pool_free(released->pointer, device->memory_stream);
+    else if (released->kind == CUDA_MEMORY_PLAIN)
+      code = driver->memory_free(released->pointer);
+    else
+      code = driver->host_unregister(released->host);
+    cuda_notice(device, code, "releasing memory");
+  }
+  cuda_release(device, released);
+}
+
+/* ---- Memory of others ---------------------------------------------------------------------- */
+
+/* What the driver knows of an address: device memory of this GPU, pinned host memory, or nothing.
+ */
+static compute_status recognise(cuda_device *device, void *data, cuda_memory *memory, bool *known) {
+  const cuda_driver *driver = device->driver;
+  const cuda_pointer address = (cuda_pointer)(uintptr_t)data;
+  uint32_t type = 0;
+  int32_t ordinal = -1;
+  *known = driver->pointer_attribute(&type, CUDA_POINTER_MEMORY_TYPE, address) == CUDA_OK &&
+           (type == CUDA_MEMORY_TYPE_HOST || type == CUDA_MEMORY_TYPE_DEVICE);
+  if (!*known) return COMPUTE_OK;
+  if (type == CUDA_MEMORY_TYPE_DEVICE &&
+      driver->pointer_attribute(&ordinal, CUDA_POINTER_DEVICE_ORDINAL, address) == CUDA_OK &&
+      ordinal != device->id)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0,
+                                  "wrap it on the GPU that it belongs to",
+                                  "cuda:%u: the memory belongs to GPU %d", device->index, ordinal);
+  const cuda_result code =
+      driver->pointer_attribute(&memory->pointer, CUDA_POINTER_DEVICE_POINTER, address);
+  if (code != CUDA_OK) return cuda_fail(device, code, "asking for the device address of memory");
+  memory->kind = CUDA_MEMORY_FOREIGN;
+  memory->host = type == CUDA_MEMORY_TYPE_HOST ? data : NULL;
+  return COMPUTE_OK;
+}
+
+/* Pins the caller's memory and maps it, so that kernels reach it over the bus. */
+static compute_status pin(cuda_device *device, void *data, uint64_t bytes, cuda_memory *memory) {
+  const cuda_driver *driver = device->driver;
+  cuda_result code =
+      driver->host_register(data, bytes, CUDA_HOST_ALLOC_PORTABLE | CUDA_HOST_ALLOC_MAPPED);
+  if (code != CUDA_OK)
+    return cuda_is_fatal(code)
+               ? cuda_fail(device, code, "pinning host memory")
+               : device->services->fail(
+                     device->services->host, COMPUTE_ERROR_UNSUPPORTED, code,
+                     "copy with compute_tensor_from_host",
+                     "cuda:%u: the driver cannot pin %llu bytes of this memory (%s)", device->index,
+                     (unsigned long long)bytes, cuda_code_name(driver, code));
+  memory->kind = CUDA_MEMORY_REGISTERED;
+  memory->host = data;
+  code = driver->host_device_pointer(&memory->pointer, data, 0);
+  if (code == CUDA_OK) return COMPUTE_OK;
+  cuda_notice(device, driver->host_unregister(data), "unpinning host memory");
+  return cuda_fail(device, code, "mapping host memory");
+}
+
+compute_status cuda_memory_import(void *handle, void *data, uint64_t bytes,
+                                  compute_memory *memory) {
+  cuda_device *device = handle;
+  compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  cuda_memory *made = cuda_allocate(device, sizeof *made);
+  if (!made) return cuda_fail_memory(device->services, "a buffer's record");
+  bool known;
+  status = recognise(device, data, made, &known);
+  if (status == COMPUTE_OK && !known) status = pin(device, data, bytes, made);
+  if (status != COMPUTE_OK) {
+    cuda_release(device, made);
+    return status;
+  }
+  *memory = (compute_memory){.handle = made, .host = made->host, .bytes = bytes};
+  return COMPUTE_OK;
+}
