@@ -88,7 +88,6 @@ static struct {
   uint32_t local_count;
   ucontext_t scheduler;
   item *items;
-  unsigned char *stacks;
   uint32_t item_count, fresh; /* those before `fresh`, in the order of turns, have begun */
   uint32_t current;
   bool suspended; /* the running coroutine has waited in this group */
@@ -131,6 +130,13 @@ static void set_current(uint32_t index) {
   machine->local_id[2] = index / size[0] / size[1];
 }
 
+/* Stacks outlive a launch: making them costs more than most kernels. */
+static struct {
+  item *items;
+  unsigned char *stacks;
+  uint32_t capacity;
+} kept;
+
 /* A coroutine's body. Items that never wait share one: the next begins where the last has ended. */
 static void carry_items(void) {
   for (;;) {
@@ -164,7 +170,7 @@ static void fill_local(dialect_item *machine, void *memory, uint64_t bytes) {
 static void start_item(uint32_t index) {
   item *started = &run.items[index];
   getcontext(&started->context);
-  started->context.uc_stack.ss_sp = run.stacks + (size_t)index * STACK_BYTES;
+  started->context.uc_stack.ss_sp = kept.stacks + (size_t)index * STACK_BYTES;
   started->context.uc_stack.ss_size = STACK_BYTES;
   started->context.uc_link = NULL;
   makecontext(&started->context, carry_items, 0);
@@ -306,6 +312,20 @@ static bool check_launch(const emulator_program *program, const compute_generate
   return true;
 }
 
+static bool keep_items(uint32_t count) {
+  if (count <= kept.capacity) return true;
+  if (kept.stacks) munmap(kept.stacks, (size_t)kept.capacity * STACK_BYTES);
+  free(kept.items);
+  kept.capacity = 0;
+  kept.items = calloc(count, sizeof *kept.items);
+  void *stacks = mmap(NULL, (size_t)count * STACK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  kept.stacks = stacks != MAP_FAILED ? stacks : NULL;
+  if (!kept.items || !kept.stacks) return false;
+  kept.capacity = count;
+  return true;
+}
+
 bool emulator_launch_plain(void (*enter)(dialect_item *), void (*call)(void **),
                            const uint32_t group[3], const uint32_t groups[3], void **arguments,
                            emulator_order order, char *problem, size_t problem_bytes) {
@@ -324,19 +344,10 @@ bool emulator_launch_plain(void (*enter)(dialect_item *), void (*call)(void **),
   memcpy(run.machine.group_count, groups, sizeof run.machine.group_count);
   enter(&run.machine);
 
-  const size_t stack_bytes = (size_t)run.item_count * STACK_BYTES;
-  run.items = calloc(run.item_count, sizeof *run.items);
-  void *stacks = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  run.stacks = stacks;
-  bool good;
-  if (!run.items || stacks == MAP_FAILED)
-    good = emulator_explain(problem, problem_bytes, "no memory for %u items", run.item_count);
-  else
-    good = run_caught();
-  free(run.items);
-  if (stacks != MAP_FAILED) munmap(stacks, stack_bytes);
-  return good;
+  if (!keep_items(run.item_count))
+    return emulator_explain(problem, problem_bytes, "no memory for %u items", run.item_count);
+  run.items = kept.items;
+  return run_caught();
 }
 
 bool emulator_launch(emulator_program *program, const compute_generated_launch *launch,

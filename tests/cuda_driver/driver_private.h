@@ -1,0 +1,146 @@
+/* Inside of the stand-in driver.
+ *
+ *   control.c   orders, counts, failures, objects and what became of them
+ *   devices.c   starting, devices, contexts, finding functions
+ *   memory.c    memory of the device, of the host, and what an address is
+ *   stream.c    streams and events
+ *   copy.c      copies
+ *   kernels.c   modules, launches, graphs */
+#ifndef CUDA_DRIVER_PRIVATE_H
+#define CUDA_DRIVER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../backends/cuda/driver.h"
+#include "stand_in.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MOST_DEVICES = 8, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
+
+/* ---- Calls --------------------------------------------------------------------------------- */
+
+#define CALL_NAME(member, symbol, version, parameters) CALL_##symbol,
+enum {
+  CUDA_FUNCTIONS(CALL_NAME) CUDA_OPTIONAL_FUNCTIONS(CALL_NAME) CALL_kernel,
+  CALL_COUNT,
+  CALL_ANY = CALL_COUNT
+};
+
+#define CALL_PROTOTYPE(member, symbol, version, parameters) cuda_result symbol parameters;
+CUDA_FUNCTIONS(CALL_PROTOTYPE)
+CUDA_OPTIONAL_FUNCTIONS(CALL_PROTOTYPE)
+
+/* At the beginning of every call: counts it. CUDA_OK, or what it shall return. Calls that release
+ * do so all the same. */
+cuda_result stand_in_enter(int call);
+
+#define ENTER(symbol)                                                                              \
+  do {                                                                                             \
+    const cuda_result entered = stand_in_enter(CALL_##symbol);                                     \
+    if (entered != CUDA_OK) return entered;                                                        \
+  } while (0)
+
+/* Whether a kernel that is about to run shall fail: the code. */
+cuda_result stand_in_kernel_order(void);
+
+/* Ends a device. */
+void stand_in_lose(int device, cuda_result code);
+cuda_result stand_in_lost(int device);
+
+void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the orders say of the machine. */
+typedef struct machine {
+  int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
+      unified, delay_copies;
+} machine;
+extern machine stand_in_machine;
+
+/* ---- Objects ------------------------------------------------------------------------------- */
+
+enum {
+  OBJECT_MEMORY,
+  OBJECT_HOST_MEMORY,
+  OBJECT_REGISTERED,
+  OBJECT_POOL,
+  OBJECT_STREAM,
+  OBJECT_EVENT,
+  OBJECT_MODULE,
+  OBJECT_GRAPH,
+  OBJECT_EXECUTABLE,
+  OBJECT_KINDS
+};
+
+/* What every object begins with. */
+typedef struct object {
+  int kind, device;
+  struct object *previous, *next;
+} object;
+
+/* `bytes` of zeroes that belong to the current context, and count as alive. */
+void *object_create(int kind, size_t bytes);
+void object_remove(object *o); /* from the list; the memory is the caller's */
+bool object_is(const void *o, int kind);
+/* Some object of the kind and device for which `matches` holds (with the list locked), or NULL. */
+object *object_find(int kind, int device, bool (*matches)(const object *, const void *),
+                    const void *argument);
+/* Notes what is left of a device as forgotten, unless it was lost, and gives it back. */
+void objects_end(int device);
+
+/* ---- Contexts ------------------------------------------------------------------------------ */
+
+/* The index of the current context's device, or -1. */
+int current_device(void);
+cuda_context context_of(int device);
+int device_of_context(cuda_context context);
+void context_end(int device); /* as the end of its process would */
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+typedef struct memory {
+  object header;
+  unsigned char *data;
+  size_t bytes;
+  unsigned char *pages; /* of device memory: all that is mapped */
+  size_t page_bytes, room;
+  bool freed; /* in the order of a stream: gone for the caller */
+} memory;
+
+/* The memory that holds the address, or NULL. */
+memory *memory_at(const void *address);
+bool memory_is_on_device(const void *address, size_t bytes); /* all of it */
+void memory_destroy(memory *m);                              /* and its record */
+void registered_destroy(memory *m);
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+typedef struct operation {
+  struct operation *next;
+  void (*run)(struct operation *self, int device); /* not called on a lost device unless `always` */
+  void (*release)(struct operation *self);         /* may be NULL; then free follows */
+  bool always;
+} operation;
+
+typedef struct stream stream;
+
+/* An operation of at least `bytes`; NULL without memory. */
+void *operation_create(size_t bytes, void (*run)(operation *, int));
+cuda_result stream_submit(cuda_stream handle, void *submitted);
+cuda_result stream_drain(stream *s);
+void streams_drain(int device); /* all of a device's */
+stream *stream_of(cuda_stream handle);
+void stream_finish(stream *s); /* drains and frees */
+void stream_default_create(int device);
+void event_destroy(object *event);
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+void module_destroy(object *module);
+void graph_destroy(object *graph);
+void executable_destroy(object *executable);
+
+#endif

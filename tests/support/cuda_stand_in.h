@@ -1,0 +1,21 @@
+/* The stand-in of tests/cuda_driver/ in the test's own process. */
+#ifndef SUPPORT_CUDA_STAND_IN_H
+#define SUPPORT_CUDA_STAND_IN_H
+
+#include "cuda_driver/stand_in.h"
+
+typedef struct cuda_stand_in {
+  stand_in_configure_function *configure;
+  stand_in_failures_function *failures;
+  stand_in_count_function *count;
+  stand_in_live_function *live;
+  stand_in_misuse_function *misuse;
+} cuda_stand_in;
+
+/* False if the libcuda.so.1 that the loader finds is not the stand-in. */
+bool cuda_stand_in_open(cuda_stand_in *stand_in);
+
+/* How often `call` was made since the last orders; without a name, all calls together. */
+int64_t cuda_stand_in_calls(const cuda_stand_in *stand_in, const char *call);
+
+#endif
