@@ -4,6 +4,8 @@
 #ifndef CPU_ISA_MATH_ERF_F32_H
 #define CPU_ISA_MATH_ERF_F32_H
 
+#include <float.h>
+
 #include "math_exp_f32.h"
 
 /* log erfc(|x|), from 1 to where erf is 1 to f32. */
@@ -80,9 +82,20 @@ CPU_INLINE float math_gelu_tail_f32(float x) {
   return math_madd_f32(scaled, e, scaled);
 }
 
-/* P and Q in f64: in f32 their roundings alone would add up to some 3 ulp. Only the last operation
- * may meet less than a normal number. 0 x is −0 for what rounds to it, and
- * for −∞ NaN, as −∞ · 0 is. */
+/* From here down gelu is no normal number. */
+#define MATH_GELU_TINY (-13.15f)
+
+/* gelu(x) for such x, from |gelu(x)| 2^64. Processors take more than a hundred cycles for an
+ * operation whose result is not normal, so the bits are made without one: added to 2^23, the number
+ * of units of 2^−149 is rounded to a whole number and stands in the low bits. */
+CPU_INLINE float math_gelu_tiny_f32(float scaled) {
+  const float units = scaled * 0x1p85f;
+  const float rounded = (units < 0x1.fffffcp22f ? units : 0x1.fffffcp22f) + 0x1p23f;
+  return math_from_bits_f32((math_bits_f32(rounded) - math_bits_f32(0x1p23f)) | INT32_MIN);
+}
+
+/* P and Q in f64: in f32 their roundings alone would add up to some 3 ulp. 0 x is −0, and for −∞
+ * NaN, as −∞ · 0 is. */
 CPU_INLINE float math_gelu_sum_f32(float x, float tail) {
   const double t = math_gelu_magnitude_f32(x), square = t * t;
   const double p0 = math_madd_f64(0x1.50c1c80p+5f, t, 0x1.7eda540p+5f);
@@ -92,8 +105,14 @@ CPU_INLINE float math_gelu_sum_f32(float x, float tail) {
   const double q1 = math_madd_f64(0x1.69ab140p+5f, t, 0x1.ce21c60p+6f);
   const double q2 = t + 0x1.3abb2c0p+3f;
   const double q = math_madd_f64(math_madd_f64(q2, square, q1), square, q0);
-  const float ratio = math_scale_f32((float)(p / q), (uint32_t)-64);
-  return math_madd_f32(-tail, ratio, math_bits_f32(x) < 0 ? 0 * x : x);
+  const float ratio = (float)(p / q), scaled = tail * ratio;
+  /* Keeps the product normal where it does not matter: for large x, and where `tiny` replaces it.
+   */
+  const float factor = math_gelu_magnitude_f32(x) > -MATH_GELU_TINY ? 1 : tail;
+  const float sum = math_madd_f32(-factor, math_scale_f32(ratio, (uint32_t)-64),
+                                  math_bits_f32(x) < 0 ? 0 * x : x);
+  const float tiny = math_gelu_tiny_f32(scaled);
+  return (x < MATH_GELU_TINY) & (x >= -FLT_MAX) ? tiny : sum;
 }
 
 CPU_INLINE float math_gelu_f32(float x) {
