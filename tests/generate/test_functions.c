@@ -194,7 +194,7 @@ static void wide_numbers_narrow_with_one_rounding(void **state) {
       test_values one = {.dtype = COMPUTE_BF16, .data = &expected};
       /* The nearest f64 lies on the same side of every tie of so short a format, or on it: then the
        * low bits decide. */
-      const int64_t cut = value >> 11 << 11 | (value & 2047 ? 1024 : 0);
+      const int64_t cut = (value & ~INT64_C(2047)) | (value & 2047 ? 1024 : 0);
       const double odd = llabs(value) > (INT64_C(1) << 52) ? (double)cut : (double)value;
       test_values_set(&one, 0, odd);
       assert_int_equal(convert_i64_bf16(value), expected);
