@@ -112,7 +112,7 @@ CPU_INLINE float math_gelu_sum_f32(float x, float tail) {
   const float sum = math_madd_f32(-factor, math_scale_f32(ratio, (uint32_t)-64),
                                   math_bits_f32(x) < 0 ? 0 * x : x);
   const float tiny = math_gelu_tiny_f32(scaled);
-  return (x < MATH_GELU_TINY) & (x >= -FLT_MAX) ? tiny : sum;
+  return x < MATH_GELU_TINY && x >= -FLT_MAX ? tiny : sum;
 }
 
 CPU_INLINE float math_gelu_f32(float x) {
