@@ -185,8 +185,14 @@ compute_status compute_device_by_name(compute_context *context, const char *name
                      : !name  ? "name"
                               : "device");
   }
-  registry_complete(context);
+  /* Who asks for a device that is open need not wait for modules that are not. */
+  pthread_mutex_lock(&context->registry_mutex);
   *device = device_find(context, name);
+  pthread_mutex_unlock(&context->registry_mutex);
+  if (!*device) {
+    registry_complete(context);
+    *device = device_find(context, name);
+  }
   return *device ? COMPUTE_OK : no_such_device(context, name, operation);
 }
 
