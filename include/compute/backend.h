@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 1
+#define COMPUTE_BACKEND_ABI_MINOR 2
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -126,7 +126,8 @@ typedef enum compute_kernel_kind {
   COMPUTE_KERNEL_GEMM = 3,
   COMPUTE_KERNEL_GATHER = 4,
   COMPUTE_KERNEL_SCATTER = 5,
-  COMPUTE_KERNEL_COPY = 6
+  COMPUTE_KERNEL_COPY = 6,
+  COMPUTE_KERNEL_CONV = 7 /* since 1.2 */
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
@@ -151,8 +152,40 @@ typedef enum compute_row_operation {
   COMPUTE_ROW_NORMALIZE = 2 /* (x - mean) / sqrt(variance + epsilon), biased variance */
 } compute_row_operation;
 
+/* How exactly GEMM and CONV multiply f32. A device may always be more exact than it is asked to. */
+typedef enum compute_precision {
+  COMPUTE_PRECISION_STRICT = 0, /* as f32 does */
+  COMPUTE_PRECISION_TF32 = 1    /* factors may be rounded to 10 bits of mantissa; sums are f32 */
+} compute_precision;
+
+typedef enum compute_convolution_direction {
+  COMPUTE_CONVOLUTION_FORWARD = 0,
+  COMPUTE_CONVOLUTION_BY_DATA = 1,  /* the gradient of the data from that of the result */
+  COMPUTE_CONVOLUTION_BY_FILTER = 2 /* the gradient of the filter */
+} compute_convolution_direction;
+
+/* A convolution (the field's name for a cross-correlation) in two dimensions, in groups:
+ *
+ *   y[n, o, p, q] = sum over c, r, s of w[o, c, r, s] · x[n, C·g + c, h, v]
+ *   h = p·stride[0] + r·dilation[0] − padding[0],  v = q·stride[1] + s·dilation[1] − padding[1]
+ *
+ * where C is data_channels / groups, g is o / (result_channels / groups), 0 ≤ c < C, and x is 0
+ * outside its height and width. One dimension is a height of 1. */
+typedef struct compute_convolution {
+  compute_convolution_direction direction;
+  int32_t groups;                 /* ≥ 1; divides both numbers of channels */
+  int64_t batch;                  /* n */
+  int64_t data_channels;          /* of x, all groups together */
+  int64_t result_channels;        /* of y, all groups together */
+  int64_t data_size[2];           /* height and width of x */
+  int64_t result_size[2];         /* of y */
+  int64_t filter_size[2];         /* of w; ≥ 1 */
+  int64_t stride[2], dilation[2]; /* ≥ 1 */
+  int64_t padding[2]; /* before the first row and column; ≥ 0. Behind the last as results need */
+} compute_convolution;
+
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
- * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM and
+ * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
  * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
  * and strides).
  *
@@ -186,9 +219,17 @@ typedef enum compute_row_operation {
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *
+ * CONV    The space has rank 4: FORWARD (n, o, p, q), BY_DATA (n, data channel, height, width),
+ *         BY_FILTER (o, c, r, s), with the sizes that `convolution` says. inputs[0] and inputs[1]
+ *         have strides over dimensions of their own: FORWARD x and w, BY_DATA y's gradient and w,
+ *         BY_FILTER x and y's gradient; x as (n, data channel, height, width), w as (o, c, r, s),
+ *         y as (n, o, p, q). Products are summed in `accumulate`; `epilogue` has the sum as its
+ *         input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No prologue.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
- * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue). */
+ * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
+ * where nothing is summed. */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;
@@ -201,7 +242,7 @@ typedef struct compute_kernel_descriptor {
   compute_program prologue;
   compute_program epilogue;
   uint32_t prologue_inputs;  /* REDUCE, ROW */
-  compute_dtype accumulate;  /* REDUCE, ROW, GEMM: F64, F32, I64, I32 or (max, min) BOOL */
+  compute_dtype accumulate;  /* REDUCE, ROW, GEMM, CONV: F64, F32, I64, I32 or (max, min) BOOL */
   int32_t kept_rank;         /* REDUCE */
   compute_combine combine;   /* REDUCE */
   compute_row_operation row; /* ROW */
@@ -209,6 +250,9 @@ typedef struct compute_kernel_descriptor {
   int64_t k;                 /* GEMM */
   int64_t axis_size;         /* GATHER, SCATTER */
   int64_t axis_stride;       /* GATHER, SCATTER; elements */
+  /* Since 1.2. */
+  compute_precision precision;     /* GEMM, CONV with accumulate F32 */
+  compute_convolution convolution; /* CONV */
 } compute_kernel_descriptor;
 
 /* ---- What the core offers a module --------------------------------------------------------- */
@@ -425,6 +469,32 @@ typedef struct compute_backend {
   compute_status (*record_submit)(void *queue, void *recording, const compute_argument *arguments,
                                   uint32_t count);
   void (*record_destroy)(void *device, void *recording);
+
+  /* ---- Since 1.2; all optional ---- */
+
+  /* Together: times of points on a queue. timer_record marks the queue's progress so far,
+   * timer_read waits until it is reached and gives the time at which it was, in nanoseconds of the
+   * host's CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's
+   * own readings as well as the driver allows). Without them the core reads the clock around calls.
+   */
+  compute_status (*timer_record)(void *queue, void **timer);
+  compute_status (*timer_read)(void *device, void *timer, int64_t *nanoseconds);
+  void (*timer_destroy)(void *device, void *timer);
+
+  /* Together: host memory from which and to which this device copies fastest, without holding up
+   * the caller (page-locked). */
+  compute_status (*host_allocate)(void *device, uint64_t bytes, void **data);
+  void (*host_release)(void *device, void *data);
+
+  /* Together: makes the caller's own memory such memory, for as long as it is registered. Slow;
+   * pays for memory that is copied many times. */
+  compute_status (*host_register)(void *device, void *data, uint64_t bytes);
+  void (*host_unregister)(void *device, void *data);
+
+  /* Brings a lost device back, where the driver can within the process. Memory, kernels, queues,
+   * events and recordings of before stay lost: their calls keep failing with
+   * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
+  compute_status (*device_recover)(void *device);
 } compute_backend;
 
 /* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of

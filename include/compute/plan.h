@@ -22,8 +22,12 @@ typedef enum compute_fallback {
 } compute_fallback;
 
 enum {
-  COMPUTE_PLAN_NO_FUSION = 1 << 0,        /* one step for each operation, for debugging */
-  COMPUTE_PLAN_NO_SIMPLIFICATION = 1 << 1 /* no folding, no common subexpressions, no rewriting */
+  COMPUTE_PLAN_NO_FUSION = 1 << 0,         /* one step for each operation, for debugging */
+  COMPUTE_PLAN_NO_SIMPLIFICATION = 1 << 1, /* no folding, common subexpressions or rewriting */
+  /* f32 matrix products and convolutions may round their factors to 10 bits of mantissa (TF32), for
+   * a relative error near 1e-3 and several times the speed on devices with matrix cores. Others
+   * compute as without the flag. */
+  COMPUTE_PLAN_ALLOW_TF32 = 1 << 2
 };
 
 typedef struct compute_plan_options {

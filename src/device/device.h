@@ -50,6 +50,7 @@ struct compute_context {
   struct tuning_store *tuning;    /* src/tune/tuning.h */
   pthread_mutex_t registry_mutex; /* held while modules that could wait are opened */
   bool modules_waiting;           /* atomic: some candidate has not been opened yet */
+  uint64_t fallbacks[16];         /* atomic, by fallback_kind: src/profile/fallback.h */
   compute_context *next_open;     /* context.c: all open contexts of the process */
 };
 

@@ -214,11 +214,12 @@ static bool check_row(const compute_kernel_descriptor *d, const explanation *why
          check_outputs_distinct(d, d->rank, why);
 }
 
-static bool check_gemm(const compute_kernel_descriptor *d, const explanation *why) {
-  if (d->rank < 2) return refuse(why, "GEMM needs two dimensions");
-  if (d->input_count < 2) return refuse(why, "GEMM needs two matrices");
-  if (d->k < 0) return refuse(why, "k is negative");
-  if (d->prologue.count > 0) return refuse(why, "GEMM has no prologue");
+/* The two factors of a product and the type in which it is summed. */
+static bool check_product(const compute_kernel_descriptor *d, const char *kind,
+                          const explanation *why) {
+  if (d->input_count < 2) return refuse(why, "%s needs two factors", kind);
+  if (d->prologue.count > 0) return refuse(why, "%s has no prologue", kind);
+  if ((unsigned)d->precision > COMPUTE_PRECISION_TF32) return refuse(why, "unknown precision");
   bool is_float = d->accumulate == COMPUTE_F64 || d->accumulate == COMPUTE_F32;
   for (int i = 0; i < 2; i++) {
     compute_dtype dtype = d->inputs[i].dtype;
@@ -230,6 +231,63 @@ static bool check_gemm(const compute_kernel_descriptor *d, const explanation *wh
   }
   return check_epilogue(d, d->accumulate, 2, d->rank, why) &&
          check_outputs_distinct(d, d->rank, why);
+}
+
+static bool check_gemm(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->rank < 2) return refuse(why, "GEMM needs two dimensions");
+  if (d->k < 0) return refuse(why, "k is negative");
+  return check_product(d, "GEMM", why);
+}
+
+/* The sizes of the space, which the convolution's own must give again. */
+static bool check_convolution_space(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_convolution *c = &d->convolution;
+  int64_t want[4] = {c->batch, c->result_channels, c->result_size[0], c->result_size[1]};
+  if (c->direction == COMPUTE_CONVOLUTION_BY_DATA) {
+    want[1] = c->data_channels;
+    want[2] = c->data_size[0];
+    want[3] = c->data_size[1];
+  } else if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER) {
+    want[0] = c->result_channels;
+    want[1] = c->data_channels / c->groups;
+    want[2] = c->filter_size[0];
+    want[3] = c->filter_size[1];
+  }
+  for (int i = 0; i < 4; i++) {
+    if (d->size[i] != want[i]) {
+      return refuse(why, "dimension %d of the space is %" PRId64 " instead of %" PRId64, i,
+                    d->size[i], want[i]);
+    }
+  }
+  return true;
+}
+
+static bool check_conv(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_convolution *c = &d->convolution;
+  if (d->rank != 4) return refuse(why, "CONV needs four dimensions");
+  if ((unsigned)c->direction > COMPUTE_CONVOLUTION_BY_FILTER) {
+    return refuse(why, "unknown direction of a convolution");
+  }
+  if (c->groups < 1 || c->batch < 0 || c->data_channels < 0 || c->result_channels < 0 ||
+      c->data_channels % c->groups != 0 || c->result_channels % c->groups != 0) {
+    return refuse(why, "%d groups do not divide %" PRId64 " and %" PRId64 " channels",
+                  (int)c->groups, c->data_channels, c->result_channels);
+  }
+  for (int i = 0; i < 2; i++) {
+    int64_t reach; /* of the last result: with it, no position in x can overflow */
+    if (c->data_size[i] < 0 || c->result_size[i] < 0 || c->filter_size[i] < 1 || c->stride[i] < 1 ||
+        c->dilation[i] < 1 || c->padding[i] < 0) {
+      return refuse(why, "a size, stride, dilation or padding of the convolution is too small");
+    }
+    int64_t steps, taps;
+    if (__builtin_mul_overflow(c->result_size[i], c->stride[i], &steps) ||
+        __builtin_mul_overflow(c->filter_size[i], c->dilation[i], &taps) ||
+        __builtin_add_overflow(steps, taps, &reach) ||
+        __builtin_add_overflow(reach, c->padding[i], &reach)) {
+      return refuse(why, "the convolution reaches beyond 63 bits");
+    }
+  }
+  return check_convolution_space(d, why) && check_product(d, "CONV", why);
 }
 
 static bool check_indexed(const compute_kernel_descriptor *d, const explanation *why) {
@@ -263,6 +321,7 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
   case COMPUTE_KERNEL_GATHER:
   case COMPUTE_KERNEL_SCATTER: return check_indexed(d, &why);
   case COMPUTE_KERNEL_COPY: return check_copy(d, &why);
+  case COMPUTE_KERNEL_CONV: return check_conv(d, &why);
   }
   return refuse(&why, "kind %d is unknown", (int)d->kind);
 }

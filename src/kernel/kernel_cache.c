@@ -70,6 +70,20 @@ static void put_program(key_writer *key, const compute_program *program) {
   put(key, program->outputs, program->output_count * sizeof *program->outputs);
 }
 
+static void put_convolution(key_writer *key, const compute_convolution *c) {
+  put_i64(key, c->direction);
+  put_i64(key, c->groups);
+  put_i64(key, c->batch);
+  put_i64(key, c->data_channels);
+  put_i64(key, c->result_channels);
+  put(key, c->data_size, sizeof c->data_size);
+  put(key, c->result_size, sizeof c->result_size);
+  put(key, c->filter_size, sizeof c->filter_size);
+  put(key, c->stride, sizeof c->stride);
+  put(key, c->dilation, sizeof c->dilation);
+  put(key, c->padding, sizeof c->padding);
+}
+
 static bool program_fits_key(const compute_program *program) {
   return program->count <= COMPUTE_MAX_INSTRUCTIONS &&
          program->output_count <= COMPUTE_MAX_OPERANDS &&
@@ -112,7 +126,13 @@ static void write_key(key_writer *key, const compute_kernel_descriptor *d) {
     break;
   case COMPUTE_KERNEL_GEMM:
     put_i64(key, d->accumulate);
+    put_i64(key, d->precision);
     put_i64(key, d->k);
+    break;
+  case COMPUTE_KERNEL_CONV:
+    put_i64(key, d->accumulate);
+    put_i64(key, d->precision);
+    put_convolution(key, &d->convolution);
     break;
   case COMPUTE_KERNEL_GATHER:
   case COMPUTE_KERNEL_SCATTER:

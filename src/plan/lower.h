@@ -48,6 +48,7 @@ typedef struct lowering {
   scratch *memory;
   compute_plan *plan;
   compute_fallback fallback;
+  compute_precision precision;
   storage *storages;
   uint32_t storage_count, storage_capacity;
   uint32_t *home;   /* per node: its storage where it is computed, IR_NONE */

@@ -248,6 +248,7 @@ static void draft_gemm(const lowering *l, const cluster *c, uint32_t *value, ker
   dimension_map map = identity_map(anchor->shape.rank);
   begin(d, COMPUTE_KERNEL_GEMM, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
+  if (d->descriptor.accumulate == COMPUTE_F32) d->descriptor.precision = l->precision;
   d->descriptor.k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);

@@ -137,7 +137,13 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   port_plan ports;
   folding folded = {0};
   bool simplify = !(options->flags & COMPUTE_PLAN_NO_SIMPLIFICATION);
-  lowering l = {.r = &r, .f = &f, .memory = memory, .plan = plan, .fallback = options->fallback};
+  lowering l = {.r = &r,
+                .f = &f,
+                .memory = memory,
+                .plan = plan,
+                .fallback = options->fallback,
+                .precision = options->flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32
+                                                                      : COMPUTE_PRECISION_STRICT};
   compute_status s = COMPUTE_OK;
   if (simplify) s = fold_constants(graph, outputs, count, memory, &folded);
   if (s == COMPUTE_OK)
@@ -193,7 +199,8 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
   if (options->device != NULL && options->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
                      "compute_compile: the device belongs to another context");
-  uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
+  uint32_t known =
+      COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION | COMPUTE_PLAN_ALLOW_TF32;
   bool reserved = false;
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     reserved |= options->reserved[i] != 0;

@@ -9,21 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "plan/plan.h"
-#include "plan/record.h"
+#include "plan/run.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-
-typedef struct plan_run {
-  struct plan_run *next;
-  compute_queue *queue[PLAN_DEVICES]; /* made when first needed */
-  compute_tensor **bound;             /* per port, as the caller gave it */
-  compute_tensor **stand_in;          /* per port, or NULL */
-  const compute_memory **memory;      /* per slot */
-  uint64_t *offset;                   /* per slot */
-  compute_argument *arguments;
-  plan_recording recording;
-} plan_run;
 
 static const char HERE[] = "compute_run";
 
@@ -233,36 +221,6 @@ static compute_status prepare_ports(const compute_plan *plan, plan_run *run) {
   return COMPUTE_OK;
 }
 
-/* A copy between the two devices, of which the CPU's memory is the host's. */
-static compute_status transfer(const plan_step *s, compute_queue *queue,
-                               const compute_argument *arguments) {
-  const compute_backend *backend = queue->device->backend;
-  const compute_argument *from = &arguments[0], *to = &arguments[1];
-  compute_status status =
-      s->device == PLAN_CPU
-          ? backend->download(queue->handle, (unsigned char *)to->memory->host + to->offset, from,
-                              s->bytes)
-          : backend->upload(queue->handle, to, (unsigned char *)from->memory->host + from->offset,
-                            s->bytes);
-  return status == COMPUTE_OK ? compute_queue_wait(queue) : status;
-}
-
-static compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue) {
-  compute_status recorded;
-  if (record_run(plan, &run->recording, queue, run->memory, run->offset, &recorded))
-    return recorded;
-  for (uint32_t i = 0; i < plan->step_count; i++) {
-    const plan_step *s = &plan->steps[i];
-    plan_step_arguments(s, run->memory, run->offset, run->arguments);
-    compute_queue *on = s->device == PLAN_CPU && s->kernel ? run->queue[PLAN_CPU] : queue;
-    compute_status status =
-        s->kernel == NULL ? transfer(s, queue, run->arguments)
-                          : queue_enqueue(on, s->kernel->kernel, run->arguments, s->operand_count);
-    if (status != COMPUTE_OK) return status;
-  }
-  return COMPUTE_OK;
-}
-
 static compute_status take_memory(const compute_plan *plan, plan_run *run, memory_buffer **arena) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constants[d] != NULL) {
@@ -327,7 +285,7 @@ compute_status compute_run(const compute_plan *plan, const compute_binding *bind
   if (s == COMPUTE_OK) s = prepare_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
   if (s == COMPUTE_OK) {
-    s = run_steps(plan, run, queue);
+    s = run_steps(plan, run, queue, NULL);
     if (s == COMPUTE_OK)
       s = finish(plan, run, queue, own, arena[PLAN_MAIN]);
     else

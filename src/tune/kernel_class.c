@@ -156,6 +156,18 @@ static void print_gemm(class_text *t, const compute_kernel_descriptor *d) {
       bucket(m), bucket(n), bucket(d->k));
 }
 
+static void print_conv(class_text *t, const compute_kernel_descriptor *d) {
+  static const char *const direction[] = {"forward", "data", "filter"};
+  const compute_convolution *c = &d->convolution;
+  bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
+  bool strided = c->stride[0] > 1 || c->stride[1] > 1;
+  print_accumulating(t, d, "conv", 2);
+  add(t, "%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
+      strided ? ".strided" : "", c->groups > 1 ? ".groups" : "", bucket(c->batch),
+      bucket(c->data_channels / c->groups), bucket(c->result_channels / c->groups),
+      bucket(c->result_size[0] * c->result_size[1]));
+}
+
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   class_text t = {text, 0};
   text[0] = '\0';
@@ -176,13 +188,15 @@ char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
         bucket(product(d, 0, d->rank - 1)), bucket(d->size[d->rank - 1]));
     break;
   case COMPUTE_KERNEL_GEMM: print_gemm(&t, d); break;
+  case COMPUTE_KERNEL_CONV: print_conv(&t, d); break;
   }
   return text;
 }
 
 /* ---- Fit ----------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"map", "reduce", "row", "gemm", "gather", "scatter", "copy"};
+static const char *const kinds[] = {"map",    "reduce",  "row",  "gemm",
+                                    "gather", "scatter", "copy", "conv"};
 
 bool kernel_class_valid(const char *text, size_t length) {
   if (length == 0 || length >= KERNEL_CLASS_BYTES) return false;

@@ -59,6 +59,15 @@ AT(compute_backend, record_begin, 312);
 AT(compute_backend, record_end, 320);
 AT(compute_backend, record_submit, 328);
 AT(compute_backend, record_destroy, 336);
+/* Since 1.2. */
+AT(compute_backend, timer_record, 344);
+AT(compute_backend, timer_read, 352);
+AT(compute_backend, timer_destroy, 360);
+AT(compute_backend, host_allocate, 368);
+AT(compute_backend, host_release, 376);
+AT(compute_backend, host_register, 384);
+AT(compute_backend, host_unregister, 392);
+AT(compute_backend, device_recover, 400);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);
@@ -129,6 +138,18 @@ AT(compute_kernel_descriptor, epsilon, 176);
 AT(compute_kernel_descriptor, k, 184);
 AT(compute_kernel_descriptor, axis_size, 192);
 AT(compute_kernel_descriptor, axis_stride, 200);
+/* Since 1.2. */
+AT(compute_kernel_descriptor, precision, 208);
+AT(compute_kernel_descriptor, convolution, 216);
+AT(compute_convolution, groups, 4);
+AT(compute_convolution, batch, 8);
+AT(compute_convolution, data_size, 32);
+AT(compute_convolution, result_size, 48);
+AT(compute_convolution, filter_size, 64);
+AT(compute_convolution, stride, 80);
+AT(compute_convolution, dilation, 96);
+AT(compute_convolution, padding, 112);
+SIZE(compute_convolution, 128); /* lies within the descriptor: may not grow */
 
 /* These carry no size of their own, so they may not grow either. */
 SIZE(compute_program, 24);
@@ -165,6 +186,9 @@ VALUE(COMPUTE_BOOL, 8);
 VALUE(COMPUTE_MAX_RANK, 8);
 VALUE(COMPUTE_KERNEL_MAP, 0);
 VALUE(COMPUTE_KERNEL_COPY, 6);
+VALUE(COMPUTE_KERNEL_CONV, 7);
+VALUE(COMPUTE_PRECISION_TF32, 1);
+VALUE(COMPUTE_CONVOLUTION_BY_FILTER, 2);
 VALUE(COMPUTE_COMBINE_ARGMIN, 5);
 VALUE(COMPUTE_ROW_NORMALIZE, 2);
 VALUE(COMPUTE_I_NEG, 16);
