@@ -10,9 +10,13 @@
 #include "compute/eager.h"
 #include "compute/graph.h"
 #include "compute/plan.h"
+#include "compute/route.h"
+#include "compute/batch.h"
+#include "compute/job.h"
 #include "compute/kernel.h"
 #include "compute/tune.h"
 #include "compute/profile.h"
+#include "compute/validate.h"
 #include "compute/io.h"
 
 #endif

@@ -24,7 +24,9 @@ typedef struct compute_event compute_event;
 typedef struct compute_open_options {
   const char *backends;     /* "cpu,opencl": only these modules; NULL: COMPUTE_BACKENDS, else all */
   const char *backend_path; /* folders with modules, ':' between them, searched first */
-  const char *device;       /* name of the default device; NULL: COMPUTE_DEVICE, else the best */
+  const char *device;       /* name of the default device; NULL: COMPUTE_DEVICE, else the best;
+                             * "auto": the best, and plans that name no device place each step where
+                             * it is fastest (COMPUTE_PLAN_AUTO) */
   int32_t threads;          /* CPU threads; 0: COMPUTE_THREADS, else what the process may use */
   uint64_t reserved[8];     /* must be zero */
 } compute_open_options;
@@ -131,6 +133,15 @@ COMPUTE_API compute_status compute_device_describe(const compute_device *device,
 
 /* The context of a device. Thread-safe. */
 COMPUTE_API compute_context *compute_device_context(const compute_device *device);
+
+/* Brings a lost device back where its driver can within the process, or notices that a kernel which
+ * did not end within a time limit has ended: then nothing was lost. COMPUTE_OK when the device
+ * works, also when it was never lost. Once it has been brought back, tensors, plans, queues and
+ * events of before stay lost: release them and make new ones; the kernels of new plans are built
+ * again. COMPUTE_ERROR_UNSUPPORTED when the driver cannot do it, _DEVICE_LOST while a kernel still
+ * runs or when it fails. No other thread may be using the device's tensors and queues.
+ * Thread-safe otherwise. */
+COMPUTE_API compute_status compute_device_recover(compute_device *device);
 
 /* Makes `device` the calling thread's default until the matching pop. Scopes nest 32 deep;
  * beyond that, or on a pop without push, COMPUTE_ERROR_INVALID_STATE. */

@@ -14,11 +14,13 @@ extern "C" {
 
 typedef struct compute_plan compute_plan;
 
-/* What to do with a step that the device does not support. */
+/* What to do with a step that the device does not support, and with a run that fails there. A plan
+ * that is not strict keeps what it needs of the graph, so that it can be compiled for the CPU when
+ * a run has failed on the device (compute_run_with). */
 typedef enum compute_fallback {
-  COMPUTE_FALLBACK_WARN = 0,   /* run it on the CPU, and log a warning */
-  COMPUTE_FALLBACK_SILENT = 1, /* run it on the CPU */
-  COMPUTE_FALLBACK_STRICT = 2  /* fail with COMPUTE_ERROR_UNSUPPORTED and the device's reason */
+  COMPUTE_FALLBACK_WARN = 0,   /* use the CPU, and log a warning */
+  COMPUTE_FALLBACK_SILENT = 1, /* use the CPU */
+  COMPUTE_FALLBACK_STRICT = 2  /* fail: COMPUTE_ERROR_UNSUPPORTED, …, with the device's reason */
 } compute_fallback;
 
 enum {
@@ -27,11 +29,18 @@ enum {
   /* f32 matrix products and convolutions may round their factors to 10 bits of mantissa (TF32), for
    * a relative error near 1e-3 and several times the speed on devices with matrix cores. Others
    * compute as without the flag. */
-  COMPUTE_PLAN_ALLOW_TF32 = 1 << 2
+  COMPUTE_PLAN_ALLOW_TF32 = 1 << 2,
+  /* Each step runs where the whole plan is predicted to be fastest, copies between the devices
+   * counted: on the CPU or on an accelerator, one in each plan; the one that the options name, or
+   * the best for this plan. Inputs and outputs live on the host, parameters where their tensors
+   * are. compute_explain tells why. A device that has not been measured yet is measured, which
+   * takes up to a second (route.h). */
+  COMPUTE_PLAN_AUTO = 1 << 3
 };
 
 typedef struct compute_plan_options {
-  compute_device *device; /* NULL: compute_default_device */
+  compute_device *device; /* NULL: compute_default_device; with COMPUTE_DEVICE=auto or the option
+                           * "auto" of compute_open, as with COMPUTE_PLAN_AUTO */
   compute_fallback fallback;
   uint32_t flags;       /* COMPUTE_PLAN_… */
   const char *name;     /* for the log and compute_explain; copied */
@@ -60,14 +69,73 @@ typedef struct compute_binding {
  * once; bindings of inputs that the plan does not need are ignored. A node that is both is bound
  * twice, as an input first. With a queue, the run is
  * submitted and may finish later: keep the tensors alive until compute_queue_wait. With NULL, the
- * run is finished on return. On failure the contents of outputs are undefined and parameters are
- * unchanged, unless the message says otherwise. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX,
- * _LAUNCH, …, memory. */
+ * run is finished on return. Short for compute_run_with without options. On failure the contents of
+ * outputs are undefined and parameters are unchanged, unless the message says otherwise; inputs are
+ * never changed. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX, _LAUNCH, …, memory. */
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 
+/* compute_fallback for one call. */
+typedef enum compute_run_fallback {
+  COMPUTE_RUN_AS_COMPILED = 0, /* as the plan was compiled */
+  COMPUTE_RUN_WARN = 1,
+  COMPUTE_RUN_SILENT = 2,
+  COMPUTE_RUN_STRICT = 3
+} compute_run_fallback;
+
+typedef struct compute_run_options {
+  compute_queue *queue; /* of the plan's device, or NULL */
+  compute_run_fallback fallback;
+  double time_limit;    /* seconds; 0: none */
+  uint64_t reserved[8]; /* must be zero */
+} compute_run_options;
+
+typedef struct compute_run_report {
+  compute_device *device; /* where the last attempt ran: the plan's device, or the CPU */
+  compute_status failure; /* of the device, if the run was repeated on the CPU; else COMPUTE_OK */
+  uint32_t fallbacks;     /* repetitions on the CPU: 0 or 1 */
+  uint32_t steps_done;    /* of the last attempt; as submitted, where the device still works */
+  double seconds;         /* of the whole call */
+  uint64_t reserved[8];
+} compute_run_report;
+
+/* compute_run with a say in what happens when the device fails. `options` and `report` may be NULL;
+ * the report is filled in also on failure.
+ *
+ * Out of device memory (after the pool has given back what it had cached), a kernel that does not
+ * build, start or end, a failing transfer, a lost device: unless the call or the plan is strict,
+ * the run is repeated on the CPU, from its inputs, and counts as a fallback. A lost device is
+ * brought back first where that is possible (compute_device_recover), for later plans; a plan
+ * compiled before goes on on the CPU. The failure itself is returned when the repetition could not
+ * be right or is impossible: an input, output or parameter lies on a lost device; parameters had
+ * been assigned to already; the failing queue held other work too. A plan compiled as strict has
+ * nothing to be repeated from.
+ *
+ * A call with a time limit is finished on return, also with a queue. When the limit passes between
+ * two steps, COMPUTE_ERROR_TIMEOUT; the steps that assign to parameters are not interrupted, once
+ * they have begun. When a kernel of a device has not ended by then, the device counts as lost until
+ * it has (nothing of it is used or freed meanwhile), and the run is repeated on the CPU as above,
+ * with the same limit once more. On devices without events, the kernel is waited for. Thread-safe
+ * as compute_run. COMPUTE_ERROR_INVALID_ARGUMENT for options that make no sense. */
+COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
+                                            const compute_binding *bindings, size_t count,
+                                            const compute_run_options *options,
+                                            compute_run_report *report);
+
+/* The device that the plan was compiled for; of an automatically placed plan the accelerator that
+ * it uses, or the CPU if it uses none. Queues for compute_run are those of this device.
+ * Thread-safe. */
+COMPUTE_API compute_device *compute_plan_device(const compute_plan *plan);
+
+/* Runs the plan once to the end, as compute_run does without a queue and without falling back,
+ * waiting after every step. What a step took is shown by compute_explain beside what was predicted;
+ * the shortest time of several such runs counts. The time of a step contains that of waiting for
+ * it. Statuses as compute_run. */
+COMPUTE_API compute_status compute_plan_measure(const compute_plan *plan,
+                                                const compute_binding *bindings, size_t count);
+
 /* A dense tensor of the right dtype and shape for an input or output node of the plan, on its
- * device. */
+ * device; on the CPU if the plan was placed automatically. */
 COMPUTE_API compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
                                                       compute_tensor **tensor);
 
@@ -84,8 +152,9 @@ typedef struct compute_plan_info {
 
 COMPUTE_API compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info);
 
-/* A table of steps, fused operations, buffers, bytes and FLOPs as text; free it with
- * compute_text_free. */
+/* A table of steps as text: fused operations, buffers, bytes and FLOPs, the device and why it is
+ * that one, the time that is predicted from the device's costs (route.h) and, after
+ * compute_plan_measure, the time that it took. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_explain(const compute_plan *plan, char **text);
 
 #ifdef __cplusplus

@@ -55,7 +55,8 @@ typedef enum compute_status {
   COMPUTE_ERROR_LAUNCH = 501,      /* a kernel did not start or failed while running */
   COMPUTE_ERROR_TRANSFER = 502,    /* a copy between devices failed */
   COMPUTE_ERROR_TIMEOUT = 503,     /* a time limit passed */
-  COMPUTE_ERROR_CANCELLED = 504,   /* the caller stopped the work */
+  COMPUTE_ERROR_CANCELLED = 504,   /* the caller stopped the work, or what it was to follow */
+  COMPUTE_ERROR_VALIDATION = 505,  /* a step's result is not what it should be (validate.h) */
 
   /* 6xx: files. */
   COMPUTE_ERROR_FILE = 600,   /* a file cannot be opened, read or written */

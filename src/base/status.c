@@ -38,6 +38,7 @@ static const status_row table[] = {
     ROW(COMPUTE_ERROR_TRANSFER, "a copy between devices failed"),
     ROW(COMPUTE_ERROR_TIMEOUT, "a time limit passed"),
     ROW(COMPUTE_ERROR_CANCELLED, "cancelled by the caller"),
+    ROW(COMPUTE_ERROR_VALIDATION, "a step computed something wrong"),
     ROW(COMPUTE_ERROR_FILE, "a file cannot be opened, read or written"),
     ROW(COMPUTE_ERROR_FORMAT, "damaged or unexpected file content"),
     ROW(COMPUTE_ERROR_INTERNAL, "a defect of libcompute"),

@@ -15,8 +15,9 @@ typedef struct variable_row {
 } variable_row;
 
 static const variable_row table[] = {
-    {{"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …",
-      "The default device of a context that names none in its options."},
+    {{"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …, auto",
+      "The default device of a context that names none in its options. With auto it is the best "
+      "one, and plans that name none place each step where they run fastest."},
      false},
     {{"COMPUTE_BACKENDS", "names with ',' between them",
       "Only these backend modules are loaded; without it, all that are found."},
@@ -40,15 +41,27 @@ static const variable_row table[] = {
       "used go first."},
      false},
     {{"COMPUTE_PROFILE", "file",
-      "Every context writes its profile (compute_profile_write) to this file when it closes. "
-      "Ignored in set-user-id programs."},
+      "Every context records, and writes its profile (compute_profile_write) to this file when it "
+      "closes. Ignored in set-user-id programs."},
      true},
+    {{"COMPUTE_TRACE", "file",
+      "Every context records, and writes its timeline (compute_profile_write_trace) to this file "
+      "when it closes. Ignored in set-user-id programs."},
+     true},
+    {{"COMPUTE_VALIDATE", "1, warn, replace, strict",
+      "Every context checks each step against a plain evaluation (compute_validation_start): warn "
+      "(or 1) reports, replace also goes on with the plain result, strict fails the run."},
+     false},
     {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
       "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md."},
      false},
     {{"COMPUTE_TUNING_FILE", "absolute path, or none",
       "The tuning file; without it, tuning in the cache folder. Ignored in set-user-id programs."},
      true},
+    {{"COMPUTE_COSTS", "measure, stored, guess",
+      "What placing the steps of a plan automatically goes by: figures of each device, measured "
+      "when they are first needed (without it); or those measured before; or guesses."},
+     false},
     {{"COMPUTE_CPU_ISA", "scalar, avx2, avx512",
       "The instruction set of the CPU backend, if the machine has it; without it, the best."},
      false},
@@ -63,6 +76,10 @@ static const variable_row table[] = {
       "Divides each OpenCL device that is a CPU into so many devices, if its driver can; 0 and 1: "
       "none."},
      false},
+    {{"COMPUTE_CUDA_LIBRARIES", "none, or cublas, cudnn with ',' between them",
+      "Which of NVIDIA's libraries the CUDA backend may use for products and convolutions; without "
+      "it, all that are found."},
+     false},
     {{"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
       "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks there "
       "for "
@@ -76,6 +93,11 @@ static const variable_row table[] = {
       "Read by the NVIDIA driver itself, which shows only these GPUs; libcompute only reports it, "
       "when there are none."},
      false},
+    {{"LD_LIBRARY_PATH", "folders with ':' between them",
+      "The loader's, not ours: which NVRTC was found is remembered in the cache for as long as "
+      "this "
+      "stays the same."},
+     true},
     {{"XDG_CACHE_HOME", "absolute folder",
       "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
      true},

@@ -12,11 +12,13 @@ static const char help[] =
     "usage: compute-tune [--device D] [--suite S] [--quick] [--dry-run] [--limit SECONDS]\n"
     "                    [--candidate-limit SECONDS]\n"
     "       compute-tune [--import FILE] [--export FILE] [--list] [--device D]\n"
+    "       compute-tune --costs [--device D] [--dry-run] [--limit SECONDS]\n"
     "Measures parameters for the kernels that libcompute generates for a device, checks their\n"
     "results against the CPU's, and keeps those that are faster in the tuning file, where every\n"
     "program finds them. Ctrl-C ends it; what was found until then stays.\n"
     "  --device D             the device; without it, the first that can be tuned\n"
-    "  --suite S              map, copy, reduce, row, gemm, several with ',' between, or all\n"
+    "  --suite S              map, copy, reduce, row, gemm, conv, several with ',' between, or "
+    "all\n"
     "  --quick                few problems and few candidates\n"
     "  --dry-run              measure, but keep nothing\n"
     "  --limit SECONDS        for the whole run\n"
@@ -25,6 +27,11 @@ static const char help[] =
     "  --export FILE          write the entries in force, of --device D or of all; - for standard\n"
     "                         output\n"
     "  --list                 show them\n"
+    "  --costs                measure what launches, copies and the kinds of kernels cost on "
+    "device D\n"
+    "                         or on all, by which plans are placed automatically; --dry-run only\n"
+    "                         shows the figures in force; --limit is for each device, 10 without "
+    "it\n"
     "  --help                 this text\n"
     "Exit status: 0; 1 when something failed; 2 for wrong arguments; 130 after Ctrl-C.\n";
 
@@ -32,7 +39,7 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 typedef struct arguments {
   const char *device, *import_path, *export_path;
-  bool list, help;
+  bool list, costs, help;
   compute_tune_options options;
 } arguments;
 
@@ -77,6 +84,7 @@ static bool takes_none(arguments *a, const char *option) {
   bool *flag = !strcmp(option, "--quick")                           ? &a->options.quick
                : !strcmp(option, "--dry-run")                       ? &a->options.dry
                : !strcmp(option, "--list")                          ? &a->list
+               : !strcmp(option, "--costs")                         ? &a->costs
                : !strcmp(option, "--help") || !strcmp(option, "-h") ? &a->help
                                                                     : NULL;
   if (flag) *flag = true;
@@ -177,6 +185,9 @@ static int run(arguments *a) {
   int result = EXIT_GOOD;
   if (a->device && compute_device_by_name(context, a->device, &device))
     result = fail(context);
+  else if (a->costs)
+    result = tune_costs(context, device, a->options.dry, a->options.total_seconds) ? fail(context)
+                                                                                   : EXIT_GOOD;
   else if (a->import_path || a->export_path || a->list)
     result = exchange(context, device, a);
   else

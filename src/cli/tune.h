@@ -39,4 +39,8 @@ void tune_print_results(const tune_report *report);
  * NULL. Returns 0, or −1 with a message on standard error. */
 int tune_list(compute_context *context, const compute_device *device);
 
+/* Measures the costs of `only` or of every device, at most `limit` seconds each (0: as long as it
+ * takes), or with `dry` finds those in force; prints them. */
+compute_status tune_costs(compute_context *context, compute_device *only, bool dry, double limit);
+
 #endif

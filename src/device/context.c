@@ -13,8 +13,11 @@
 #include "device/registry.h"
 #include "device/services.h"
 #include "graph/eager_cache.h"
+#include "job/job.h"
+#include "profile/collector.h"
 #include "profile/profile.h"
 #include "tune/tuning.h"
+#include "validate/validate.h"
 
 #define THREADS_MAX 4096
 
@@ -84,7 +87,8 @@ static compute_status context_fill(compute_context *context, const compute_open_
   context->threads = thread_pool_create(threads_wanted(options));
   context->disk_cache = disk_cache_create();
   context->tuning = tuning_create();
-  if (!context->threads || !context->disk_cache || !context->tuning) {
+  context->profile = profile_create(context);
+  if (!context->threads || !context->disk_cache || !context->tuning || !context->profile) {
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
                      "out of memory for the thread pool and the caches");
   }
@@ -96,10 +100,14 @@ static compute_status context_fill(compute_context *context, const compute_open_
 
 /* Modules go before the threads that they may use, and after the devices that they made. */
 static void context_destroy(compute_context *context) {
+  runners_release(context->jobs);
+  profile_collect(context, NULL); /* timers belong to devices */
   registry_release(context);
   for (size_t i = 0; i < context->module_count; i++) module_release(&context->modules[i]);
   base_release(context->modules);
   thread_pool_release(context->threads);
+  profile_release(context->profile);
+  validation_release(context->validation);
   disk_cache_release(context->disk_cache);
   tuning_release(context->tuning);
   pthread_mutex_destroy(&context->registry_mutex);
@@ -133,6 +141,8 @@ compute_status compute_open(compute_context **result, const compute_open_options
     error_restore(NULL, &failure);
     return status;
   }
+  profile_at_open(context);
+  validation_at_open(context);
   error_context_closed(context);
   error_restore(NULL, &before);
   *result = context;
@@ -149,7 +159,8 @@ compute_status compute_close(compute_context *context) {
   if (alive != 0) {
     return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
                             "release them, and close again",
-                            "%lld object%s of the context (tensors, graphs, plans, queues, events) "
+                            "%lld object%s of the context (tensors, graphs, plans, jobs, queues, "
+                            "events) "
                             "%s not been released",
                             (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have");
   }

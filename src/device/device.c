@@ -32,13 +32,25 @@ static int32_t rank_of(const compute_device_info *info) {
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
 static compute_status pool_source_allocate(void *owner, uint64_t bytes, compute_memory *memory) {
-  const compute_device *device = owner;
-  return device->backend->memory_allocate(device->handle, bytes, memory);
+  compute_device *device = owner;
+  compute_status status = device_check(device, "pool");
+  return status ? status : device->backend->memory_allocate(device->handle, bytes, memory);
+}
+
+static void release_memory(compute_device *device, void *item) {
+  device->backend->memory_release(device->handle, item);
+  base_release(item);
 }
 
 static void pool_source_release(void *owner, compute_memory *memory) {
-  const compute_device *device = owner;
-  device->backend->memory_release(device->handle, memory);
+  compute_device *device = owner;
+  compute_memory *copy = device_hangs(device) ? base_allocate(1, sizeof *copy) : NULL;
+  if (copy) {
+    *copy = *memory;
+    if (device_release_later(device, release_memory, copy)) return;
+    base_release(copy);
+  }
+  if (!device_hangs(device)) device->backend->memory_release(device->handle, memory);
 }
 
 /* Ends every text of the info, whatever the module wrote. */
@@ -97,6 +109,8 @@ compute_status device_create(compute_context *context, const device_module *modu
   device->context = context;
   device->backend = &module->backend;
   pthread_mutex_init(&device->internal_mutex, NULL);
+  pthread_mutex_init(&device->route_mutex, NULL);
+  pthread_mutex_init(&device->loss_mutex, NULL);
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
   bool handle_open = status == COMPUTE_OK;
   if (status == COMPUTE_OK) status = device_introduce(device, module, index);
@@ -110,13 +124,18 @@ compute_status device_create(compute_context *context, const device_module *modu
   return status;
 }
 
-void device_destroy(compute_device *device) {
+bool device_destroy(compute_device *device) {
   queue_destroy_internal(device->internal_queue);
+  bool hangs = device->backend && device_give_up(device);
   if (device->kernels) kernel_cache_release(device->kernels);
   if (device->pool) pool_release(device->pool);
-  if (device->backend) device->backend->device_close(device->handle);
+  if (device->backend && !hangs) device->backend->device_close(device->handle);
+  pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->internal_mutex);
+  pthread_mutex_destroy(&device->route_mutex);
+  base_release(device->route);
   base_release(device);
+  return !hangs;
 }
 
 /* ---- Queries ------------------------------------------------------------------------------- */

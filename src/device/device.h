@@ -18,15 +18,31 @@ struct compute_device {
   void *handle;                   /* the module's device */
   compute_device_info info;       /* as described at opening */
   memory_pool *pool;
-  compute_queue *internal_queue;  /* for synchronous copies and runs without a queue */
-  pthread_mutex_t internal_mutex; /* held while using internal_queue */
-  struct kernel_cache *kernels;   /* src/kernel/kernel_cache.h */
+  compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
+  pthread_mutex_t internal_mutex;    /* held while using internal_queue */
+  struct kernel_cache *kernels;      /* src/kernel/kernel_cache.h */
+  pthread_mutex_t route_mutex;       /* of `route` */
+  struct route_held *route;          /* src/route/route.h; NULL until it is asked for */
+  uint32_t queue_count;              /* atomic: queues made so far */
+  double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: not known */
+  int32_t loss;                      /* atomic, a device_loss: loss.c */
+  uint32_t generation;               /* atomic: how often it has been brought back */
+  pthread_mutex_t loss_mutex;        /* of what follows, and held while it is brought back */
+  compute_queue *hung;               /* queues that do not end, and those released meanwhile */
+  struct device_leftover *leftovers; /* what else is to be released when they have ended */
 };
 
 struct compute_queue {
   compute_device *device;
   void *handle;
+  void *hung_event; /* that did not come in time; device->loss_mutex */
+  compute_queue *next_hung;
+  bool listed;                   /* in device->hung */
+  uint32_t generation;           /* of the device when it was made */
+  bool abandoned;                /* released while the device hung: to be freed when it has ended */
   struct queue_pending *pending; /* buffers to release after the next wait; owned by queue.c */
+  uint32_t number;               /* of the device's queues; 0 is its internal one */
+  uint16_t profile_row;          /* atomic; src/profile/collector.c */
 };
 
 struct compute_event {
@@ -43,20 +59,71 @@ struct compute_context {
   compute_device **devices; /* best first */
   size_t device_count;
   compute_device *default_device;
+  bool automatic;       /* plans that name no device place their steps by cost */
   compute_device *cpu;  /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects; /* atomic: tensors, graphs, plans, queues, events that are not released */
-  struct eager_cache *eager;      /* src/graph/eager.c */
-  struct disk_cache *disk_cache;  /* src/cache/disk_cache.h */
-  struct tuning_store *tuning;    /* src/tune/tuning.h */
-  pthread_mutex_t registry_mutex; /* held while modules that could wait are opened */
-  bool modules_waiting;           /* atomic: some candidate has not been opened yet */
-  uint64_t fallbacks[16];         /* atomic, by fallback_kind: src/profile/fallback.h */
-  compute_context *next_open;     /* context.c: all open contexts of the process */
+  struct eager_cache *eager;         /* src/graph/eager.c */
+  struct disk_cache *disk_cache;     /* src/cache/disk_cache.h */
+  struct tuning_store *tuning;       /* src/tune/tuning.h */
+  pthread_mutex_t registry_mutex;    /* held while modules that could wait are opened */
+  bool modules_waiting;              /* atomic: some candidate has not been opened yet */
+  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/profile/fallback.h */
+  struct profile_collector *profile; /* src/profile/collector.h; NULL in a context of a test */
+  struct job_runners *jobs;          /* atomic; src/job/job.h; NULL until the first job */
+  struct validation *validation;     /* src/validate/validate.h; NULL until it is first started */
+  uint32_t watch;                    /* atomic: WATCH_… of profile/collector.h */
+  compute_context *next_open;        /* context.c: all open contexts of the process */
 };
+
+/* ---- Lost devices (loss.c) ------------------------------------------------------------------ */
+
+typedef enum device_loss {
+  DEVICE_WORKS = 0,
+  DEVICE_FAILED = 1, /* the backend says so; it refuses further calls itself */
+  DEVICE_HANGS = 2   /* work did not end in time and may still run: the driver is left alone */
+} device_loss;
+
+/* Whether work that did not end in time may still use the device's memory, queues and kernels:
+ * nothing of it may then be freed through the backend. */
+static inline bool device_hangs(const compute_device *device) {
+  return __atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) == DEVICE_HANGS;
+}
+
+static inline uint32_t device_generation(const compute_device *device) {
+  return __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
+}
+
+/* COMPUTE_ERROR_DEVICE_LOST with words while the device hangs. If what hung has ended meanwhile,
+ * the device works again. */
+compute_status device_check(compute_device *device, const char *operation);
+
+/* Remembers a loss that the status of a wait tells of, unless the queue is of before an earlier
+ * loss. Returns the status. */
+compute_status device_note(const compute_queue *queue, compute_status status);
+
+/* Takes over `event`, of the backend, which did not come in time on `queue`. */
+void device_mark_hung(compute_queue *queue, void *event);
+
+/* Keeps a released queue until the device has ended its work. False if the device does not hang. */
+bool device_keep_queue(compute_queue *queue);
+
+/* While the device hangs: has `release(device, item)` called when it has ended, and returns true
+ * (if memory is short, it never is). Else returns false, and the caller releases the item itself.
+ */
+typedef void (*device_release_function)(compute_device *device, void *item);
+bool device_release_later(compute_device *device, device_release_function release, void *item);
+
+/* When the device closes: frees what the hung work did not use. Returns whether it still hangs. */
+bool device_give_up(compute_device *device);
+
+/* ---- Objects -------------------------------------------------------------------------------- */
 
 /* Counts an object that must be gone before the context closes. */
 void context_object_created(compute_context *context);
 void context_object_released(compute_context *context);
+
+/* Whether the calling thread is within a compute_device_push of this context. */
+bool device_scope_is_open(const compute_context *context);
 
 /* Enqueue and copies; they check queue and arguments no further. */
 static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
@@ -67,5 +134,21 @@ static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
 /* Keeps a reference to a buffer until the queue's work so far is done (at once on backends whose
  * queues are synchronous). */
 compute_status queue_keep(compute_queue *queue, struct memory_buffer *buffer);
+
+/* Like queue_keep, for a queue whose work did not end in time: never waits. Without memory for the
+ * note the buffer is never freed. */
+void queue_keep_hung(compute_queue *queue, struct memory_buffer *buffer);
+
+/* compute_queue_wait that gives up at `deadline` (CLOCK_MONOTONIC in nanoseconds; 0: never): then
+ * COMPUTE_ERROR_TIMEOUT, the device counts as lost, and what was submitted may still run. A backend
+ * without events is waited for to the end. */
+compute_status queue_wait_until(compute_queue *queue, int64_t deadline);
+
+/* Frees the buffers that a queue keeps: all, or (`own`) those of its device, forgetting the rest.
+ */
+void queue_forget(compute_queue *queue, bool own);
+
+/* The time of CLOCK_MONOTONIC in nanoseconds. */
+int64_t clock_now(void);
 
 #endif

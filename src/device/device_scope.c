@@ -44,6 +44,10 @@ compute_device *compute_default_device(const compute_context *context) {
   return position > 0 ? stack[position - 1].device : context->default_device;
 }
 
+bool device_scope_is_open(const compute_context *context) {
+  return depth > 0 && innermost(context) > 0;
+}
+
 compute_status compute_device_push(compute_device *device) {
   static const char operation[] = "compute_device_push";
   if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");

@@ -21,9 +21,11 @@ compute_status compute_event_record(compute_queue *queue, compute_event **result
                      "out of memory for an event of %s", device->info.name);
   }
   event->device = device;
-  compute_status status = device->backend->event_record
-                              ? device->backend->event_record(queue->handle, &event->handle)
-                              : compute_queue_wait(queue);
+  compute_status status = device_check(device, operation);
+  if (status == COMPUTE_OK)
+    status = device->backend->event_record
+                 ? device->backend->event_record(queue->handle, &event->handle)
+                 : compute_queue_wait(queue);
   if (status != COMPUTE_OK) {
     base_release(event);
     return status;
@@ -33,10 +35,15 @@ compute_status compute_event_record(compute_queue *queue, compute_event **result
   return COMPUTE_OK;
 }
 
+static void destroy_handle(compute_device *device, void *handle) {
+  device->backend->event_destroy(device->handle, handle);
+}
+
 void compute_event_release(compute_event *event) {
   if (!event) return;
   compute_device *device = event->device;
-  if (event->handle) device->backend->event_destroy(device->handle, event->handle);
+  if (event->handle && !device_release_later(device, destroy_handle, event->handle))
+    destroy_handle(device, event->handle);
   base_release(event);
   context_object_released(device->context);
 }
@@ -44,7 +51,8 @@ void compute_event_release(compute_event *event) {
 compute_status compute_event_wait(compute_event *event) {
   if (!event) return event_null(NULL, "compute_event_wait", "event");
   if (!event->handle) return COMPUTE_OK;
-  return event->device->backend->event_wait(event->device->handle, event->handle);
+  compute_status status = device_check(event->device, "compute_event_wait");
+  return status ? status : event->device->backend->event_wait(event->device->handle, event->handle);
 }
 
 compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event) {

@@ -291,6 +291,7 @@ compute_status module_load(compute_context *context, device_module *module, bool
 }
 
 void module_unload(device_module *module) {
+  if (module->busy) return;
   if (module->opened) module->backend.close(module->instance);
   module->opened = false;
   module->instance = NULL;

@@ -11,6 +11,7 @@ struct device_module {
   void *library;           /* of dlopen; NULL when not loaded */
   void *instance;          /* of backend.open; valid while `opened` */
   bool opened;
+  bool busy;    /* work of a device did not end: it can neither be closed nor unloaded */
   bool waiting; /* accepted, but to be started only when its devices are asked for */
 };
 

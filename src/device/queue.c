@@ -4,11 +4,14 @@
  * queue_keep holds a reference until the next wait, so that the pool cannot hand the memory to
  * somebody else in between. The native CPU's queues are synchronous: nothing is ever pending there.
  */
+#include <time.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/registry.h"
 #include "memory/buffer.h"
+#include "profile/collector.h"
 
 /* A queue that is fed without ever being waited for would keep everything; at this many buffers it
  * is waited for. */
@@ -19,10 +22,11 @@ struct queue_pending {
   size_t count, capacity;
 };
 
-static void pending_release(compute_queue *queue) {
+void queue_forget(compute_queue *queue, bool own) {
   struct queue_pending *pending = queue->pending;
   if (!pending) return;
-  for (size_t i = 0; i < pending->count; i++) buffer_release(pending->buffers[i]);
+  for (size_t i = 0; i < pending->count; i++)
+    if (!own || pending->buffers[i]->device == queue->device) buffer_release(pending->buffers[i]);
   pending->count = 0;
 }
 
@@ -33,7 +37,10 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
                      "out of memory for a queue of %s", device->info.name);
   }
   queue->device = device;
-  compute_status status = device->backend->queue_create(device->handle, &queue->handle);
+  queue->generation = device_generation(device);
+  queue->number = __atomic_fetch_add(&device->queue_count, 1, __ATOMIC_RELAXED);
+  compute_status status = device_check(device, "compute_queue_create");
+  if (status == COMPUTE_OK) status = device->backend->queue_create(device->handle, &queue->handle);
   if (status != COMPUTE_OK) {
     base_release(queue);
     return status;
@@ -43,13 +50,14 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
 }
 
 void queue_destroy_internal(compute_queue *queue) {
-  if (!queue) return;
+  if (!queue || device_keep_queue(queue)) return;
   compute_status status = queue->device->backend->queue_wait(queue->handle);
   if (status != COMPUTE_OK) {
     log_write(COMPUTE_LOG_ERROR, "core", "work on a queue of %s failed: %s",
               queue->device->info.name, compute_status_text(status));
   }
-  pending_release(queue);
+  queue_forget(queue, false);
+  profile_collect(queue->device->context, queue);
   queue->device->backend->queue_destroy(queue->handle);
   if (queue->pending) base_release(queue->pending->buffers);
   base_release(queue->pending);
@@ -83,10 +91,69 @@ compute_status compute_queue_wait(compute_queue *queue) {
   if (!queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
-  compute_status status = queue->device->backend->queue_wait(queue->handle);
-  pending_release(queue);
-  return status;
+  compute_status status = device_check(queue->device, "compute_queue_wait");
+  if (status != COMPUTE_OK) return status; /* what hangs still uses what the queue keeps */
+  const int64_t begin = profile_wait_begin(queue);
+  status = queue->device->backend->queue_wait(queue->handle);
+  queue_forget(queue, false);
+  profile_wait_end(queue, begin);
+  return device_note(queue, status);
 }
+
+/* ---- Waiting with a limit -------------------------------------------------------------------- */
+
+/* Between two looks at an event: short at first, since most work is, then what costs no CPU time to
+ * speak of. */
+#define FIRST_PAUSE 5000    /* nanoseconds */
+#define LAST_PAUSE  1000000 /* likewise */
+
+int64_t clock_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Looks until the event has come or the time is up. A failure to look counts as having come: the
+ * wait that follows says what is wrong. */
+static bool came_in_time(const compute_device *device, void *event, int64_t deadline) {
+  int64_t pause = FIRST_PAUSE;
+  for (;;) {
+    bool complete = true;
+    if (device->backend->event_query(device->handle, event, &complete) != COMPUTE_OK || complete)
+      return true;
+    int64_t left = deadline - clock_now();
+    if (left <= 0) return false;
+    int64_t now = pause < left ? pause : left;
+    nanosleep(&(struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000}, NULL);
+    if (pause < LAST_PAUSE) pause *= 2;
+  }
+}
+
+compute_status queue_wait_until(compute_queue *queue, int64_t deadline) {
+  compute_device *device = queue->device;
+  const compute_backend *backend = device->backend;
+  void *event = NULL;
+  if (deadline == 0 || !backend->event_record || !backend->event_query || device_hangs(device))
+    return compute_queue_wait(queue);
+  compute_status status = backend->event_record(queue->handle, &event);
+  if (status != COMPUTE_OK) {
+    compute_status waited = compute_queue_wait(queue);
+    return waited != COMPUTE_OK ? waited : status;
+  }
+  if (came_in_time(device, event, deadline)) {
+    backend->event_destroy(device->handle, event);
+    return compute_queue_wait(queue);
+  }
+  device_mark_hung(queue, event);
+  return error_set_native(device->context, COMPUTE_ERROR_TIMEOUT, 0, "compute_run",
+                          "give more time, or cut the work into smaller pieces; "
+                          "compute_device_recover brings the device back",
+                          "%s: a kernel did not end within the time limit; the device counts as "
+                          "lost until it has",
+                          device->info.name);
+}
+
+/* ---- Buffers in use -------------------------------------------------------------------------- */
 
 /* Room for one more buffer; false when memory is short. */
 static bool pending_reserve(compute_queue *queue) {
@@ -106,4 +173,9 @@ compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
   if (full || !pending_reserve(queue)) return compute_queue_wait(queue);
   queue->pending->buffers[queue->pending->count++] = buffer_retain(buffer);
   return COMPUTE_OK;
+}
+
+void queue_keep_hung(compute_queue *queue, memory_buffer *buffer) {
+  buffer_retain(buffer);
+  if (pending_reserve(queue)) queue->pending->buffers[queue->pending->count++] = buffer;
 }

@@ -109,7 +109,12 @@ void registry_complete(compute_context *context) {
 }
 
 void registry_release(compute_context *context) {
-  for (size_t i = 0; i < context->device_count; i++) device_destroy(context->devices[i]);
+  for (size_t i = 0; i < context->device_count; i++) {
+    const compute_backend *backend = context->devices[i]->backend;
+    if (device_destroy(context->devices[i])) continue;
+    for (size_t m = 0; m < context->module_count; m++)
+      if (&context->modules[m].backend == backend) context->modules[m].busy = true;
+  }
   base_release(context->devices);
   context->devices = NULL;
   context->device_count = 0;
@@ -226,6 +231,10 @@ compute_status registry_choose_default(compute_context *context, const char *nam
     if (native && runs_kernels(device)) context->cpu = device;
   }
   if (!name || !*name) name = variable_text("COMPUTE_DEVICE");
+  if (name && !strcmp(name, "auto")) {
+    context->automatic = true;
+    name = NULL;
+  }
   if (name) {
     context->default_device = device_find(context, name);
     if (!context->default_device) {

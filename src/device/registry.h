@@ -23,7 +23,9 @@ void registry_release(compute_context *context);
 /* Opens one device with its pool, kernel cache and internal queue. On failure the error tells. */
 compute_status device_create(compute_context *context, const device_module *module, uint32_t index,
                              compute_device **device);
-void device_destroy(compute_device *device);
+
+/* False if work of the device still runs: then its module must stay open. */
+bool device_destroy(compute_device *device);
 
 /* A queue that does not count as a live object. */
 compute_status queue_create_internal(compute_device *device, compute_queue **queue);

@@ -142,7 +142,7 @@ compute_node build_node(compute_graph *graph, const char *operation, const graph
   return graph_handle(graph, graph->count++);
 
 failed:
-  base_release(node->constant);
+  graph_constant_release(node->constant);
   compute_tensor_release(node->tensor);
   return BUILD_NONE;
 }

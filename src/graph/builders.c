@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -51,7 +50,7 @@ compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute
   if (count > 0 && !values) {
     return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "values is NULL");
   }
-  void *copy = base_allocate((size_t)count, compute_dtype_size(dtype));
+  void *copy = graph_constant_create((size_t)count, compute_dtype_size(dtype));
   if (!copy) {
     char text[BUILD_TEXT];
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
@@ -67,7 +66,7 @@ compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute
 static compute_node uniform_constant(compute_graph *graph, const char *operation,
                                      compute_dtype dtype, compute_shape shape, double value) {
   if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype)) return BUILD_NONE;
-  void *element = base_allocate(1, compute_dtype_size(dtype));
+  void *element = graph_constant_create(1, compute_dtype_size(dtype));
   if (!element) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
   dtype_store(dtype, element, value);
   graph_node node = {

@@ -23,6 +23,32 @@ static uint32_t next_serial(void) {
   return serial;
 }
 
+/* A block with a count of references before it; as aligned as any other memory. */
+#define CONSTANT_HEADER 64
+
+void *graph_constant_create(size_t count, size_t size) {
+  if (size != 0 && count > (SIZE_MAX - CONSTANT_HEADER) / size) return NULL;
+  int32_t *references = base_allocate(1, CONSTANT_HEADER + count * size);
+  if (!references) return NULL;
+  *references = 1;
+  return (unsigned char *)references + CONSTANT_HEADER;
+}
+
+static int32_t *constant_references(void *constant) {
+  return (int32_t *)(void *)((unsigned char *)constant - CONSTANT_HEADER);
+}
+
+void *graph_constant_retain(void *constant) {
+  if (constant) __atomic_add_fetch(constant_references(constant), 1, __ATOMIC_RELAXED);
+  return constant;
+}
+
+void graph_constant_release(void *constant) {
+  if (!constant) return;
+  int32_t *references = constant_references(constant);
+  if (__atomic_sub_fetch(references, 1, __ATOMIC_ACQ_REL) == 0) base_release(references);
+}
+
 compute_graph *compute_graph_create(compute_context *context) {
   const char *operation = "compute_graph_create";
   if (!context) {
@@ -45,7 +71,7 @@ void compute_graph_release(compute_graph *graph) {
   for (size_t i = 0; i < graph->count; i++) {
     graph_node *node = &graph->nodes[i];
     base_release(node->inputs);
-    base_release(node->constant);
+    graph_constant_release(node->constant);
     base_release(node->name);
     compute_tensor_release(node->tensor);
   }

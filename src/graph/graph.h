@@ -48,7 +48,7 @@ typedef struct graph_attributes {
   bool keep_axes;                  /* reductions */
 } graph_attributes;
 
-/* constant: a dense row-major block owned by the node, or, when every element is the same
+/* constant: a dense row-major block (graph_constant_create), or, when every element is the same
  * (compute_scalar, compute_full), just that one element: `uniform`. */
 typedef struct graph_node {
   graph_op op;
@@ -57,7 +57,7 @@ typedef struct graph_node {
   uint32_t input_count;
   uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
   graph_attributes attributes;
-  void *constant; /* OP_constant; owned */
+  void *constant; /* OP_constant; one reference */
   bool uniform;
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
@@ -86,6 +86,11 @@ typedef struct graph_op_info {
   double low, high; /* sample range */
   double ulp;
 } graph_op_info;
+
+/* The memory of a constant: zeroed, with one reference; NULL when there is none. */
+void *graph_constant_create(size_t count, size_t size);
+void *graph_constant_retain(void *constant); /* NULL is allowed */
+void graph_constant_release(void *constant); /* likewise */
 
 const graph_op_info *graph_op_describe(graph_op op);
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "generate/generate.h"
+#include "profile/collector.h"
 #include "tensor/tensor.h"
 
 #define ARGUMENTS_AT_HAND 16   /* so many need no allocation at a launch */
@@ -18,6 +19,7 @@
 struct compute_kernel {
   compute_device *device;
   void *handle;
+  char name[96]; /* of its function, for the profile */
 };
 
 static const char compiling[] = "compute_kernel_compile";
@@ -100,10 +102,16 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
                      "out of memory for the kernel %s", entry);
   }
   made->device = device;
+  snprintf(made->name, sizeof made->name, "kernel %s", entry);
   if (flags & COMPUTE_KERNEL_PORTABLE) status = make_portable(device, source, entry, &portable);
   if (!status) {
+    const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
     status = device->backend->custom_build(device->handle, portable ? portable : source, entry,
                                            options, &made->handle);
+    if (begin)
+      profile_host(device->context,
+                   profile_entry_of(device->context, device, PROFILE_BUILD, "build", made->name),
+                   begin, (profile_work){0});
   }
   base_release(portable);
   if (status) {
@@ -115,10 +123,15 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
   return COMPUTE_OK;
 }
 
+static void destroy_handle(compute_device *device, void *handle) {
+  device->backend->custom_destroy(device->handle, handle);
+}
+
 void compute_kernel_release(compute_kernel *kernel) {
   if (!kernel) return;
   compute_device *device = kernel->device;
-  device->backend->custom_destroy(device->handle, kernel->handle);
+  if (!device_release_later(device, destroy_handle, kernel->handle))
+    destroy_handle(device, kernel->handle);
   base_release(kernel);
   context_object_released(device->context);
 }
@@ -195,13 +208,25 @@ static compute_status submit(const compute_kernel *kernel, const compute_launch 
     groups[i] = launch->groups[i] ? launch->groups[i] : 1;
     group[i] = launch->group[i] ? launch->group[i] : 1;
   }
-  if (queue) {
-    return device->backend->custom_launch(queue->handle, kernel->handle, groups, group, arguments,
+  profile_mark mark = {0};
+  compute_status status = device_check(device, launching);
+  if (status) return status;
+  if (profile_is_on(device->context)) profile_begin(queue, &mark);
+  status = device->backend->custom_launch(queue->handle, kernel->handle, groups, group, arguments,
                                           count);
-  }
+  if (mark.on)
+    profile_end(
+        &mark, status,
+        profile_entry_of(device->context, device, PROFILE_KERNEL, kernel->name, "of the caller"),
+        (profile_work){0});
+  return status;
+}
+
+static compute_status submit_and_wait(const compute_kernel *kernel, const compute_launch *launch,
+                                      const compute_custom_argument *arguments, uint32_t count) {
+  compute_device *device = kernel->device;
   pthread_mutex_lock(&device->internal_mutex);
-  compute_status submitted = device->backend->custom_launch(
-      device->internal_queue->handle, kernel->handle, groups, group, arguments, count);
+  compute_status submitted = submit(kernel, launch, arguments, count, device->internal_queue);
   compute_status waited = compute_queue_wait(device->internal_queue);
   pthread_mutex_unlock(&device->internal_mutex);
   return submitted ? submitted : waited;
@@ -222,7 +247,8 @@ compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launc
     status = translate(kernel->device, &arguments[i], i, &translated[i]);
   }
   if (!status && launch->groups[0] > 0) {
-    status = submit(kernel, launch, translated, (uint32_t)count, queue);
+    status = queue ? submit(kernel, launch, translated, (uint32_t)count, queue)
+                   : submit_and_wait(kernel, launch, translated, (uint32_t)count);
   }
   if (translated != at_hand) base_release(translated);
   return status;

@@ -1,9 +1,8 @@
 /* Prepared kernels, found again by the bytes of their descriptor.
  *
- * The key holds everything of the descriptor that its kind uses and nothing else, so that equal
- * work has equal keys whatever the unused fields contain. It is compared in full; the hash only
- * finds the bucket. A kernel is prepared without the lock held, since that may take long (a GPU
- * compiler): two threads may then prepare the same kernel at once, and the later one drops its own.
+ * The key is compared in full; the hash only finds the bucket. A kernel is prepared without the
+ * lock held, since that may take long (a GPU compiler): two threads may then prepare the same
+ * kernel at once, and the later one drops its own.
  */
 #include "kernel/kernel_cache.h"
 
@@ -14,7 +13,11 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/device.h"
+#include "kernel/cost.h"
+#include "kernel/kernel_key.h"
 #include "kernel/program.h"
+#include "profile/collector.h"
+#include "profile/fallback.h"
 
 #define UNREFERENCED_LIMIT 512
 #define FIRST_BUCKETS      64
@@ -29,124 +32,9 @@ struct kernel_cache {
   size_t unreferenced;
 };
 
-/* ---- Keys ---------------------------------------------------------------------------------- */
-
-/* Room for the head, every operand and two programs of the largest size. */
-#define KEY_BYTES                                                                                  \
-  (256 + COMPUTE_MAX_OPERANDS * (4 + 8 * COMPUTE_MAX_RANK) +                                       \
-   2 * (COMPUTE_MAX_INSTRUCTIONS * sizeof(compute_instruction) + 2 * COMPUTE_MAX_OPERANDS))
-
-typedef struct key_writer {
-  size_t length;
-  unsigned char bytes[KEY_BYTES];
-} key_writer;
-
-static void put(key_writer *key, const void *data, size_t bytes) {
-  memcpy(key->bytes + key->length, data, bytes);
-  key->length += bytes;
-}
-
-static void put_i64(key_writer *key, int64_t value) {
-  put(key, &value, sizeof value);
-}
-
-static void put_operands(key_writer *key, const compute_operand *operands, uint32_t count,
-                         int32_t rank) {
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t dtype = (uint32_t)operands[i].dtype;
-    put(key, &dtype, sizeof dtype);
-    put(key, operands[i].stride, (size_t)rank * sizeof *operands[i].stride);
-  }
-}
-
-static void put_program(key_writer *key, const compute_program *program) {
-  put_i64(key, program->count);
-  if (program->count == 0) return;
-  put_i64(key, program->output_count);
-  for (uint32_t i = 0; i < program->count; i++) {
-    compute_instruction instruction = program_normalize(program->instructions[i]);
-    put(key, &instruction, sizeof instruction);
-  }
-  put(key, program->outputs, program->output_count * sizeof *program->outputs);
-}
-
-static void put_convolution(key_writer *key, const compute_convolution *c) {
-  put_i64(key, c->direction);
-  put_i64(key, c->groups);
-  put_i64(key, c->batch);
-  put_i64(key, c->data_channels);
-  put_i64(key, c->result_channels);
-  put(key, c->data_size, sizeof c->data_size);
-  put(key, c->result_size, sizeof c->result_size);
-  put(key, c->filter_size, sizeof c->filter_size);
-  put(key, c->stride, sizeof c->stride);
-  put(key, c->dilation, sizeof c->dilation);
-  put(key, c->padding, sizeof c->padding);
-}
-
-static bool program_fits_key(const compute_program *program) {
-  return program->count <= COMPUTE_MAX_INSTRUCTIONS &&
-         program->output_count <= COMPUTE_MAX_OPERANDS &&
-         (program->count == 0 || program->instructions) &&
-         (program->output_count == 0 || program->outputs);
-}
-
-/* Whether the key can be written at all; descriptor_check says what is wrong. */
-static bool fits_key(const compute_kernel_descriptor *d) {
-  return d && d->rank >= 0 && d->rank <= COMPUTE_MAX_RANK &&
-         d->input_count <= COMPUTE_MAX_OPERANDS && d->output_count <= COMPUTE_MAX_OPERANDS &&
-         d->input_count + d->output_count <= COMPUTE_MAX_OPERANDS &&
-         (d->input_count == 0 || d->inputs) && (d->output_count == 0 || d->outputs) &&
-         program_fits_key(&d->prologue) && program_fits_key(&d->epilogue);
-}
-
-static void write_key(key_writer *key, const compute_kernel_descriptor *d) {
-  key->length = 0;
-  put_i64(key, d->kind);
-  put_i64(key, d->rank);
-  put(key, d->size, (size_t)d->rank * sizeof *d->size);
-  put_i64(key, d->input_count);
-  put_i64(key, d->output_count);
-  put_operands(key, d->inputs, d->input_count, d->rank);
-  put_operands(key, d->outputs, d->output_count, d->rank);
-  put_program(key, &d->prologue);
-  put_program(key, &d->epilogue);
-  switch (d->kind) {
-  case COMPUTE_KERNEL_REDUCE:
-    put_i64(key, d->prologue_inputs);
-    put_i64(key, d->accumulate);
-    put_i64(key, d->kept_rank);
-    put_i64(key, d->combine);
-    break;
-  case COMPUTE_KERNEL_ROW:
-    put_i64(key, d->prologue_inputs);
-    put_i64(key, d->accumulate);
-    put_i64(key, d->row);
-    if (d->row == COMPUTE_ROW_NORMALIZE) put(key, &d->epsilon, sizeof d->epsilon);
-    break;
-  case COMPUTE_KERNEL_GEMM:
-    put_i64(key, d->accumulate);
-    put_i64(key, d->precision);
-    put_i64(key, d->k);
-    break;
-  case COMPUTE_KERNEL_CONV:
-    put_i64(key, d->accumulate);
-    put_i64(key, d->precision);
-    put_convolution(key, &d->convolution);
-    break;
-  case COMPUTE_KERNEL_GATHER:
-  case COMPUTE_KERNEL_SCATTER:
-    put_i64(key, d->axis_size);
-    put_i64(key, d->axis_stride);
-    break;
-  case COMPUTE_KERNEL_MAP:
-  case COMPUTE_KERNEL_COPY: break;
-  }
-}
-
 /* ---- Table and order of use (mutex held) --------------------------------------------------- */
 
-static kernel_entry *find(const kernel_cache *cache, const key_writer *key, uint64_t hash) {
+static kernel_entry *find(const kernel_cache *cache, const kernel_key *key, uint64_t hash) {
   if (cache->bucket_count == 0) return NULL;
   kernel_entry *entry = cache->buckets[hash & (cache->bucket_count - 1)];
   while (entry && !(entry->hash == hash && entry->key_bytes == key->length &&
@@ -214,12 +102,16 @@ static kernel_entry *take_surplus(kernel_cache *cache, size_t limit) {
 
 /* ---- Entries ------------------------------------------------------------------------------- */
 
+static void destroy_kernel(compute_device *device, void *kernel) {
+  device->backend->kernel_destroy(device->handle, kernel);
+}
+
 /* Called without the lock. */
 static void destroy_entry(const kernel_cache *cache, kernel_entry *entry) {
   if (!entry) return;
-  if (entry->kernel) {
-    cache->device->backend->kernel_destroy(cache->device->handle, entry->kernel);
-  }
+  compute_device *device = cache->device;
+  if (entry->kernel && !device_release_later(device, destroy_kernel, entry->kernel))
+    destroy_kernel(device, entry->kernel);
   base_release(entry->key);
   base_release(entry);
 }
@@ -229,10 +121,19 @@ static compute_status fail_memory(const kernel_cache *cache) {
                    "no host memory for a kernel's record");
 }
 
+/* Programs that the device's compiler has refused so far, for whatever thread: a module that finds
+ * another way says so in the log only. */
+static uint64_t programs_failed(const compute_device *device) {
+  compute_build_statistics statistics = {0};
+  if (device->backend->build_statistics)
+    device->backend->build_statistics(device->handle, &statistics);
+  return statistics.programs_failed;
+}
+
 /* A new entry with one reference, not yet in the table. */
 static compute_status prepare_entry(const kernel_cache *cache,
                                     const compute_kernel_descriptor *descriptor,
-                                    const key_writer *key, uint64_t hash, kernel_entry **result) {
+                                    const kernel_key *key, uint64_t hash, kernel_entry **result) {
   compute_device *device = cache->device;
   char reason[256] = "";
   if (!descriptor_check(descriptor, reason, sizeof reason)) {
@@ -248,7 +149,17 @@ static compute_status prepare_entry(const kernel_cache *cache,
   compute_status status = entry->key ? COMPUTE_OK : fail_memory(cache);
   if (!status) {
     memcpy(entry->key, key->bytes, key->length);
+    const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
+    const uint64_t refused = programs_failed(device);
     status = device->backend->kernel_prepare(device->handle, descriptor, &entry->kernel);
+    if (!status && programs_failed(device) > refused)
+      fallback_note(device->context, device, FALLBACK_OTHER_KERNEL, false,
+                    "a kernel did not build; another version of it did");
+    if (begin)
+      profile_host(device->context,
+                   profile_entry_of(device->context, device, PROFILE_BUILD, "build",
+                                    kernel_kind_name(descriptor->kind)),
+                   begin, (profile_work){0});
     if (status) entry->kernel = NULL;
   }
   if (status) {
@@ -260,7 +171,7 @@ static compute_status prepare_entry(const kernel_cache *cache,
 }
 
 /* Puts an entry into the table, unless another thread was faster: then that one is the result. */
-static compute_status publish(kernel_cache *cache, const key_writer *key, kernel_entry *made,
+static compute_status publish(kernel_cache *cache, const kernel_key *key, kernel_entry *made,
                               kernel_entry **result) {
   pthread_mutex_lock(&cache->mutex);
   kernel_entry *other = find(cache, key, made->hash);
@@ -282,7 +193,7 @@ static compute_status publish(kernel_cache *cache, const key_writer *key, kernel
 }
 
 /* The kernel with one more reference, or NULL. */
-static kernel_entry *look_up(kernel_cache *cache, const key_writer *key, uint64_t hash) {
+static kernel_entry *look_up(kernel_cache *cache, const kernel_key *key, uint64_t hash) {
   pthread_mutex_lock(&cache->mutex);
   kernel_entry *entry = find(cache, key, hash);
   if (entry) take_reference(cache, entry);
@@ -291,9 +202,9 @@ static kernel_entry *look_up(kernel_cache *cache, const key_writer *key, uint64_
 }
 
 kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descriptor *descriptor) {
-  if (!fits_key(descriptor)) return NULL;
-  key_writer key;
-  write_key(&key, descriptor);
+  if (!kernel_key_fits(descriptor)) return NULL;
+  kernel_key key;
+  kernel_key_write(&key, descriptor);
   return look_up(cache, &key, hash_bytes(HASH_SEED, key.bytes, key.length));
 }
 
@@ -301,13 +212,13 @@ compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descri
                                 kernel_entry **entry) {
   *entry = NULL;
   char reason[256] = "";
-  if (!fits_key(descriptor)) {
+  if (!kernel_key_fits(descriptor)) {
     descriptor_check(descriptor, reason, sizeof reason);
     return error_set(cache->device->context, COMPUTE_ERROR_INTERNAL, "kernel",
                      "ill-formed kernel descriptor: %s", reason);
   }
-  key_writer key;
-  write_key(&key, descriptor);
+  kernel_key key;
+  kernel_key_write(&key, descriptor);
   uint64_t hash = hash_bytes(HASH_SEED, key.bytes, key.length);
   *entry = look_up(cache, &key, hash);
   if (*entry) return COMPUTE_OK;
@@ -319,10 +230,34 @@ compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descri
 void kernel_cache_return(kernel_cache *cache, kernel_entry *entry) {
   if (!entry) return;
   pthread_mutex_lock(&cache->mutex);
-  if (--entry->references == 0) append_to_order(cache, entry);
-  kernel_entry *surplus = take_surplus(cache, UNREFERENCED_LIMIT);
+  bool last = --entry->references == 0;
+  if (last && !entry->stale) append_to_order(cache, entry);
+  kernel_entry *surplus = last && entry->stale ? entry : take_surplus(cache, UNREFERENCED_LIMIT);
   pthread_mutex_unlock(&cache->mutex);
   destroy_entry(cache, surplus);
+}
+
+void kernel_cache_forget(kernel_cache *cache) {
+  pthread_mutex_lock(&cache->mutex);
+  kernel_entry *unused = NULL;
+  for (size_t i = 0; i < cache->bucket_count; i++) {
+    for (kernel_entry *entry = cache->buckets[i], *next; entry; entry = next) {
+      next = entry->next;
+      entry->stale = true;
+      entry->next = NULL;
+      if (entry->references > 0) continue; /* the last plan that has it gives it back */
+      unlink_from_order(cache, entry);
+      entry->next = unused;
+      unused = entry;
+    }
+    cache->buckets[i] = NULL;
+  }
+  cache->entry_count = 0;
+  pthread_mutex_unlock(&cache->mutex);
+  for (kernel_entry *next; unused; unused = next) {
+    next = unused->next;
+    destroy_entry(cache, unused);
+  }
 }
 
 /* ---- The cache itself ---------------------------------------------------------------------- */

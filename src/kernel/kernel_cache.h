@@ -10,6 +10,7 @@ typedef struct kernel_entry {
   void *kernel;       /* the backend's */
   int32_t references; /* under the cache's lock */
   uint64_t hash;
+  bool stale;                         /* made before the device was lost: no longer in the table */
   struct kernel_entry *next;          /* same bucket */
   struct kernel_entry *newer, *older; /* order of last use among those unreferenced */
   unsigned char *key;                 /* the descriptor as bytes */
@@ -26,5 +27,9 @@ compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descri
 /* Only finds: NULL when it has not been prepared. */
 kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descriptor *descriptor);
 void kernel_cache_return(kernel_cache *cache, kernel_entry *entry); /* NULL is allowed */
+
+/* Forgets all kernels, after the device was lost and brought back. Those in use go when they are
+ * returned. */
+void kernel_cache_forget(kernel_cache *cache);
 
 #endif

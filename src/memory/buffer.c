@@ -64,14 +64,20 @@ memory_buffer *buffer_retain(memory_buffer *buffer) {
   return buffer;
 }
 
+static void end_wrapped(compute_device *device, void *item) {
+  memory_buffer *buffer = item;
+  if (buffer->memory.bytes > 0) device->backend->memory_release(device->handle, &buffer->memory);
+  if (buffer->release) buffer->release(buffer->user, buffer->data);
+  base_release(buffer);
+}
+
 void buffer_release(memory_buffer *buffer) {
   if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_device *device = buffer->device;
   if (buffer->block) {
     pool_return(device->pool, buffer->block);
-  } else if (buffer->memory.bytes > 0) {
-    device->backend->memory_release(device->handle, &buffer->memory);
+    base_release(buffer);
+  } else if (!device_release_later(device, end_wrapped, buffer)) {
+    end_wrapped(device, buffer);
   }
-  if (buffer->release) buffer->release(buffer->user, buffer->data);
-  base_release(buffer);
 }

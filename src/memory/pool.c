@@ -20,8 +20,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/variable.h"
+#include "profile/fallback.h"
 
 #define UNIT_BYTES     64  /* smallest class and unit of all others */
 #define LINEAR_CLASSES 8   /* of 1 … 8 units */
@@ -30,11 +30,12 @@
 struct memory_pool {
   pthread_mutex_t mutex;
   pthread_mutex_t source_mutex;
-  const compute_context *context;
+  compute_context *context;
   pool_source source;
   char device_name[32];
   pool_block *class_head[CLASS_COUNT];
   pool_block *newest, *oldest; /* cached blocks in order of last use */
+  uint32_t generation;         /* of the blocks that may be handed out */
   pool_block *spare;           /* structs without memory, chained by class_next */
   compute_pool_statistics statistics;
 };
@@ -190,6 +191,14 @@ static compute_status reserve(memory_pool *pool, uint64_t block_bytes) {
   }
 }
 
+/* Tests have pools without a context. */
+static void note_eviction(const memory_pool *pool, uint64_t freed, uint64_t wanted) {
+  if (!pool->context) return;
+  fallback_note(pool->context, NULL, FALLBACK_EVICTED, false,
+                "%s: out of memory; evicted %" PRIu64 " cached bytes to allocate %" PRIu64,
+                pool->device_name, freed, wanted);
+}
+
 /* Asks the source; each time it has no memory, evicts about as much as is wanted and asks again. */
 static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
                                         compute_memory *memory) {
@@ -199,9 +208,7 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
     if (status != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY) return status;
     uint64_t freed = evict(pool, block_bytes, 0);
     if (freed == 0) break;
-    log_write(COMPUTE_LOG_INFO, "core",
-              "%s: out of memory; evicted %" PRIu64 " cached bytes to allocate %" PRIu64,
-              pool->device_name, freed, block_bytes);
+    note_eviction(pool, freed, block_bytes);
   }
   compute_pool_statistics now;
   compute_error cause; /* in the device's words */
@@ -249,6 +256,7 @@ static compute_status allocate_new(memory_pool *pool, uint32_t size_class, uint6
     block->memory = memory;
     block->memory.bytes = block_bytes;
     block->size_class = size_class;
+    block->generation = pool->generation;
     activate(pool, block, bytes);
     *result = block;
   }
@@ -281,13 +289,29 @@ void pool_return(memory_pool *pool, pool_block *block) {
   pool->statistics.bytes_requested -= block->requested;
   pool->statistics.bytes_active -= block->memory.bytes;
   pool->statistics.blocks_active--;
-  cache_insert(pool, block);
+  bool stale = block->generation != pool->generation;
+  if (!stale) cache_insert(pool, block);
+  if (stale) pool->statistics.bytes_allocated -= block->memory.bytes;
   pthread_mutex_unlock(&pool->mutex);
+  if (!stale) return;
+  pthread_mutex_lock(&pool->source_mutex);
+  pool->source.release(pool->source.owner, &block->memory);
+  pthread_mutex_unlock(&pool->source_mutex);
+  base_release(block);
+}
+
+void pool_forget(memory_pool *pool) {
+  pthread_mutex_lock(&pool->source_mutex);
+  pthread_mutex_lock(&pool->mutex);
+  pool->generation++;
+  pthread_mutex_unlock(&pool->mutex);
+  evict(pool, UINT64_MAX, 0);
+  pthread_mutex_unlock(&pool->source_mutex);
 }
 
 /* ---- The pool itself ----------------------------------------------------------------------- */
 
-memory_pool *pool_create(const compute_context *context, const pool_source *source,
+memory_pool *pool_create(compute_context *context, const pool_source *source,
                          const char *device_name) {
   memory_pool *pool = base_allocate(1, sizeof *pool);
   if (!pool) return NULL;

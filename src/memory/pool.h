@@ -21,9 +21,10 @@ typedef struct pool_block {
   struct pool_block *newer, *older; /* the pool's own */
   struct pool_block *class_next, *class_previous;
   uint32_t size_class;
+  uint32_t generation; /* how often the pool had forgotten everything when it was made */
 } pool_block;
 
-memory_pool *pool_create(const compute_context *context, const pool_source *source,
+memory_pool *pool_create(compute_context *context, const pool_source *source,
                          const char *device_name);
 
 /* Every block must have been returned. */
@@ -37,6 +38,10 @@ void pool_return(memory_pool *pool, pool_block *block); /* NULL is allowed */
 void pool_query(memory_pool *pool, compute_pool_statistics *statistics);
 void pool_set_budget(memory_pool *pool, uint64_t bytes);
 void pool_trim(memory_pool *pool, uint64_t keep_bytes);
+
+/* Gives all cached blocks back, and from now on those that are in use too as soon as they are
+ * returned: after the device was lost and brought back. */
+void pool_forget(memory_pool *pool);
 
 /* The size of block that serves a request; 0 on overflow. For tests of the slack. */
 uint64_t pool_block_bytes(uint64_t bytes);

@@ -13,6 +13,10 @@ compute_status transfer_upload(compute_device *device, const compute_argument *d
 compute_status transfer_download(compute_device *device, void *destination,
                                  const compute_argument *source, uint64_t bytes);
 
+/* Whether a copy that failed like this may succeed in smaller pieces; the functions above and below
+ * have tried that already. */
+bool transfer_may_be_too_large(compute_status status);
+
 /* Within one device; the ranges do not overlap. */
 compute_status transfer_copy(compute_device *device, const compute_argument *destination,
                              const compute_argument *source, uint64_t bytes);

@@ -4,7 +4,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "plan/plan.h"
+#include "plan/run.h"
+#include "route/route.h"
 #include "tensor/tensor.h"
 
 static void print_bytes(text_buffer *t, uint64_t bytes) {
@@ -36,7 +37,31 @@ static void print_operand(const compute_plan *plan, text_buffer *t, const plan_o
   }
 }
 
-static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number) {
+static void print_time(text_buffer *t, double seconds) {
+  double us = seconds * 1e6;
+  text_add(t, us < 9.95 ? "%.2g µs" : us < 9999.5 ? "%.0f µs" : "%.4g µs", us);
+}
+
+/* Predicted without waiting for the step; measured with it. */
+static double predicted_seconds(const plan_step *s, const route_costs *costs) {
+  if (s->kernel == NULL)
+    return route_copy_seconds(&costs[PLAN_MAIN], s->device == PLAN_MAIN, (double)s->bytes);
+  return route_kernel_seconds(&costs[s->device], &s->work);
+}
+
+static void print_times(text_buffer *t, const plan_step *s, const route_costs *costs) {
+  uint64_t measured = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
+  text_add(t, "      predicted ");
+  print_time(t, predicted_seconds(s, costs));
+  if (measured > 0) {
+    text_add(t, ", measured ");
+    print_time(t, (double)measured * 1e-12);
+  }
+  text_add(t, "\n");
+}
+
+static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number,
+                       const route_costs *costs) {
   const plan_step *s = &plan->steps[number];
   const compute_device *device = plan->device[s->device];
   text_add(t, "%4u  %s\n", number + 1, s->text);
@@ -58,6 +83,8 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
     device->backend->kernel_describe(device->handle, s->kernel->kernel, words, sizeof words);
   if (s->kernel != NULL)
     text_add(t, "      on %s%s%s\n", device->info.name, words[0] ? ": " : "", words);
+  print_times(t, s, costs);
+  if (s->reason != NULL) text_add(t, "      placed there because %s\n", s->reason);
   if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
 }
 
@@ -83,9 +110,16 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
                      "compute_explain: %s is NULL", plan == NULL ? "plan" : "text");
   text_buffer t = {0};
+  route_costs costs[PLAN_DEVICES];
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++)
+    if (plan->device[d] != NULL) route_costs_get(plan->device[d], false, &costs[d]);
   const compute_plan_info *info = &plan->info;
-  text_add(&t, "plan %s on %s: %u steps for %u operations", plan->name ? plan->name : "(unnamed)",
-           plan->device[PLAN_MAIN]->info.name, info->steps, info->operations);
+  text_add(&t, "plan %s on %s%s: %u steps for %u operations", plan->name ? plan->name : "(unnamed)",
+           plan->device[PLAN_MAIN]->info.name,
+           !plan->placed                    ? ""
+           : plan->device[PLAN_CPU] != NULL ? " and the CPU, placed by cost"
+                                            : ", placed by cost",
+           info->steps, info->operations);
   if (info->fallbacks > 0) text_add(&t, ", %u of them on the CPU instead", info->fallbacks);
   text_add(&t, "\n%.4g MFLOP; ", (double)info->flops / 1e6);
   print_bytes(&t, info->bytes_read);
@@ -98,7 +132,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   text_add(&t, "\n\n");
   print_ports(plan, &t);
   text_add(&t, "\nsteps (inputs -> outputs; @n is an offset in the arena)\n");
-  for (uint32_t i = 0; i < plan->step_count; i++) print_step(plan, &t, i);
+  for (uint32_t i = 0; i < plan->step_count; i++) print_step(plan, &t, i, costs);
   if (t.failed) {
     text_release(&t);
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_explain",
@@ -106,4 +140,15 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   }
   *result = t.data;
   return COMPUTE_OK;
+}
+
+compute_status compute_plan_measure(const compute_plan *plan, const compute_binding *bindings,
+                                    size_t count) {
+  if (plan == NULL || (bindings == NULL && count > 0))
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_plan_measure", "compute_plan_measure: %s is NULL",
+                     plan == NULL ? "plan" : "bindings");
+  const run_control control = {.timed = true};
+  run_attempt attempt;
+  return run_once(plan, bindings, count, NULL, &control, &attempt);
 }

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "plan/ports.h"
 #include "plan/step_text.h"
+#include "profile/fallback.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -144,10 +144,17 @@ static bool lies_like_output(const kernel_draft *d, uint32_t input) {
                 sizeof(int64_t) * (size_t)d->descriptor.rank) == 0;
 }
 
+/* Where a kernel runs, and the words on that. */
+typedef struct decision {
+  uint32_t device;
+  const char *placement, *reason; /* as in build_step */
+  bool fallback;
+} decision;
+
 /* `source` replaces the storage of input 0 unless it is IR_NONE. */
-static compute_status add_kernel(lowering *l, const kernel_draft *d, uint32_t device,
-                                 uint32_t source, const uint32_t *output_storage,
-                                 const char *placement) {
+static compute_status add_kernel(lowering *l, const kernel_draft *d, const decision *where,
+                                 uint32_t source, const uint32_t *output_storage) {
+  uint32_t device = where->device;
   const compute_kernel_descriptor *k = &d->descriptor;
   step_operand operand[COMPUTE_MAX_OPERANDS];
   for (uint32_t i = 0; i < k->input_count; i++) {
@@ -172,7 +179,9 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, uint32_t de
   s->operand_count = k->input_count + k->output_count;
   memcpy(s->operand, operand, sizeof *operand * s->operand_count);
   s->operations = d->operations;
-  s->placement = placement;
+  s->placement = where->placement;
+  s->reason = where->reason;
+  s->fallback = where->fallback;
   s->first_in_place = first_in_place(k);
   for (uint32_t i = 0; i < k->input_count; i++) s->in_place[i] = lies_like_output(d, i);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
@@ -215,7 +224,7 @@ static compute_status ask_device(const lowering *l, const compute_kernel_descrip
 
 /* Sends a step to the CPU, if the caller's policy allows it. */
 static compute_status fall_back(lowering *l, const char *operation, compute_status status,
-                                const char *reason, uint32_t *device, const char **placement) {
+                                const char *reason, decision *where) {
   compute_plan *p = l->plan;
   compute_context *context = p->context;
   const char *name = p->device[PLAN_MAIN]->info.name;
@@ -225,35 +234,38 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
                             "allow the fallback to the CPU in compute_plan_options, or choose "
                             "another device",
                             "%s: %s cannot run it: %s", operation, name, reason);
-  if (l->fallback == COMPUTE_FALLBACK_WARN)
-    log_write(COMPUTE_LOG_WARNING, "core", "%s runs on the CPU, because %s refuses it: %s",
-              operation, name, reason);
+  fallback_note(context, p->device[PLAN_MAIN], FALLBACK_STEP_ON_CPU,
+                l->fallback == COMPUTE_FALLBACK_WARN,
+                "%s runs on the CPU, because %s refuses it: %s", operation, name, reason);
   p->device[PLAN_CPU] = context->cpu;
-  *device = PLAN_CPU;
+  where->device = PLAN_CPU;
+  where->fallback = true;
   size_t bytes = strlen(reason) + strlen(name) + 16;
   char *words = scratch_take(l->memory, bytes, 1);
   if (words == NULL) return short_of_memory(l);
   snprintf(words, bytes, "%s: %s", name, reason);
-  *placement = words;
+  where->placement = words;
   return COMPUTE_OK;
 }
 
-/* Chooses where a cluster runs. On refusal `placement` gets the device's words. */
-static compute_status place(lowering *l, uint32_t index, kernel_draft *d, uint32_t *device,
-                            const char **placement) {
+/* Decides where a cluster runs: where it was placed, else on the plan's device if that takes it. */
+static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decision *where) {
   char reason[512] = "";
-  *device = PLAN_MAIN;
-  *placement = NULL;
+  *where = (decision){.device = PLAN_MAIN};
+  if (l->places != NULL) {
+    where->device = l->places[index].device;
+    where->reason = l->places[index].reason;
+  }
   for (uint32_t part = 0; draft_cluster(l, index, part, d); part++) {
     if (d->prologue.full || d->epilogue.full)
       return error_set(l->plan->context, COMPUTE_ERROR_INTERNAL, "compute_compile",
                        "a fused kernel has more than %d instructions", COMPUTE_MAX_INSTRUCTIONS);
-    if (is_empty(&d->descriptor)) continue;
+    if (is_empty(&d->descriptor) || where->device == PLAN_CPU) continue;
     compute_status status = ask_device(l, &d->descriptor, reason, sizeof reason);
     if (status == COMPUTE_OK) continue;
     if (!is_refusal(status)) return status;
     return fall_back(l, graph_op_describe(l->r->nodes[l->f->clusters[index].root].op)->name, status,
-                     reason, device, placement);
+                     reason, where);
   }
   return COMPUTE_OK;
 }
@@ -273,17 +285,16 @@ static compute_status define_outputs(lowering *l, const cluster *c, uint32_t dev
 }
 
 static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d) {
-  uint32_t device;
-  const char *placement;
-  compute_status s = place(l, index, d, &device, &placement);
-  if (s == COMPUTE_OK) s = define_outputs(l, &l->f->clusters[index], device);
+  decision where;
+  compute_status s = place(l, index, d, &where);
+  if (s == COMPUTE_OK) s = define_outputs(l, &l->f->clusters[index], where.device);
   for (uint32_t part = 0; s == COMPUTE_OK && draft_cluster(l, index, part, d); part++) {
     if (is_empty(&d->descriptor)) continue;
     uint32_t outputs[COMPUTE_MAX_OPERANDS];
     for (uint32_t i = 0; i < d->descriptor.output_count; i++)
       outputs[i] = l->home[d->output_node[i]];
-    s = add_kernel(l, d, device, IR_NONE, outputs, placement);
-    placement = NULL; /* told once */
+    s = add_kernel(l, d, &where, IR_NONE, outputs);
+    where.placement = where.reason = NULL; /* told once */
   }
   return s;
 }
@@ -294,6 +305,14 @@ static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_
   if (l->storages[from].device == device) return COMPUTE_OK;
   *result = storage_add(l, IR_NONE, device, l->storages[from].bytes);
   return *result == IR_NONE ? short_of_memory(l) : add_transfer(l, from, *result);
+}
+
+/* Where a copy of `node` into `target` runs: on the plan's device, or in a plan whose steps were
+ * placed, where the elements are. */
+static uint32_t copier(const lowering *l, uint32_t node, uint32_t source, uint32_t target) {
+  if (l->places == NULL) return PLAN_MAIN;
+  uint32_t home = source != IR_NONE ? source : l->home[l->f->layouts[node].base];
+  return l->storages[home != IR_NONE ? home : target].device;
 }
 
 /* Writes node's elements into `target`, densely or along `strides`. They come from where the node
@@ -316,10 +335,12 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
     d->input_offset[0] = 0;
   }
   char reason[512] = "";
-  uint32_t device = PLAN_MAIN, to = target;
-  const char *placement = NULL;
-  compute_status s = ask_device(l, &d->descriptor, reason, sizeof reason);
-  if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &device, &placement);
+  uint32_t to = target;
+  decision where = {.device = copier(l, node, source, target)};
+  compute_status s = COMPUTE_OK;
+  if (where.device == PLAN_MAIN) s = ask_device(l, &d->descriptor, reason, sizeof reason);
+  if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &where);
+  const uint32_t device = where.device;
   if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
   /* What lies between a strided target's elements must survive: fetch it first. */
   if (s == COMPUTE_OK && l->storages[target].device != device) {
@@ -328,7 +349,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
     else if ((to = storage_add(l, IR_NONE, device, node_bytes(n))) == IR_NONE)
       s = short_of_memory(l);
   }
-  if (s == COMPUTE_OK) s = add_kernel(l, d, device, source, &to, placement);
+  if (s == COMPUTE_OK) s = add_kernel(l, d, &where, source, &to);
   return s == COMPUTE_OK && to != target ? add_transfer(l, to, target) : s;
 }
 
@@ -345,7 +366,8 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
     uint32_t value = ports->assigns[i].value;
     aside[i] = IR_NONE;
     if (l->r->nodes[l->f->layouts[value].base].op != OP_parameter) continue;
-    aside[i] = storage_add(l, IR_NONE, PLAN_MAIN, node_bytes(&l->r->nodes[value]));
+    uint32_t device = l->places ? l->storages[ports->assigns[i].storage].device : PLAN_MAIN;
+    aside[i] = storage_add(l, IR_NONE, device, node_bytes(&l->r->nodes[value]));
     s = aside[i] == IR_NONE ? short_of_memory(l) : store(l, value, IR_NONE, aside[i], NULL, d);
   }
   for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {

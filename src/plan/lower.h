@@ -5,6 +5,7 @@
 #include "kernel/program.h"
 #include "plan/fuse.h"
 #include "plan/plan.h"
+#include "route/costs.h"
 
 /* One piece of memory with one lifetime. */
 typedef struct storage {
@@ -28,9 +29,13 @@ typedef struct build_step {
   compute_kernel_kind kind;
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they lie exactly as the first output does */
-  const char *text, *shape, *placement;
+  const char *text, *shape;
+  const char *placement; /* why the device refused it, or NULL */
+  const char *reason;    /* why it was placed there, or NULL */
+  bool fallback;         /* on the CPU because the device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
+  route_work work;
 } build_step;
 
 /* One constant's values in the constant memory of a device. */
@@ -41,6 +46,12 @@ typedef struct constant_piece {
   uint32_t device;
 } constant_piece;
 
+/* Where a cluster is to run, as place_clusters has decided. */
+typedef struct cluster_place {
+  uint32_t device;    /* PLAN_MAIN or PLAN_CPU */
+  const char *reason; /* in words; NULL when there was no choice */
+} cluster_place;
+
 /* The state of one compilation after fusion. */
 typedef struct lowering {
   const ir *r;
@@ -49,6 +60,7 @@ typedef struct lowering {
   compute_plan *plan;
   compute_fallback fallback;
   compute_precision precision;
+  const cluster_place *places; /* by cluster; NULL: everything on the plan's device */
   storage *storages;
   uint32_t storage_count, storage_capacity;
   uint32_t *home;   /* per node: its storage where it is computed, IR_NONE */

@@ -6,9 +6,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "memory/transfer.h"
 #include "plan/fold.h"
 #include "plan/lower.h"
+#include "plan/place.h"
 #include "plan/ports.h"
+#include "plan/twin.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -65,6 +68,8 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .operand_count = from->operand_count,
                     .input_count = from->input_count,
                     .bytes = from->bytes,
+                    .fallback = from->fallback,
+                    .work = from->work,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
@@ -75,6 +80,8 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
   to->shape = base_duplicate(from->shape);
   if (!to->operands || !to->text || !to->shape) return short_of_memory(plan);
   if (from->placement != NULL && (to->placement = base_duplicate(from->placement)) == NULL)
+    return short_of_memory(plan);
+  if (from->reason != NULL && (to->reason = base_duplicate(from->reason)) == NULL)
     return short_of_memory(plan);
   for (uint32_t i = 0; i < from->operand_count; i++) {
     const storage *s = &l->storages[from->operand[i].storage];
@@ -87,7 +94,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
 static void count_step(compute_plan *plan, const plan_step *s) {
   plan->info.steps += s->kernel != NULL;
   plan->info.operations += s->operations;
-  plan->info.fallbacks += s->kernel != NULL && s->device == PLAN_CPU;
+  plan->info.fallbacks += s->kernel != NULL && s->fallback;
   plan->info.flops += s->flops;
   plan->info.bytes_read += s->bytes_read;
   plan->info.bytes_written += s->bytes_written;
@@ -106,16 +113,6 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
   return s;
 }
 
-static compute_status upload(compute_device *device, memory_buffer *buffer, uint64_t offset,
-                             const void *source, uint64_t bytes) {
-  compute_argument to = {.memory = &buffer->memory, .offset = offset};
-  pthread_mutex_lock(&device->internal_mutex);
-  compute_status s = device->backend->upload(device->internal_queue->handle, &to, source, bytes);
-  if (s == COMPUTE_OK) s = compute_queue_wait(device->internal_queue);
-  pthread_mutex_unlock(&device->internal_mutex);
-  return s;
-}
-
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   compute_status s = COMPUTE_OK;
   for (uint32_t d = 0; s == COMPUTE_OK && d < PLAN_DEVICES; d++) {
@@ -123,10 +120,19 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
     plan->info.constant_bytes += l->constant_bytes[d];
     s = buffer_create(plan->device[d], l->constant_bytes[d], &plan->constants[d]);
     for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next)
-      if (c->device == d && c->bytes > 0)
-        s = upload(plan->device[d], plan->constants[d], c->offset, c->values, c->bytes);
+      if (c->device == d)
+        s = transfer_upload(plan->device[d],
+                            &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
+                            c->bytes);
   }
   return s;
+}
+
+/* Whether the steps are to be placed by what they cost: asked for, or left to a context of which
+ * that is the default, unless the thread is within the scope of a device. */
+static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
+  return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
+         (options->device == NULL && context->automatic && !device_scope_is_open(context));
 }
 
 /* From outputs as graph indices to a finished plan. */
@@ -159,6 +165,10 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
     l.copy = numbers + r.count;
     l.target = numbers + 2 * (size_t)r.count;
     l.values = numbers + 3 * (size_t)r.count;
+  }
+  if (s == COMPUTE_OK && is_automatic(plan->context, options)) {
+    s = place_clusters(&l, options->device);
+    plan->generation = device_generation(plan->device[PLAN_MAIN]);
   }
   if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
   if (s == COMPUTE_OK) s = lower_all(&l, &ports);
@@ -199,8 +209,8 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
   if (options->device != NULL && options->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
                      "compute_compile: the device belongs to another context");
-  uint32_t known =
-      COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION | COMPUTE_PLAN_ALLOW_TF32;
+  uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
+                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_AUTO;
   bool reserved = false;
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     reserved |= options->reserved[i] != 0;
@@ -225,8 +235,12 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "no memory for a plan");
   plan->context = context;
+  plan->references = 1;
+  plan->fallback = options->fallback;
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
+  if (is_automatic(context, options) && context->cpu != NULL)
+    plan->device[PLAN_MAIN] = context->cpu; /* until something else turns out to be better */
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
@@ -234,7 +248,11 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
   if (s == COMPUTE_OK && options->name != NULL && !(plan->name = base_duplicate(options->name)))
     s = short_of_memory(plan);
+  if (s == COMPUTE_OK) s = device_check(plan->device[PLAN_MAIN], "compute_compile");
+  plan->generation = device_generation(plan->device[PLAN_MAIN]);
   if (s == COMPUTE_OK) s = build(plan, graph, indices, (uint32_t)count, options, &memory);
+  if (s == COMPUTE_OK && twin_is_wanted(plan))
+    s = twin_create(graph, indices, (uint32_t)count, options->flags, &plan->twin);
   scratch_release(&memory);
   if (s != COMPUTE_OK) {
     compute_plan_release(plan);
@@ -248,8 +266,14 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   return COMPUTE_OK;
 }
 
+compute_plan *plan_retain(compute_plan *plan) {
+  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+  return plan;
+}
+
 void compute_plan_release(compute_plan *plan) {
-  if (plan == NULL) return;
+  if (plan == NULL || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  twin_release(plan->twin);
   plan_runs_release(plan);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
@@ -258,6 +282,7 @@ void compute_plan_release(compute_plan *plan) {
     base_release(s->text);
     base_release(s->shape);
     base_release(s->placement);
+    base_release(s->reason);
   }
   for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
     base_release(plan->ports[i].name);
@@ -282,6 +307,10 @@ compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info
   return COMPUTE_OK;
 }
 
+compute_device *compute_plan_device(const compute_plan *plan) {
+  return plan ? plan->device[PLAN_MAIN] : NULL;
+}
+
 compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
                                           compute_tensor **tensor) {
   const char *here = "compute_plan_create_tensor";
@@ -291,7 +320,7 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
                      "compute_plan_create_tensor: %s is NULL", plan == NULL ? "plan" : "tensor");
   for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
     if (node.graph == plan->graph_serial && plan->ports[i].node + 1 == node.id)
-      return compute_tensor_create(plan->device[PLAN_MAIN], plan->ports[i].dtype,
+      return compute_tensor_create(plan->device[plan->port_device], plan->ports[i].dtype,
                                    plan->ports[i].shape, tensor);
   return error_set(plan->context, COMPUTE_ERROR_BINDING, here,
                    "the node is neither an input nor an output of the plan");

@@ -13,8 +13,9 @@
 #include "graph/graph.h"
 #include "kernel/kernel_cache.h"
 #include "memory/buffer.h"
+#include "route/costs.h"
 
-/* The plan's device, and the CPU for steps that it refuses. */
+/* The plan's device, and the CPU for steps that it refuses or that are faster there. */
 enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };
 
 typedef struct plan_operand {
@@ -32,9 +33,14 @@ typedef struct plan_step {
   uint64_t bytes;
   char *text;      /* "map relu(add(in0, in1))", for compute_explain */
   char *shape;     /* iteration space */
-  char *placement; /* why it is not on the plan's device; NULL if it is */
+  char *placement; /* why the plan's device refused it, or NULL */
+  char *reason;    /* why it was placed where it is, or NULL */
+  bool fallback;   /* on the CPU because the plan's device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
+  route_work work;        /* of a kernel: what its time is predicted from */
+  uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
+  uint32_t profile_entry; /* atomic: its number there (src/profile/collector.h), or 0 */
 } plan_step;
 
 /* The addresses of a step's operands, in order, from those of the slots. */
@@ -64,7 +70,9 @@ typedef struct plan_parameter {
 
 struct compute_plan {
   compute_context *context;
-  compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL when no step needs it */
+  compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL when nothing needs it */
+  uint32_t port_device; /* where inputs and outputs live: PLAN_MAIN, or PLAN_CPU if placed */
+  bool placed;          /* its steps were placed by their cost */
   uint32_t graph_serial;
   char *name;
   plan_port *ports; /* inputs, then outputs; each part ascending by node */
@@ -80,10 +88,17 @@ struct compute_plan {
   uint32_t step_count;
   uint32_t most_operands;
   bool assigns; /* writes parameters */
+  compute_fallback fallback;
+  uint32_t generation;    /* of its device when the kernels were made (device.h) */
+  struct plan_twin *twin; /* twin.h; NULL if a failing run cannot be repeated on the CPU */
+  int32_t references;     /* atomic: the caller's and those of jobs */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
   struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */
 };
+
+/* Another reference; compute_plan_release gives one back. */
+compute_plan *plan_retain(compute_plan *plan);
 
 /* Frees the scratch of runs that are over. */
 void plan_runs_release(compute_plan *plan);

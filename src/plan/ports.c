@@ -100,14 +100,14 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   for (uint32_t i = 0; i < p->input_count; i++) {
     const ir_node *n = &l->r->nodes[p->inputs[i]];
     uint64_t bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
-    l->home[p->inputs[i]] = storage_add(l, slot++, PLAN_MAIN, bytes);
+    l->home[p->inputs[i]] = storage_add(l, slot++, plan->port_device, bytes);
     if (l->home[p->inputs[i]] == IR_NONE) return short_of_memory(l);
   }
   for (uint32_t i = 0; i < p->output_count; i++) {
     const ir_node *n = &l->r->nodes[p->outputs[i].node];
     uint64_t bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
     p->outputs[i].slot = slot;
-    p->outputs[i].storage = storage_add(l, slot++, PLAN_MAIN, bytes);
+    p->outputs[i].storage = storage_add(l, slot++, plan->port_device, bytes);
     if (p->outputs[i].storage == IR_NONE) return short_of_memory(l);
   }
   for (uint32_t i = 0; i < p->parameter_count; i++) {
@@ -143,7 +143,7 @@ static bool can_assign_directly(const lowering *l, const port_plan *ports, const
   uint32_t home = l->f->cluster_of[a->value];
   const ir_node *p = &r->nodes[a->parameter];
   if (home == IR_NONE || l->f->layouts[a->value].base != a->value ||
-      l->storages[a->storage].device != PLAN_MAIN || p->tensor->read_only ||
+      (l->places == NULL && l->storages[a->storage].device != PLAN_MAIN) || p->tensor->read_only ||
       !shape_is_dense(p->shape, p->tensor->strides))
     return false;
   const cluster *c = &l->f->clusters[home];

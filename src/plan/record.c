@@ -91,9 +91,14 @@ bool record_run(const compute_plan *plan, plan_recording *recording, compute_que
   return true;
 }
 
+static void destroy(compute_device *device, void *handle) {
+  device->backend->record_destroy(device->handle, handle);
+}
+
 void record_release(const compute_plan *plan, plan_recording *recording) {
-  if (recording->handle)
-    backend_of(plan)->record_destroy(plan->device[PLAN_MAIN]->handle, recording->handle);
+  compute_device *device = plan->device[PLAN_MAIN];
+  if (recording->handle && !device_release_later(device, destroy, recording->handle))
+    destroy(device, recording->handle);
   base_release(recording->arguments);
   recording->handle = NULL;
   recording->arguments = NULL;

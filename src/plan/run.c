@@ -1,16 +1,10 @@
-/* Running a plan: check the bindings, take an arena, enqueue the steps.
+/* Running a plan once: take queues and an arena, enqueue the steps, wait if need be.
  *
  * What a run needs besides the arena (queues, tables of slots) is kept by the plan and reused, so
- * that a run in steady state allocates nothing but pool blocks. A tensor that the steps cannot use
- * as it is (strided, on another device, overlapping another one of the run) is replaced by a dense
- * stand-in, copied before or after. */
-#include <stdint.h>
-#include <stdio.h>
-
+ * that a run in steady state allocates nothing but pool blocks. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "plan/run.h"
-#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_run";
@@ -34,6 +28,17 @@ void plan_runs_release(compute_plan *plan) {
   }
 }
 
+/* The first step that writes a parameter. What goes wrong before it leaves them all unchanged. */
+static uint32_t find_first_assign(const compute_plan *plan) {
+  for (uint32_t i = 0; plan->assigns && i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = s->input_count; k < s->operand_count; k++)
+      for (uint32_t p = 0; p < plan->parameter_count; p++)
+        if (s->operands[k].slot == plan->parameters[p].slot) return i;
+  }
+  return plan->step_count;
+}
+
 static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   pthread_mutex_lock(&plan->idle_mutex);
   plan_run *run = plan->idle;
@@ -53,6 +58,7 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
     run_destroy(plan, run);
     goto short_of_memory;
   }
+  run->first_assign = find_first_assign(plan);
   *result = run;
   return COMPUTE_OK;
 
@@ -69,156 +75,6 @@ static void run_return(compute_plan *plan, plan_run *run) {
   run->next = plan->idle;
   plan->idle = run;
   pthread_mutex_unlock(&plan->idle_mutex);
-}
-
-static const char *port_label(const plan_port *port, char *text, size_t bytes) {
-  if (port->name != NULL)
-    snprintf(text, bytes, "'%s'", port->name);
-  else
-    snprintf(text, bytes, "node %u", port->node + 1);
-  return text;
-}
-
-/* The port among `count` ascending ones that is for this node, or NULL. */
-static plan_port *find_port(plan_port *ports, uint32_t count, uint32_t node) {
-  uint32_t low = 0;
-  while (count > 0) {
-    uint32_t half = count / 2;
-    if (ports[low + half].node < node) {
-      low += half + 1;
-      count -= half + 1;
-    } else {
-      count = half;
-    }
-  }
-  return &ports[low];
-}
-
-static compute_status check_tensor(const compute_plan *plan, const plan_port *port, bool output,
-                                   const compute_tensor *t) {
-  char label[64], want[96], have[96];
-  const char *role = output ? "output" : "input";
-  port_label(port, label, sizeof label);
-  if (t == NULL)
-    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s %s is bound to NULL",
-                     role, label);
-  if (t->buffer->device->context != plan->context)
-    return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
-                     "%s %s is bound to a tensor of another context", role, label);
-  if (t->dtype != port->dtype || !compute_shape_equal(t->shape, port->shape))
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
-                     "%s %s is %s %s, but the tensor bound to it is %s %s", role, label,
-                     compute_dtype_name(port->dtype),
-                     compute_shape_text(port->shape, want, sizeof want),
-                     compute_dtype_name(t->dtype), compute_shape_text(t->shape, have, sizeof have));
-  if (output && t->read_only)
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
-                     "output %s is bound to a broadcast view, which cannot be written", label);
-  return COMPUTE_OK;
-}
-
-/* A node that is both is bound as an input first, then as an output. */
-static compute_status bind_one(const compute_plan *plan, plan_run *run, const compute_binding *b) {
-  if (b->node.graph != plan->graph_serial || b->node.id == 0)
-    return error_set(plan->context, COMPUTE_ERROR_WRONG_GRAPH, HERE,
-                     b->node.id == 0 ? "a binding names no node"
-                                     : "a binding names a node of another graph");
-  uint32_t node = b->node.id - 1, inputs = plan->input_count;
-  plan_port *in = find_port(plan->ports, inputs, node);
-  plan_port *out = find_port(plan->ports + inputs, plan->output_count, node);
-  bool is_input = in < plan->ports + inputs && in->node == node;
-  bool is_output = out < plan->ports + inputs + plan->output_count && out->node == node;
-  if (!is_input && !is_output) return COMPUTE_OK; /* an input that the plan does not need */
-  plan_port *port = is_input && !(is_output && run->bound[in - plan->ports]) ? in : out;
-  if (!is_output) port = in;
-  compute_status s = check_tensor(plan, port, port != in || !is_input, b->tensor);
-  if (s != COMPUTE_OK) return s;
-  compute_tensor **bound = &run->bound[port - plan->ports];
-  char label[64];
-  if (*bound != NULL)
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s is bound twice",
-                     port_label(port, label, sizeof label));
-  *bound = b->tensor;
-  return COMPUTE_OK;
-}
-
-static compute_status bind_all(const compute_plan *plan, plan_run *run,
-                               const compute_binding *bindings, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    compute_status s = bind_one(plan, run, &bindings[i]);
-    if (s != COMPUTE_OK) return s;
-  }
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
-    char label[64], shape[96];
-    if (run->bound[i] == NULL)
-      return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s %s (%s %s) is not bound",
-                       i < plan->input_count ? "input" : "output",
-                       port_label(&plan->ports[i], label, sizeof label),
-                       compute_dtype_name(plan->ports[i].dtype),
-                       compute_shape_text(plan->ports[i].shape, shape, sizeof shape));
-  }
-  return COMPUTE_OK;
-}
-
-/* Whether the bytes that two tensors span overlap. */
-static bool overlap(const compute_tensor *a, const compute_tensor *b) {
-  const memory_buffer *x = a->buffer, *y = b->buffer;
-  if (x != y && (x->memory.host == NULL || y->memory.host == NULL)) return false;
-  /* Two wraps of the same host memory are different buffers with the same addresses. */
-  uintptr_t base_a = (uintptr_t)x->memory.host + (uintptr_t)a->offset;
-  uintptr_t base_b = (uintptr_t)y->memory.host + (uintptr_t)b->offset;
-  uint64_t span[2] = {0, 0};
-  const compute_tensor *both[2] = {a, b};
-  for (int t = 0; t < 2; t++) {
-    int64_t last = 0;
-    for (int32_t i = 0; i < both[t]->shape.rank; i++) {
-      if (both[t]->shape.size[i] == 0) return false;
-      last += (both[t]->shape.size[i] - 1) * both[t]->strides[i];
-    }
-    span[t] = ((uint64_t)last + 1) * compute_dtype_size(both[t]->dtype);
-  }
-  return base_a < base_b + span[1] && base_b < base_a + span[0];
-}
-
-static bool needs_stand_in(const compute_plan *plan, const plan_run *run, uint32_t port) {
-  const compute_tensor *t = run->bound[port];
-  if (t->buffer->device != plan->device[PLAN_MAIN] || !shape_is_dense(t->shape, t->strides))
-    return true;
-  bool output = port >= plan->input_count;
-  for (uint32_t i = 0; output && i < plan->input_count; i++)
-    if (overlap(t, run->bound[i])) return true;
-  for (uint32_t i = 0; (output || plan->assigns) && i < plan->parameter_count; i++)
-    if (overlap(t, plan->parameters[i].tensor)) return true;
-  return false;
-}
-
-static compute_status prepare_ports(const compute_plan *plan, plan_run *run) {
-  uint32_t ports = plan->input_count + plan->output_count;
-  for (uint32_t i = plan->input_count; i < ports; i++)
-    for (uint32_t j = plan->input_count; j < i; j++)
-      if (overlap(run->bound[i], run->bound[j]))
-        return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
-                         "two outputs are bound to overlapping tensors");
-  for (uint32_t i = 0; i < ports; i++) {
-    const plan_port *port = &plan->ports[i];
-    compute_tensor *used = run->bound[i];
-    if (needs_stand_in(plan, run, i)) {
-      compute_status s = tensor_create_private(plan->device[PLAN_MAIN], port->dtype, port->shape,
-                                               &run->stand_in[i]);
-      if (s == COMPUTE_OK && i < plan->input_count)
-        s = compute_tensor_copy(run->stand_in[i], run->bound[i]);
-      if (s != COMPUTE_OK) return s;
-      used = run->stand_in[i];
-    }
-    run->memory[port->slot] = &used->buffer->memory;
-    run->offset[port->slot] = (uint64_t)used->offset;
-  }
-  for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const plan_parameter *p = &plan->parameters[i];
-    run->memory[p->slot] = &p->tensor->buffer->memory;
-    run->offset[p->slot] = (uint64_t)p->tensor->offset;
-  }
-  return COMPUTE_OK;
 }
 
 static compute_status take_memory(const compute_plan *plan, plan_run *run, memory_buffer **arena) {
@@ -247,51 +103,109 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   return s;
 }
 
-/* After the steps: wait if the caller has no queue to wait on, or a result must still be copied. */
+/* How long work that was submitted before a run ended early may take to come to its end. */
+#define GRACE_NANOSECONDS 200000000
+
+/* Waits for what was submitted by a run that has ended early, since it still uses the arena. Keeps
+ * the status and the error of the failure, unless the device hangs. */
+static compute_status wait_after_failure(compute_queue *queue, const run_control *control,
+                                         compute_status failure, run_attempt *attempt) {
+  compute_error cause;
+  int64_t deadline = 0;
+  if (control != NULL && control->deadline != 0) {
+    deadline = clock_now() + GRACE_NANOSECONDS;
+    if (deadline < control->deadline) deadline = control->deadline;
+  }
+  compute_error_get(NULL, &cause);
+  compute_status waited = attempt->hung ? COMPUTE_OK : queue_wait_until(queue, deadline);
+  attempt->foreign |= waited != COMPUTE_OK;
+  attempt->hung |= device_hangs(queue->device);
+  if (waited == COMPUTE_ERROR_TIMEOUT) return waited;
+  error_restore(queue->device->context, &cause);
+  return failure;
+}
+
+/* After the steps: wait if the caller has no queue to wait on, a limit is to be kept, or a result
+ * must still be copied. */
 static compute_status finish(const compute_plan *plan, plan_run *run, compute_queue *queue,
-                             bool own, memory_buffer *arena) {
+                             bool own, const run_control *control, memory_buffer *arena,
+                             run_attempt *attempt) {
+  int64_t deadline = control != NULL ? control->deadline : 0;
   bool copies = false, inputs_staged = false;
   for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->stand_in[i] != NULL;
   for (uint32_t i = 0; i < plan->output_count; i++)
     copies |= run->stand_in[plan->input_count + i] != NULL;
-  if (!own && !copies && !inputs_staged)
+  if (!own && !copies && !inputs_staged && deadline == 0)
     return arena != NULL ? queue_keep(queue, arena) : COMPUTE_OK;
-  compute_status s = compute_queue_wait(queue);
+  compute_status s = queue_wait_until(queue, deadline);
+  attempt->hung |= device_hangs(queue->device);
+  attempt->foreign = s != COMPUTE_OK;
   for (uint32_t i = plan->input_count;
        s == COMPUTE_OK && i < plan->input_count + plan->output_count; i++)
     if (run->stand_in[i] != NULL) s = compute_tensor_copy(run->bound[i], run->stand_in[i]);
   return s;
 }
 
-compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
-                           compute_queue *queue) {
-  if (plan == NULL || (bindings == NULL && count > 0))
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "compute_run: %s is NULL", plan == NULL ? "plan" : "bindings");
-  if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
-    return error_set(plan->context,
-                     queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
-                                                             : COMPUTE_ERROR_INVALID_ARGUMENT,
-                     HERE, "compute_run: the queue is on %s, the plan on %s",
-                     queue->device->info.name, plan->device[PLAN_MAIN]->info.name);
+/* A device that was lost and brought back knows nothing of the kernels of before. */
+static compute_status check_devices(const compute_plan *plan) {
+  compute_device *device = plan->device[PLAN_MAIN];
+  compute_status s = device_check(device, HERE);
+  if (s != COMPUTE_OK || plan->generation == device_generation(device)) return s;
+  return error_set_native(
+      plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, HERE, "compile the plan again",
+      "the plan was compiled before %s was lost and brought back", device->info.name);
+}
+
+/* What a hung kernel may still use stays with its queue until it has ended. */
+static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
+                        memory_buffer *const *arena) {
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++)
+    if (arena[d] != NULL) queue_keep_hung(queue, arena[d]);
+  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
+    if (run->stand_in[i] != NULL) queue_keep_hung(queue, run->stand_in[i]->buffer);
+}
+
+static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                             bool own, const run_control *control, memory_buffer **arena,
+                             run_attempt *attempt) {
+  compute_status s = run_steps(plan, run, queue, control);
+  /* Here, in a transfer, or because another run has found it so: its queue may hold work of ours.
+   */
+  attempt->hung = device_hangs(queue->device);
+  attempt->steps = run->submitted;
+  attempt->touched = plan->assigns && run->submitted > run->first_assign;
+  if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
+  return wait_after_failure(queue, control, s, attempt);
+}
+
+compute_status run_once(const compute_plan *plan, const compute_binding *bindings, size_t count,
+                        compute_queue *queue, const run_control *control, run_attempt *attempt) {
   compute_plan *owner = (compute_plan *)plan; /* only its list of idle runs changes, under a lock */
   memory_buffer *arena[PLAN_DEVICES] = {NULL, NULL};
   bool own = queue == NULL;
   plan_run *run;
+  *attempt = (run_attempt){0};
   compute_status s = run_acquire(owner, &run);
   if (s != COMPUTE_OK) return s;
+  run->submitted = 0;
   s = bind_all(plan, run, bindings, count);
+  if (s == COMPUTE_OK) s = check_devices(plan);
   if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);
-  if (s == COMPUTE_OK) s = prepare_ports(plan, run);
+  if (s == COMPUTE_OK) s = bind_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
-  if (s == COMPUTE_OK) {
-    s = run_steps(plan, run, queue, NULL);
-    if (s == COMPUTE_OK)
-      s = finish(plan, run, queue, own, arena[PLAN_MAIN]);
-    else
-      (void)compute_queue_wait(queue); /* what was submitted still uses the arena */
-  }
+  if (s == COMPUTE_OK) s = submit(plan, run, queue, own, control, arena, attempt);
+  if (own) attempt->foreign = false;
+  if (attempt->hung) keep_memory(plan, run, queue, arena);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(arena[d]);
   run_return(owner, run);
+  return s;
+}
+
+compute_status run_check(const compute_plan *plan, const compute_binding *bindings, size_t count) {
+  plan_run *run;
+  compute_status s = run_acquire((compute_plan *)plan, &run);
+  if (s != COMPUTE_OK) return s;
+  s = bind_all(plan, run, bindings, count);
+  run_return((compute_plan *)plan, run);
   return s;
 }

@@ -67,5 +67,6 @@ bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
   s->flops = cost.flops;
   s->bytes_read += cost.bytes_read;
   s->bytes_written += cost.bytes_written;
+  s->work = route_work_of(k);
   return s->text != NULL && s->shape != NULL;
 }

@@ -19,6 +19,9 @@ typedef enum fallback_kind {
   FALLBACK_COUNT
 } fallback_kind;
 
+/* "step_on_cpu", …; constant. */
+const char *fallback_name(fallback_kind kind);
+
 /* Counts the event, puts it into the profile and logs it: as a warning if `loud`, else for
  * information. `device` may be NULL. Thread-safe; sets no error. */
 void fallback_note(compute_context *context, const compute_device *device, fallback_kind kind,

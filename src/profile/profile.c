@@ -1,56 +1,23 @@
-/* The profile is gathered as text in memory, then written in one go: what can fail in between is
- * only the file.
+/* The report as JSON: what the devices are, what they have counted, and the sums of what was
+ * recorded.
  *
  * Modules that have not been opened yet stay closed; their devices have nothing to report. */
 #include "profile/profile.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "base/utf8.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
-#include "device/device.h"
+#include "profile/collector_private.h"
+#include "profile/json.h"
+#include "route/route.h"
 
 #define FORMAT_VERSION 1
 
 static const char operation[] = "compute_profile_write";
-
-/* ---- JSON ---------------------------------------------------------------------------------- */
-
-static void add_string(text_buffer *text, const char *words) {
-  text_add(text, "\"");
-  while (*words) {
-    size_t length = utf8_length(words);
-    if (*words == '"' || *words == '\\') {
-      text_add(text, "\\%c", *words);
-    } else if ((unsigned char)*words < 0x20) {
-      text_add(text, "\\u%04x", (unsigned)*words);
-    } else if (length == 0) {
-      text_add(text, "%s", UTF8_REPLACEMENT);
-    } else {
-      text_add(text, "%.*s", (int)length, words);
-    }
-    words += length ? length : 1;
-  }
-  text_add(text, "\"");
-}
-
-static void add_member(text_buffer *text, const char *name, const char *words) {
-  text_add(text, "\"%s\": ", name);
-  add_string(text, words);
-}
 
 typedef struct counter {
   const char *name;
@@ -112,13 +79,13 @@ static void add_device(text_buffer *text, const compute_device *device) {
   compute_device_info info;
   describe(device, &info);
   text_add(text, "    {");
-  add_member(text, "name", info.name);
+  json_member(text, "name", info.name);
   text_add(text, ", ");
-  add_member(text, "backend", info.backend);
+  json_member(text, "backend", info.backend);
   text_add(text, ",\n      ");
-  add_member(text, "model", info.model);
+  json_member(text, "model", info.model);
   text_add(text, ",\n      ");
-  add_member(text, "driver", info.driver);
+  json_member(text, "driver", info.driver);
   add_pool(text, device);
   add_builds(text, device);
   text_add(text, "}");
@@ -130,62 +97,136 @@ static void add_disk_cache(text_buffer *text, disk_cache *cache) {
   const counter counters[] = {COUNTER(hits), COUNTER(misses), COUNTER(stores), COUNTER(damaged),
                               COUNTER(evictions)};
   text_add(text, "  \"disk_cache\": {");
-  add_member(text, "folder", disk_cache_folder(cache));
+  json_member(text, "folder", disk_cache_folder(cache));
   for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
     text_add(text, ", \"%s\": %" PRIu64, counters[i].name, counters[i].value);
   }
-  text_add(text, "}\n");
+  text_add(text, "}");
+}
+
+/* ---- What was recorded --------------------------------------------------------------------- */
+
+/* The names of the lists. */
+static const struct {
+  profile_kind kind;
+  const char *name;
+} lists[] = {{PROFILE_KERNEL, "kernels"},       {PROFILE_TRANSFER, "transfers"},
+             {PROFILE_RECORDING, "recordings"}, {PROFILE_RUN, "runs"},
+             {PROFILE_SUBMIT, "submissions"},   {PROFILE_WAIT, "waits"},
+             {PROFILE_BUILD, "builds"},         {PROFILE_SPAN, "spans"}};
+
+/* Rates over the time of those that were timed; fractions of the device's peak where it is known.
+ */
+static void add_rates(text_buffer *text, const profile_entry *e) {
+  const double seconds = (double)e->times.sum * 1e-9;
+  const double flops = seconds > 0 ? (double)e->flops / seconds : 0;
+  const double bytes = seconds > 0 ? (double)e->bytes / seconds : 0;
+  json_count(text, "bytes", e->bytes);
+  json_count(text, "flops", e->flops);
+  json_number(text, "bytes_per_second", bytes);
+  json_number(text, "flops_per_second", flops);
+  if (e->kind != PROFILE_KERNEL || !e->device) return;
+  double peak_flops, peak_bytes;
+  __atomic_load(&e->device->peak_flops, &peak_flops, __ATOMIC_RELAXED);
+  __atomic_load(&e->device->peak_bytes, &peak_bytes, __ATOMIC_RELAXED);
+  if (peak_flops > 0) json_number(text, "fraction_of_peak_flops", flops / peak_flops);
+  if (peak_bytes > 0) json_number(text, "fraction_of_peak_bytes", bytes / peak_bytes);
+}
+
+static void add_entry(text_buffer *text, const profile_entry *e) {
+  const histogram *t = &e->times;
+  text_add(text, "    {");
+  json_member(text, "name", e->text);
+  text_add(text, ", ");
+  json_member(text, "detail", e->detail);
+  text_add(text, ", ");
+  json_member(text, "device", e->device ? e->device->info.name : "host");
+  text_add(text, ",\n      \"clock\": \"%s\"", e->by_device ? "device" : "host");
+  json_count(text, "count", t->count);
+  json_count(text, "untimed", e->untimed);
+  json_count(text, "total_ns", t->sum);
+  json_number(text, "mean_ns", t->count ? (double)t->sum / (double)t->count : 0);
+  json_number(text, "median_ns", histogram_quantile(t, 0.5));
+  json_number(text, "p90_ns", histogram_quantile(t, 0.9));
+  json_count(text, "least_ns", t->least);
+  json_count(text, "most_ns", t->most);
+  add_rates(text, e);
+  text_add(text, "}");
+}
+
+static void add_list(text_buffer *text, profile_collector *p, uint32_t count, profile_kind kind,
+                     const char *name) {
+  bool first = true;
+  profile_entry e;
+  text_add(text, ",\n  \"%s\": [", name);
+  for (uint32_t i = 1; i <= count; i++) {
+    profile_entry_copy(p, i, &e);
+    if (e.kind != kind || e.times.count + e.untimed == 0) continue;
+    text_add(text, first ? "\n" : ",\n");
+    add_entry(text, &e);
+    first = false;
+  }
+  text_add(text, first ? "]" : "\n  ]");
+}
+
+static void add_fallbacks(text_buffer *text, compute_context *context) {
+  profile_collector *p = context->profile;
+  profile_note note;
+  text_add(text, ",\n  \"fallbacks\": {");
+  json_member(text, "since", "opening");
+  for (int kind = 0; kind < FALLBACK_COUNT; kind++)
+    json_count(text, fallback_name((fallback_kind)kind),
+               __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED));
+  text_add(text, ",\n    \"texts\": [");
+  for (uint32_t i = 0; profile_note_copy(p, i, &note); i++) {
+    text_add(text, i ? ",\n      {" : "\n      {");
+    json_member(text, "kind", fallback_name(note.kind));
+    text_add(text, ", ");
+    json_member(text, "device", note.device);
+    json_count(text, "count", note.count);
+    text_add(text, ", ");
+    json_member(text, "text", note.text);
+    text_add(text, "}");
+  }
+  text_add(text, "]}");
+}
+
+static void add_recorded(text_buffer *text, compute_context *context) {
+  profile_collector *p = context->profile;
+  add_fallbacks(text, context);
+  pthread_mutex_lock(&p->mutex);
+  const uint32_t count = p->entry_count;
+  const uint64_t kept = p->written < p->capacity ? p->written : p->capacity;
+  const uint64_t dropped = p->dropped, unlisted = p->unlisted;
+  const int64_t time = p->on_time + (p->on_since ? clock_now() - p->on_since : 0);
+  pthread_mutex_unlock(&p->mutex);
+  text_add(text, ",\n  \"recording\": {\"on\": %s", profile_is_on(context) ? "true" : "false");
+  json_number(text, "seconds", (double)time * 1e-9);
+  json_count(text, "timeline_records", kept);
+  json_count(text, "timeline_dropped", dropped);
+  json_count(text, "unlisted", unlisted);
+  text_add(text, "}");
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    add_list(text, p, count, lists[i].kind, lists[i].name);
+  text_add(text, "\n");
 }
 
 static void add_profile(text_buffer *text, compute_context *context) {
   text_add(text, "{\n  \"format\": \"libcompute profile\",\n  \"format_version\": %d,\n  ",
            FORMAT_VERSION);
-  add_member(text, "library_version", compute_version_text());
+  json_member(text, "library_version", compute_version_text());
   text_add(text, ",\n  \"devices\": [\n");
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {
     if (i > 0) text_add(text, ",\n");
+    (void)route_peak_bytes(context->devices[i]); /* has stored peaks looked up */
     add_device(text, context->devices[i]);
   }
   pthread_mutex_unlock(&context->registry_mutex);
   text_add(text, "\n  ],\n");
   add_disk_cache(text, context->disk_cache);
+  if (context->profile) add_recorded(text, context);
   text_add(text, "}\n");
-}
-
-/* ---- File ---------------------------------------------------------------------------------- */
-
-/* 0 or an errno. */
-static int write_and_close(int file, const text_buffer *text) {
-  int problem = file_write(file, text->data, text->length);
-  if (close(file) != 0 && problem == 0) problem = errno;
-  return problem;
-}
-
-/* A pipe, a terminal or a link stays what it is: only a plain file is replaced. */
-static bool is_special(const char *path) {
-  struct stat status;
-  return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-static int write_into(const char *path, const text_buffer *text) {
-  int file = open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
-  return file < 0 ? errno : write_and_close(file, text);
-}
-
-static int replace(const char *path, const text_buffer *text) {
-  static atomic_uint serial; /* several threads may write one file */
-  size_t bytes = strlen(path) + 48;
-  char *temporary = base_allocate(bytes, 1);
-  if (!temporary) return ENOMEM;
-  snprintf(temporary, bytes, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
-  int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                  S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
-  int problem = file < 0 ? errno : write_and_close(file, text);
-  if (problem == 0 && rename(temporary, path) != 0) problem = errno;
-  if (problem != 0 && file >= 0) unlink(temporary);
-  base_release(temporary);
-  return problem;
 }
 
 compute_status compute_profile_write(compute_context *context, const char *path) {
@@ -194,28 +235,25 @@ compute_status compute_profile_write(compute_context *context, const char *path)
                      context ? "path" : "context");
   }
   text_buffer text = {0};
+  profile_collect(context, NULL);
   add_profile(&text, context);
-  int problem = text.failed        ? ENOMEM
-                : is_special(path) ? write_into(path, &text)
-                                   : replace(path, &text);
-  text_release(&text);
-  if (problem == 0) return COMPUTE_OK;
-  if (problem == ENOMEM) {
-    return error_set_native(context, COMPUTE_ERROR_OUT_OF_MEMORY, problem, operation, NULL,
-                            "out of memory for the profile");
-  }
-  return error_set_native(context, COMPUTE_ERROR_FILE, problem, operation, NULL,
-                          "cannot write %s: %s", path, strerror(problem));
+  return json_save(context, operation, "the profile", path, &text);
 }
 
-void profile_at_close(compute_context *context) {
-  const char *path = variable_text("COMPUTE_PROFILE");
+static void write_at_close(compute_context *context, const char *variable,
+                           compute_status (*write)(compute_context *, const char *)) {
+  const char *path = variable_text(variable);
   if (!path) return;
   compute_error before;
   compute_error_get(NULL, &before);
-  if (compute_profile_write(context, path) != COMPUTE_OK) {
-    log_write(COMPUTE_LOG_WARNING, "core", "the profile that COMPUTE_PROFILE asks for: %s",
+  if (write(context, path) != COMPUTE_OK) {
+    log_write(COMPUTE_LOG_WARNING, "core", "the file that %s asks for: %s", variable,
               compute_error_message(context));
   }
   error_restore(NULL, &before);
+}
+
+void profile_at_close(compute_context *context) {
+  write_at_close(context, "COMPUTE_PROFILE", compute_profile_write);
+  write_at_close(context, "COMPUTE_TRACE", compute_profile_write_trace);
 }

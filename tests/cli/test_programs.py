@@ -324,6 +324,28 @@ class Examples(unittest.TestCase):
         self.assertEqual(lines[13][32:48], "#" * 16)  # inside the set
         self.assertEqual(lines[1][:8], " " * 8)       # far outside
 
+    def test_stream_sends_matrices_through_a_graph_in_little_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace, picture = os.path.join(folder, "trace.json"), os.path.join(folder, "picture.svg")
+            result = run("example_stream", "--size", "64", "--device", "cpu", "--memory", "16",
+                         "--trace", trace, folder="EXAMPLES")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("100 %", result.stderr)
+            found = re.search(r"^3906 matrices.* slots (\S+) MB, peak memory (\d+) MB$",
+                              result.stdout, re.M)
+            self.assertLessEqual(float(found.group(1)), 16)
+            self.assertLess(int(found.group(2)), 300)
+            with open(trace, encoding="utf-8") as file:
+                names = {event["name"] for event in json.load(file)["traceEvents"]}
+            self.assertTrue({"read", "write", "stream"} <= names, names)
+            drawing = subprocess.run([sys.executable, os.path.join(ROOT, "bench", "draw_trace.py"),
+                                      trace, picture], capture_output=True, text=True, check=False)
+            self.assertEqual(drawing.returncode, 0, drawing.stderr)
+            self.assertGreater(os.path.getsize(picture), 1000)
+        wrong = run("example_stream", "--nothing", folder="EXAMPLES")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("usage: stream", run("example_stream", "--help", folder="EXAMPLES").stdout)
+
     def test_digits_learns_and_does_the_same_every_time(self):
         results = [run("example_digits", DIGITS, "cpu", folder="EXAMPLES") for _ in range(2)]
         self.assertEqual(results[0].returncode, 0, results[0].stdout + results[0].stderr)

@@ -53,6 +53,22 @@ class Tune(unittest.TestCase):
         self.assertEqual(suite.returncode, 2)
         self.assertIn("maps", suite.stderr)
 
+    def test_costs_are_measured_kept_and_shown(self):
+        guessed = self.tune("--costs", "--dry-run", "--device", "cpu")
+        self.assertEqual(guessed.returncode, 0)
+        self.assertIn("cpu: guessed", guessed.stdout)
+        self.assertFalse(os.path.exists(self.file + ".costs"))
+        measured = self.tune("--costs", "--device", "cpu", "--limit", "0.3")
+        self.assertEqual(measured.returncode, 0)
+        self.assertIn("cpu: measured in", measured.stdout)
+        self.assertIn("gemm f32", measured.stdout)
+        self.assertIn(self.file + ".costs", measured.stdout)
+        stored = self.tune("--costs", "--dry-run", "--device", "cpu")
+        self.assertIn("cpu: measured before", stored.stdout)
+        again = self.tune("--costs", "--dry-run", "--device", "cpu", COMPUTE_COSTS="guess")
+        self.assertIn("cpu: guessed", again.stdout)
+        self.assertEqual(self.tune("--costs", "--device", "null:0").returncode, 1)
+
     def test_a_device_without_generated_kernels_is_an_error(self):
         named = self.tune("--device", "cpu")
         self.assertEqual(named.returncode, 1)

@@ -190,9 +190,70 @@ static void gemm_is_checked(void **state) {
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_I32);
   CHECK_SPOILED(gemm_sample(), s.input[0].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_BF16);
+  CHECK_SPOILED(gemm_sample(), s.d.precision = (compute_precision)2);
   sample s = gemm_sample();
   s.input[0].dtype = s.input[1].dtype = COMPUTE_F16;
   s.d.k = 0;
+  assert_true(passes(&s));
+}
+
+/* y[n, o, p, q] of x[2, 6, 7, 8] and w[9, 2, 3, 2] in three groups. */
+static sample convolution_sample(compute_convolution_direction direction) {
+  sample s = base_sample(COMPUTE_KERNEL_CONV, 4, 2);
+  s.d.accumulate = COMPUTE_F32;
+  s.d.convolution = (compute_convolution){.direction = direction,
+                                          .groups = 3,
+                                          .batch = 2,
+                                          .data_channels = 6,
+                                          .result_channels = 9,
+                                          .data_size = {7, 8},
+                                          .result_size = {4, 9},
+                                          .filter_size = {3, 2},
+                                          .stride = {2, 1},
+                                          .dilation = {1, 2},
+                                          .padding = {1, 1}};
+  const int64_t sizes[3][4] = {{2, 9, 4, 9}, {2, 6, 7, 8}, {9, 2, 3, 2}};
+  memcpy(s.d.size, sizes[direction], sizeof sizes[direction]);
+  return s;
+}
+
+static void convolution_is_checked(void **state) {
+  (void)state;
+#define CHECK_CONVOLUTION(change)                                                                  \
+  do {                                                                                             \
+    for (int i = 0; i < 3; i++)                                                                    \
+      CHECK_SPOILED(convolution_sample((compute_convolution_direction)i), change);                 \
+  } while (0)
+  CHECK_CONVOLUTION(s.d.rank = 3);
+  CHECK_CONVOLUTION(s.d.convolution.direction = (compute_convolution_direction)3);
+  CHECK_CONVOLUTION(s.d.convolution.groups = 0);
+  CHECK_CONVOLUTION(s.d.convolution.groups = 2); /* does not divide nine */
+  CHECK_CONVOLUTION(s.d.convolution.batch = -1);
+  CHECK_CONVOLUTION(s.d.convolution.data_channels = -6);
+  CHECK_CONVOLUTION(s.d.convolution.result_channels = -9);
+  CHECK_CONVOLUTION(s.d.convolution.data_size[0] = -1);
+  CHECK_CONVOLUTION(s.d.convolution.result_size[1] = -1);
+  CHECK_CONVOLUTION(s.d.convolution.filter_size[0] = 0);
+  CHECK_CONVOLUTION(s.d.convolution.stride[1] = 0);
+  CHECK_CONVOLUTION(s.d.convolution.dilation[0] = 0);
+  CHECK_CONVOLUTION(s.d.convolution.padding[1] = -1);
+  CHECK_CONVOLUTION(s.d.convolution.stride[0] = INT64_MAX / 2);
+  CHECK_CONVOLUTION(s.d.convolution.padding[0] = INT64_MAX);
+  for (int d = 0; d < 4; d++) CHECK_CONVOLUTION(s.d.size[d]++);
+  CHECK_CONVOLUTION(s.d.input_count = 1);
+  CHECK_CONVOLUTION(s.d.input_count = 3);
+  CHECK_CONVOLUTION(s.d.accumulate = COMPUTE_I32);
+  CHECK_CONVOLUTION(s.d.accumulate = COMPUTE_F16);
+  CHECK_CONVOLUTION(s.input[0].dtype = COMPUTE_BOOL);
+  CHECK_CONVOLUTION(s.input[1].dtype = COMPUTE_I32);
+  CHECK_CONVOLUTION(s.d.precision = (compute_precision)2);
+  CHECK_CONVOLUTION(s.output[0].stride[1] = 0);
+  CHECK_CONVOLUTION(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
+#undef CHECK_CONVOLUTION
+  sample s = convolution_sample(COMPUTE_CONVOLUTION_FORWARD);
+  s.d.precision = COMPUTE_PRECISION_TF32;
+  assert_true(passes(&s));
+  s.d.convolution.batch = s.d.size[0] = 0;
   assert_true(passes(&s));
 }
 
@@ -231,6 +292,7 @@ int main(void) {
       cmocka_unit_test(reduce_is_checked),
       cmocka_unit_test(row_is_checked),
       cmocka_unit_test(gemm_is_checked),
+      cmocka_unit_test(convolution_is_checked),
       cmocka_unit_test(indexed_kinds_are_checked),
       cmocka_unit_test(copy_is_checked),
   };

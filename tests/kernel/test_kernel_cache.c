@@ -89,6 +89,44 @@ static void fill_row(sample *s) {
   s->d.prologue_inputs = 1;
 }
 
+static void fill_gemm(sample *s) {
+  fill_sample(s, COMPUTE_KERNEL_GEMM);
+  s->d.input_count = 2;
+  s->d.accumulate = COMPUTE_F32;
+  s->d.k = 3;
+}
+
+static void fill_convolution(sample *s) {
+  fill_sample(s, COMPUTE_KERNEL_CONV);
+  for (int d = 0; d < 4; d++) s->output[0].stride[d] = 1 << (3 * (3 - d));
+  s->d.rank = 4;
+  s->d.size[0] = s->d.size[1] = s->d.size[2] = s->d.size[3] = 1;
+  s->d.input_count = 2;
+  s->d.accumulate = COMPUTE_F32;
+  s->d.convolution = (compute_convolution){.groups = 1,
+                                           .batch = 1,
+                                           .data_channels = 2,
+                                           .result_channels = 1,
+                                           .data_size = {5, 5},
+                                           .result_size = {1, 1},
+                                           .filter_size = {3, 3},
+                                           .stride = {1, 1},
+                                           .dilation = {1, 1}};
+}
+
+static void fill_even_convolution(sample *s) {
+  fill_convolution(s);
+  s->d.convolution.result_channels = s->d.size[1] = 8;
+}
+
+/* One element on all sides. */
+static void fill_gradient(sample *s) {
+  fill_convolution(s);
+  s->d.convolution.direction = COMPUTE_CONVOLUTION_BY_DATA;
+  s->d.convolution.data_channels = 1;
+  s->d.convolution.data_size[0] = s->d.convolution.data_size[1] = 1;
+}
+
 static kernel_entry *get(kernel_cache *cache, const sample *s) {
   kernel_entry *entry;
   assert_ok(kernel_cache_get(cache, &s->d, &entry));
@@ -150,6 +188,29 @@ static void every_field_that_matters_is_in_the_key(void **state) {
   CHECK_DISTINCT(fill_map, s.d.input_count = 2);
   CHECK_DISTINCT(fill_row, s.d.epsilon = 1e-6);
   CHECK_DISTINCT(fill_row, s.d.row = COMPUTE_ROW_SOFTMAX);
+  CHECK_DISTINCT(fill_gemm, s.d.k = 4);
+  CHECK_DISTINCT(fill_gemm, s.d.precision = COMPUTE_PRECISION_TF32);
+}
+
+static void every_field_of_a_convolution_is_in_the_key(void **state) {
+  CHECK_DISTINCT(fill_convolution, s.d.precision = COMPUTE_PRECISION_TF32);
+  CHECK_DISTINCT(fill_convolution, s.d.convolution.batch = s.d.size[0] = 2);
+  CHECK_DISTINCT(fill_convolution, s.d.convolution.data_channels = 3);
+  CHECK_DISTINCT(fill_convolution, s.d.convolution.result_channels = s.d.size[1] = 2);
+  for (int d = 0; d < 2; d++) {
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.data_size[d] = 6);
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.filter_size[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.stride[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.dilation[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.padding[d] = 1);
+    CHECK_DISTINCT(fill_convolution, s.d.convolution.result_size[d] = s.d.size[2 + d] = 2);
+    CHECK_DISTINCT(fill_gradient, s.d.convolution.result_size[d] = 2);
+  }
+  CHECK_DISTINCT(fill_gradient, s.d.convolution.direction = COMPUTE_CONVOLUTION_FORWARD);
+  CHECK_DISTINCT(fill_gradient, s.d.convolution.result_channels = 2);
+  CHECK_DISTINCT(fill_gradient, s.d.convolution.batch = s.d.size[0] = 2);
+  /* The group alone: both numbers of channels stay. */
+  CHECK_DISTINCT(fill_even_convolution, s.d.convolution.groups = 2);
 }
 
 static void kernels_in_use_are_never_dropped(void **state) {
@@ -259,6 +320,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(equal_descriptors_share_a_kernel, set_up, tear_down),
       cmocka_unit_test_setup_teardown(every_field_that_matters_is_in_the_key, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(every_field_of_a_convolution_is_in_the_key, set_up,
+                                      tear_down),
       cmocka_unit_test_setup_teardown(kernels_in_use_are_never_dropped, set_up, tear_down),
       cmocka_unit_test_setup_teardown(failures_leave_nothing_behind, set_up, tear_down),
       cmocka_unit_test_setup_teardown(two_threads_may_prepare_at_once, set_up, tear_down),

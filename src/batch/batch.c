@@ -1,0 +1,282 @@
+/* Making and releasing iterators; the checks of what the caller asks for. */
+#include "batch/batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "batch/flow.h"
+#include "batch/slot.h"
+#include "batch/work.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+static const char HERE[] = "compute_batch_create";
+
+const char *batch_label(const compute_batch *batch, char *text, size_t bytes) {
+  if (batch->name != NULL)
+    snprintf(text, bytes, "batch '%.60s'", batch->name);
+  else
+    snprintf(text, bytes, "batch");
+  return text;
+}
+
+static compute_status refuse(compute_context *context, const char *what) {
+  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "%s", what);
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static compute_status check_counts(compute_context *context, const compute_batch_options *o) {
+  if ((o->build != NULL) == (o->step != NULL))
+    return refuse(context, "exactly one of build and step must be given");
+  if (o->input_count > COMPUTE_BATCH_MAX_PORTS || o->output_count > COMPUTE_BATCH_MAX_PORTS ||
+      o->output_count == 0)
+    return refuse(context, "there must be 0 to 32 inputs and 1 to 32 outputs");
+  if (o->input_count > 0 && o->inputs == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "inputs is NULL");
+  if (o->step != NULL && o->outputs == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE,
+                     "outputs is NULL, and a step does not say what they are");
+  if (o->batch < 0 || o->slots > COMPUTE_BATCH_MAX_SLOTS)
+    return refuse(context, "the batch must not be negative, and slots at most 16");
+  if ((int)o->fallback < 0 || o->fallback > COMPUTE_FALLBACK_STRICT)
+    return refuse(context, "fallback is no policy");
+  if (o->device_count > 0 && (o->flags & COMPUTE_BATCH_ALL_DEVICES) != 0)
+    return refuse(context, "devices are given, and all devices are asked for too");
+  if ((o->devices == NULL) != (o->device_count == 0) || o->device_count > 64)
+    return refuse(context, "devices and device_count do not fit each other");
+  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
+    if (o->reserved[i] != 0) return refuse(context, "reserved fields are not zero");
+  return COMPUTE_OK;
+}
+
+static compute_status take_port(compute_context *context, const compute_batch_port *from,
+                                batch_port *to, const char *role, size_t index) {
+  int64_t count, bytes;
+  if (!dtype_is_valid(from->dtype))
+    return error_set(context, COMPUTE_ERROR_DTYPE, HERE, "%s %zu: %d is no dtype", role, index,
+                     (int)from->dtype);
+  if (from->item.rank >= COMPUTE_MAX_RANK)
+    return error_set(context, COMPUTE_ERROR_SHAPE, HERE,
+                     "%s %zu: an item of rank %d leaves no room for the axis of the items", role,
+                     index, (int)from->item.rank);
+  const compute_status s = shape_validate(from->item, &count);
+  if (s != COMPUTE_OK)
+    return error_set(context, s, HERE, "%s %zu: the item's shape: %s", role, index,
+                     shape_problem(from->item, s));
+  if (!checked_multiply(count, (int64_t)compute_dtype_size(from->dtype), &bytes) ||
+      bytes > INT64_MAX / (2 * COMPUTE_BATCH_MAX_PORTS))
+    return error_set(context, COMPUTE_ERROR_OVERFLOW, HERE, "%s %zu: one item is too large", role,
+                     index);
+  *to = (batch_port){
+      .dtype = from->dtype, .item = shape_normalize(from->item), .bytes = (uint64_t)bytes};
+  return COMPUTE_OK;
+}
+
+static compute_status take_ports(compute_batch *batch, const compute_batch_options *o) {
+  compute_status s = COMPUTE_OK;
+  for (size_t i = 0; s == COMPUTE_OK && i < o->input_count; i++)
+    s = take_port(batch->context, &o->inputs[i], &batch->inputs[i], "input", i);
+  for (size_t i = 0; s == COMPUTE_OK && o->outputs != NULL && i < o->output_count; i++)
+    s = take_port(batch->context, &o->outputs[i], &batch->outputs[i], "output", i);
+  batch->input_count = (uint32_t)o->input_count;
+  batch->output_count = (uint32_t)o->output_count;
+  return s;
+}
+
+/* All slots of a given batch must be countable in bytes. */
+static compute_status check_batch(const compute_batch *batch) {
+  int64_t bytes = 1, all;
+  for (uint32_t i = 0; i < batch->input_count; i++) bytes += (int64_t)batch->inputs[i].bytes;
+  for (uint32_t i = 0; i < batch->output_count; i++) bytes += (int64_t)batch->outputs[i].bytes;
+  if (checked_multiply(bytes, batch->given, &all) &&
+      checked_multiply(all, 4 * COMPUTE_BATCH_MAX_SLOTS, &all))
+    return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_OVERFLOW, HERE,
+                   "a batch of %lld items of %lld bytes is too large", (long long)batch->given,
+                   (long long)bytes);
+}
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+static size_t count_devices(const compute_batch *batch, const compute_batch_options *o) {
+  size_t count = 0;
+  if (o->device_count > 0) return o->device_count;
+  if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) return 1;
+  for (size_t i = 0; compute_device_at(batch->context, i) != NULL; i++)
+    count +=
+        (compute_device_at(batch->context, i)->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
+  return count;
+}
+
+static compute_device *device_number(const compute_batch *batch, const compute_batch_options *o,
+                                     size_t index) {
+  compute_device *device;
+  if (o->device_count > 0) return o->devices[index];
+  if ((o->flags & COMPUTE_BATCH_ALL_DEVICES) == 0) return compute_default_device(batch->context);
+  for (size_t i = 0; (device = compute_device_at(batch->context, i)) != NULL; i++)
+    if ((device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0 && index-- == 0) break;
+  return device;
+}
+
+static compute_status work_for(compute_batch *batch, compute_device *device, batch_work **work) {
+  for (uint32_t i = 0; i < batch->work_count; i++) {
+    *work = &batch->works[i];
+    if ((*work)->device == device) return COMPUTE_OK;
+  }
+  *work = &batch->works[batch->work_count];
+  const compute_status s = work_open(*work, batch, device);
+  if (s == COMPUTE_OK) batch->work_count++;
+  return s;
+}
+
+/* Whether the host addresses the device's memory: that of a small tensor tells. */
+static compute_status look_at_memory(batch_lane *lane) {
+  compute_tensor *probe;
+  const compute_device *cpu = lane->batch->context->cpu;
+  const compute_status s =
+      tensor_create_private(lane->work->device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
+  if (s != COMPUTE_OK) return s;
+  lane->direct = compute_tensor_data(probe) != NULL;
+  lane->processor = lane->work->device == cpu;
+  compute_tensor_release(probe);
+  return s;
+}
+
+static compute_status open_lane(compute_batch *batch, batch_lane *lane, compute_device *device) {
+  if (device == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "a device is NULL");
+  if (device->context != batch->context)
+    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                     "a device belongs to another context");
+  lane->batch = batch;
+  lane->slots = base_allocate(batch->slot_count, sizeof *lane->slots);
+  if (lane->slots == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for slots");
+  for (uint32_t i = 0; i < batch->slot_count; i++) lane->slots[i].lane = lane;
+  const compute_status s = work_for(batch, device, &lane->work);
+  return s == COMPUTE_OK ? look_at_memory(lane) : s;
+}
+
+static compute_status open_lanes(compute_batch *batch, const compute_batch_options *o) {
+  const size_t count = count_devices(batch, o);
+  if (count == 0)
+    return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device computes");
+  batch->lanes = base_allocate(count, sizeof *batch->lanes);
+  batch->works = base_allocate(count + 1, sizeof *batch->works);
+  if (batch->lanes == NULL || batch->works == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for devices");
+  batch->lane_count = (uint32_t)count;
+  compute_status s = flow_open(batch);
+  batch->flow_opened = s == COMPUTE_OK;
+  for (size_t i = 0; s == COMPUTE_OK && i < count; i++)
+    s = open_lane(batch, &batch->lanes[i], device_number(batch, o, i));
+  if (s == COMPUTE_OK && batch->context->cpu != NULL)
+    s = work_for(batch, batch->context->cpu, &batch->cpu_work);
+  return s;
+}
+
+/* With several devices all begin small: how fast each is shows with the first batches. */
+static compute_status choose_sizes(compute_batch *batch) {
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->lane_count; i++) {
+    batch_lane *lane = &batch->lanes[i];
+    s = size_choose(lane);
+    for (int half = 0; half < 2 && batch->lane_count > 1; half++)
+      lane->items = (lane->items + 1) / 2;
+  }
+  return s;
+}
+
+/* ---- The iterator -------------------------------------------------------------------------- */
+
+static compute_status fill(compute_batch *batch, const compute_batch_options *o) {
+  compute_status s = take_ports(batch, o);
+  batch->build = o->build;
+  batch->step = o->step;
+  batch->user = o->user;
+  batch->given = o->batch;
+  batch->slot_count = o->slots > 0 ? o->slots : 3;
+  batch->memory = o->memory;
+  batch->fallback = o->fallback;
+  batch->flags = o->flags;
+  if (o->name != NULL && (batch->name = base_duplicate(o->name)) == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a name");
+  if (s == COMPUTE_OK) s = open_lanes(batch, o);
+  if (s == COMPUTE_OK && batch->build != NULL) s = work_probe(batch);
+  if (s == COMPUTE_OK) s = check_batch(batch);
+  return s == COMPUTE_OK ? choose_sizes(batch) : s;
+}
+
+compute_status compute_batch_create(compute_context *context, const compute_batch_options *options,
+                                    compute_batch **result) {
+  if (result != NULL) *result = NULL;
+  if (context == NULL || options == NULL || result == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     context == NULL   ? "context"
+                     : options == NULL ? "options"
+                                       : "batch");
+  compute_status s = check_counts(context, options);
+  if (s != COMPUTE_OK) return s;
+  compute_batch *batch = base_allocate(1, sizeof *batch);
+  if (batch == NULL)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for an iterator");
+  batch->context = context;
+  for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)
+    batch->source_files[i] = batch->sink_files[i] = -1;
+  pthread_mutex_init(&batch->build_mutex, NULL);
+  pthread_mutex_init(&batch->run_mutex, NULL);
+  context_object_created(context);
+  s = fill(batch, options);
+  if (s != COMPUTE_OK) {
+    compute_batch_release(batch);
+    return s;
+  }
+  *result = batch;
+  return COMPUTE_OK;
+}
+
+void compute_batch_release(compute_batch *batch) {
+  if (batch == NULL) return;
+  compute_context *context = batch->context;
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
+      if (batch->lanes[i].work != NULL) slot_close(&batch->lanes[i].slots[k]);
+    base_release(batch->lanes[i].slots);
+  }
+  for (uint32_t i = 0; i < batch->work_count; i++) work_close(&batch->works[i]);
+  if (batch->flow_opened) flow_close(batch);
+  base_release(batch->lanes);
+  base_release(batch->works);
+  base_release(batch->name);
+  pthread_mutex_destroy(&batch->build_mutex);
+  pthread_mutex_destroy(&batch->run_mutex);
+  base_release(batch);
+  context_object_released(context);
+}
+
+compute_status compute_batch_device_at(compute_batch *batch, size_t index,
+                                       compute_batch_device_info *info) {
+  static const char operation[] = "compute_batch_device_at";
+  if (batch == NULL || info == NULL)
+    return error_set(batch ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", batch == NULL ? "batch" : "info");
+  if (index >= batch->lane_count)
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "there is no device %zu; the iterator has %u", index, batch->lane_count);
+  pthread_mutex_lock(&batch->run_mutex);
+  const bool running = batch->running;
+  pthread_mutex_unlock(&batch->run_mutex);
+  if (running)
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, operation, "a run is under way");
+  const batch_lane *lane = &batch->lanes[index];
+  *info = (compute_batch_device_info){.device = lane->work->device,
+                                      .batch = lane->items,
+                                      .items = lane->items_complete,
+                                      .items_per_second = lane->rate};
+  return COMPUTE_OK;
+}

@@ -1,0 +1,164 @@
+/* Inside of a batch iterator.
+ *
+ * How a batch travels in a run, each line a thread (the last is the caller's):
+ *
+ *   reader            takes a free slot, has the sources fill it
+ *   lane, submitting  uploads, submits the work          (for each device)
+ *   lane, finishing   downloads, waits, repairs          (for each device)
+ *   writer            hands the results to the sinks in order, frees the slot
+ *
+ * A slot is in one thread's hands at a time and passes through the lists below, all under one
+ * mutex. There is a fixed number of slots, so whoever is ahead runs out of them and waits: that is
+ * the back-pressure, and memory is constant. Nothing else waits; and each list's consumer ends when
+ * its producer has ended or the run is stopped, so that nobody waits for ever. */
+#ifndef BATCH_BATCH_H
+#define BATCH_BATCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "compute/batch.h"
+#include "device/device.h"
+
+typedef struct batch_port {
+  compute_dtype dtype; /* COMPUTE_DTYPE_NONE: not known yet */
+  compute_shape item;
+  uint64_t bytes; /* of one item */
+} batch_port;
+
+/* The shape of so many items. */
+compute_shape batch_shape(compute_shape item, int64_t items);
+
+/* ---- Work on one device (work.c) ----------------------------------------------------------- */
+
+typedef struct batch_plan {
+  struct batch_plan *next;
+  int64_t items;
+  compute_plan *plan;
+  compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
+} batch_plan;
+
+/* A parameter that lies elsewhere, and its stand-in on this device. */
+typedef struct batch_copy {
+  compute_tensor *original, *copy;
+} batch_copy;
+
+typedef struct batch_work {
+  compute_batch *batch;
+  compute_device *device;
+  pthread_mutex_t mutex; /* of the lists; plans are added, never changed or removed */
+  batch_plan *plans;
+  batch_copy *copies;
+  size_t copy_count, copy_capacity;
+} batch_work;
+
+/* ---- Slots (slot.c) ------------------------------------------------------------------------ */
+
+/* What a slot has for one port. */
+typedef struct batch_buffer {
+  compute_tensor *tensor; /* [capacity, item…] on the device, or NULL */
+  void
+      *host; /* where the reader writes and the writer reads: the tensor's own memory, or staging */
+  bool staged, locked;   /* `host` is staging; it is page-locked */
+  int64_t capacity;      /* items */
+  void *data;            /* of the batch under way: `host`, or a place in the caller's array */
+  compute_tensor *bound; /* of the batch under way: the tensor that the work gets */
+} batch_buffer;
+
+typedef struct batch_slot {
+  struct batch_slot *next;
+  struct batch_lane *lane;
+  compute_queue *queue;
+  batch_buffer inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
+  int64_t sequence, first, items; /* of the batch under way */
+  int64_t room, most;             /* the lane's `items` and `most` when the slot was taken */
+  int64_t began;         /* batch_clock when it was submitted; 0: not a time to learn from */
+  bool downloading;      /* the results' copies are submitted */
+  compute_status status; /* of submitting */
+  compute_error error;   /* and its detail */
+} batch_slot;
+
+typedef struct batch_list {
+  batch_slot *first, *last;
+} batch_list;
+
+/* ---- Lanes (lane.c) ------------------------------------------------------------------------ */
+
+/* One device of the list, with its slots and two threads. */
+typedef struct batch_lane {
+  compute_batch *batch;
+  batch_work *work;
+  batch_slot *slots;
+  bool direct;      /* the host addresses the device's memory */
+  bool processor;   /* the CPU: it computes in the caller's arrays */
+  atomic_bool lost; /* the device has failed for good; all goes to the CPU */
+  /* Under the mutex of the flow: */
+  int64_t most;  /* items of a batch at most: as chosen, less after a lack of memory */
+  int64_t items; /* of the next batch */
+  batch_list ready, submitted;
+  bool submitting_ended;
+  uint32_t under_way; /* slots between the reader and the writer */
+  uint32_t on_device; /* slots that the two threads have */
+  int64_t items_under_way;
+  int64_t items_complete; /* of this run */
+  double rate;            /* items per second while it works; 0: not known */
+  int64_t last_finish;    /* batch_clock */
+  pthread_cond_t ready_changed, submitted_changed, device_changed;
+} batch_lane;
+
+/* ---- One run (flow.c) ---------------------------------------------------------------------- */
+
+typedef struct batch_flow {
+  pthread_mutex_t mutex;
+  pthread_cond_t free_changed, done_changed;
+  batch_list free;       /* slots without a batch, the longest idle first */
+  batch_list done;       /* computed, in any order */
+  int64_t total;         /* items, or COMPUTE_BATCH_UNTIL_END */
+  int64_t next_item;     /* the first that no batch has yet */
+  int64_t next_sequence; /* number of the next batch */
+  int64_t delivered;     /* batches handed to the sinks */
+  int64_t stop_at;       /* batches from this number on are dropped */
+  bool reading_ended;    /* no further batch will come, */
+  bool all_read;         /* and not because the run was stopped */
+  compute_status status; /* why batch `stop_at` is not delivered */
+  compute_error error;
+  int64_t halved, on_cpu;
+} batch_flow;
+
+struct compute_batch {
+  compute_context *context;
+  compute_batch_build_function build;
+  compute_batch_step_function step;
+  void *user;
+  batch_port inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
+  uint32_t input_count, output_count;
+  int64_t given; /* items at a time as the caller wants it; 0: chosen */
+  uint32_t slot_count;
+  uint64_t memory;
+  compute_fallback fallback;
+  uint32_t flags;
+  char *name;
+  pthread_mutex_t build_mutex; /* held while the caller's builder runs */
+  batch_work *works;           /* one for each different device, and the CPU's */
+  uint32_t work_count;
+  batch_work *cpu_work; /* for repeating on the CPU; NULL if there is no CPU */
+  batch_lane *lanes;
+  uint32_t lane_count;
+  bool flow_opened;
+  pthread_mutex_t run_mutex; /* of `running` */
+  bool running;
+  atomic_bool cancelled;
+  batch_flow flow;
+  /* Of the run under way: */
+  const compute_batch_source *sources;
+  const compute_batch_sink *sinks;
+  int source_files[COMPUTE_BATCH_MAX_PORTS], sink_files[COMPUTE_BATCH_MAX_PORTS]; /* or −1 */
+};
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+int64_t batch_clock(void);
+
+/* "batch", or "batch 'name'", for messages. */
+const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,317 @@
+/* Lists, order and stopping.
+ *
+ * Batches are numbered as they are read. A failure belongs to a batch: those before it are still
+ * delivered, those from it on are dropped (`stop_at`), and of several failures the earliest batch's
+ * is reported, so that what a run leaves behind does not depend on which thread was faster. */
+#include "batch/flow.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "batch/share.h"
+
+static const char HERE[] = "compute_batch_run";
+
+int64_t batch_clock(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- Lists --------------------------------------------------------------------------------- */
+
+static void append(batch_list *list, batch_slot *slot) {
+  slot->next = NULL;
+  *(list->last != NULL ? &list->last->next : &list->first) = slot;
+  list->last = slot;
+}
+
+static void take_out(batch_list *list, batch_slot *slot) {
+  batch_slot *before = NULL;
+  for (batch_slot *s = list->first; s != slot; s = s->next) before = s;
+  *(before != NULL ? &before->next : &list->first) = slot->next;
+  if (list->last == slot) list->last = before;
+  slot->next = NULL;
+}
+
+static batch_slot *take_first(batch_list *list) {
+  batch_slot *slot = list->first;
+  if (slot != NULL) take_out(list, slot);
+  return slot;
+}
+
+/* ---- Opening and starting ------------------------------------------------------------------ */
+
+/* With Linux's C libraries neither these nor mutexes allocate, and so none fails. */
+static bool make_condition(pthread_cond_t *condition) {
+  pthread_condattr_t attributes;
+  if (pthread_condattr_init(&attributes) != 0) return false;
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  const bool made = pthread_cond_init(condition, &attributes) == 0;
+  pthread_condattr_destroy(&attributes);
+  return made;
+}
+
+compute_status flow_open(compute_batch *batch) {
+  bool made = pthread_mutex_init(&batch->flow.mutex, NULL) == 0 &&
+              make_condition(&batch->flow.free_changed) &&
+              make_condition(&batch->flow.done_changed);
+  for (uint32_t i = 0; i < batch->lane_count; i++)
+    made = made && make_condition(&batch->lanes[i].ready_changed) &&
+           make_condition(&batch->lanes[i].submitted_changed) &&
+           make_condition(&batch->lanes[i].device_changed);
+  return made ? COMPUTE_OK
+              : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for locks");
+}
+
+void flow_close(compute_batch *batch) {
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    pthread_cond_destroy(&batch->lanes[i].ready_changed);
+    pthread_cond_destroy(&batch->lanes[i].submitted_changed);
+    pthread_cond_destroy(&batch->lanes[i].device_changed);
+  }
+  pthread_cond_destroy(&batch->flow.free_changed);
+  pthread_cond_destroy(&batch->flow.done_changed);
+  pthread_mutex_destroy(&batch->flow.mutex);
+}
+
+static void lane_start(batch_lane *lane) {
+  lane->ready = lane->submitted = (batch_list){NULL, NULL};
+  lane->submitting_ended = false;
+  lane->under_way = lane->on_device = 0;
+  lane->items_under_way = lane->items_complete = 0;
+  lane->last_finish = 0;
+}
+
+void flow_start(compute_batch *batch) {
+  batch_flow *f = &batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  f->free = f->done = (batch_list){NULL, NULL};
+  f->next_item = f->next_sequence = f->delivered = 0;
+  f->stop_at = INT64_MAX;
+  f->reading_ended = f->all_read = false;
+  f->status = COMPUTE_OK;
+  f->error = (compute_error){0};
+  f->halved = f->on_cpu = 0;
+  for (uint32_t i = 0; i < batch->lane_count; i++) lane_start(&batch->lanes[i]);
+  for (uint32_t k = 0; k < batch->slot_count; k++)
+    for (uint32_t i = 0; i < batch->lane_count; i++) append(&f->free, &batch->lanes[i].slots[k]);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------ */
+
+/* This and the next two: mutex held. */
+static void wake_all(compute_batch *batch) {
+  pthread_cond_broadcast(&batch->flow.free_changed);
+  pthread_cond_broadcast(&batch->flow.done_changed);
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    pthread_cond_broadcast(&batch->lanes[i].ready_changed);
+    pthread_cond_broadcast(&batch->lanes[i].submitted_changed);
+    pthread_cond_broadcast(&batch->lanes[i].device_changed);
+  }
+}
+
+static bool is_stopped(const compute_batch *batch) {
+  return batch->flow.stop_at != INT64_MAX || atomic_load(&batch->cancelled);
+}
+
+static void stop_at(compute_batch *batch, int64_t sequence, compute_status status) {
+  batch_flow *f = &batch->flow;
+  if (sequence >= f->stop_at) return;
+  f->stop_at = sequence;
+  f->status = status;
+  compute_error_get(batch->context, &f->error);
+  wake_all(batch);
+}
+
+void flow_stop(compute_batch *batch, compute_status status) {
+  pthread_mutex_lock(&batch->flow.mutex);
+  stop_at(batch, batch->flow.delivered, status);
+  pthread_mutex_unlock(&batch->flow.mutex);
+}
+
+void flow_wake(compute_batch *batch) {
+  pthread_mutex_lock(&batch->flow.mutex);
+  wake_all(batch);
+  pthread_mutex_unlock(&batch->flow.mutex);
+}
+
+bool flow_is_wanted(const batch_slot *slot) {
+  compute_batch *batch = slot->lane->batch;
+  pthread_mutex_lock(&batch->flow.mutex);
+  const bool wanted = slot->sequence < batch->flow.stop_at && !atomic_load(&batch->cancelled);
+  pthread_mutex_unlock(&batch->flow.mutex);
+  return wanted;
+}
+
+/* ---- The reader ---------------------------------------------------------------------------- */
+
+batch_slot *flow_take_free(compute_batch *batch) {
+  batch_flow *f = &batch->flow;
+  const bool endless = f->total == COMPUTE_BATCH_UNTIL_END;
+  batch_slot *slot = NULL;
+  pthread_mutex_lock(&f->mutex);
+  while (slot == NULL && !is_stopped(batch) && (endless || f->next_item < f->total)) {
+    slot = f->free.first;
+    while (slot != NULL && share_comes_too_late(slot->lane)) slot = slot->next;
+    if (slot == NULL) pthread_cond_wait(&f->free_changed, &f->mutex);
+  }
+  if (slot != NULL) {
+    take_out(&f->free, slot);
+    slot->first = f->next_item;
+    slot->sequence = f->next_sequence;
+    slot->items = slot->room = slot->lane->items;
+    slot->most = slot->lane->most;
+    if (!endless && slot->items > f->total - f->next_item) slot->items = f->total - f->next_item;
+  }
+  pthread_mutex_unlock(&f->mutex);
+  return slot;
+}
+
+void flow_give_ready(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  f->next_item += slot->items;
+  f->next_sequence++;
+  lane->under_way++;
+  lane->items_under_way += slot->items;
+  append(&lane->ready, slot);
+  pthread_cond_signal(&lane->ready_changed);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+void flow_give_back(batch_slot *slot) {
+  batch_flow *f = &slot->lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  append(&f->free, slot);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+void flow_end_reading(compute_batch *batch, bool source_ended, compute_status status) {
+  batch_flow *f = &batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  if (status != COMPUTE_OK) stop_at(batch, f->next_sequence, status);
+  f->reading_ended = true;
+  f->all_read = status == COMPUTE_OK && (source_ended || f->next_item == f->total);
+  wake_all(batch);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+/* ---- The lanes ----------------------------------------------------------------------------- */
+
+void flow_limit(batch_lane *lane, int64_t items) {
+  pthread_mutex_lock(&lane->batch->flow.mutex);
+  if (items < lane->most) lane->most = items;
+  if (items < lane->items) lane->items = items;
+  lane->batch->flow.halved++;
+  pthread_mutex_unlock(&lane->batch->flow.mutex);
+}
+
+void flow_count_on_cpu(batch_lane *lane) {
+  pthread_mutex_lock(&lane->batch->flow.mutex);
+  lane->batch->flow.on_cpu++;
+  pthread_mutex_unlock(&lane->batch->flow.mutex);
+}
+
+batch_slot *flow_take_ready(batch_lane *lane) {
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  while (lane->ready.first == NULL && !f->reading_ended)
+    pthread_cond_wait(&lane->ready_changed, &f->mutex);
+  batch_slot *slot = take_first(&lane->ready);
+  if (slot != NULL) lane->on_device++;
+  pthread_mutex_unlock(&f->mutex);
+  return slot;
+}
+
+void flow_give_submitted(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  append(&lane->submitted, slot);
+  pthread_cond_signal(&lane->submitted_changed);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+void flow_end_submitting(batch_lane *lane) {
+  pthread_mutex_lock(&lane->batch->flow.mutex);
+  lane->submitting_ended = true;
+  pthread_cond_signal(&lane->submitted_changed);
+  pthread_mutex_unlock(&lane->batch->flow.mutex);
+}
+
+batch_slot *flow_take_submitted(batch_lane *lane) {
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  while (lane->submitted.first == NULL && !lane->submitting_ended)
+    pthread_cond_wait(&lane->submitted_changed, &f->mutex);
+  batch_slot *slot = take_first(&lane->submitted);
+  pthread_mutex_unlock(&f->mutex);
+  return slot;
+}
+
+void flow_wait_for_device(batch_lane *lane) {
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  while (lane->on_device > 1) pthread_cond_wait(&lane->device_changed, &f->mutex);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+void flow_give_done(batch_slot *slot, compute_status status) {
+  batch_lane *lane = slot->lane;
+  compute_batch *batch = lane->batch;
+  pthread_mutex_lock(&batch->flow.mutex);
+  if (status != COMPUTE_OK)
+    stop_at(batch, slot->sequence, status);
+  else if (slot->began > 0)
+    share_learn(slot);
+  lane->on_device--;
+  pthread_cond_signal(&lane->device_changed);
+  append(&batch->flow.done, slot);
+  pthread_cond_signal(&batch->flow.done_changed);
+  pthread_mutex_unlock(&batch->flow.mutex);
+}
+
+/* ---- The writer ---------------------------------------------------------------------------- */
+
+static batch_slot *next_in_order(const batch_flow *f) {
+  batch_slot *slot = f->done.first;
+  while (slot != NULL && slot->sequence != f->delivered) slot = slot->next;
+  return slot;
+}
+
+flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slot) {
+  batch_flow *f = &batch->flow;
+  const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+  flow_answer answer = FLOW_SLOT;
+  bool timed_out = false;
+  pthread_mutex_lock(&f->mutex);
+  for (;;) {
+    const bool all = f->reading_ended && f->delivered == f->next_sequence;
+    if (all || f->delivered >= f->stop_at || atomic_load(&batch->cancelled)) answer = FLOW_END;
+    *slot = next_in_order(f);
+    if (answer == FLOW_END || *slot != NULL) break;
+    if (timed_out) answer = FLOW_TIME;
+    if (timed_out) break;
+    timed_out = pthread_cond_timedwait(&f->done_changed, &f->mutex, &at) == ETIMEDOUT;
+  }
+  if (answer == FLOW_SLOT) take_out(&f->done, *slot);
+  pthread_mutex_unlock(&f->mutex);
+  return answer;
+}
+
+void flow_give_free(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  batch_flow *f = &lane->batch->flow;
+  pthread_mutex_lock(&f->mutex);
+  f->delivered++;
+  lane->under_way--;
+  lane->items_under_way -= slot->items;
+  lane->items_complete += slot->items;
+  append(&f->free, slot);
+  pthread_cond_signal(&f->free_changed);
+  pthread_mutex_unlock(&f->mutex);
+}

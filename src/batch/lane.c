@@ -1,0 +1,226 @@
+/* The two threads of a device, and what they do when it fails.
+ *
+ * One thread uploads and submits, the other downloads and waits, so that a backend whose copies
+ * hold up the caller still copies in both directions while it computes. Where copies run by
+ * themselves (page-locked memory) the first thread submits the download too, and the device need
+ * not wait for anybody between the work and its way back.
+ *
+ * Inputs stay as they are until a batch is done, so it can always be repeated: in pieces where
+ * memory was short, on the CPU where the device has failed. */
+#include "batch/lane.h"
+
+#include "base/error.h"
+#include "batch/flow.h"
+#include "batch/slot.h"
+#include "batch/work.h"
+#include "profile/fallback.h"
+
+static const char HERE[] = "compute_batch_run";
+
+static bool is_loud(const compute_batch *batch) {
+  return batch->fallback == COMPUTE_FALLBACK_WARN;
+}
+
+static compute_status wait_for(const batch_slot *slot) {
+  return slot->queue != NULL ? compute_queue_wait(slot->queue) : COMPUTE_OK;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+static void collect(const batch_buffer *buffers, uint32_t count, compute_tensor **tensors) {
+  for (uint32_t i = 0; i < count; i++) tensors[i] = buffers[i].bound;
+}
+
+static compute_status submit_work(const batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS], *outputs[COMPUTE_BATCH_MAX_PORTS];
+  collect(slot->inputs, batch->input_count, inputs);
+  collect(slot->outputs, batch->output_count, outputs);
+  return work_submit(slot->lane->work, slot->first, slot->items, inputs, outputs, slot->queue);
+}
+
+/* The work on `items` items from `from` on of those in the slot, to its end. */
+static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t items) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
+  compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
+    s = compute_tensor_slice_view(slot->inputs[i].bound, 0, from, items, 1, &inputs[i]);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = compute_tensor_slice_view(slot->outputs[i].bound, 0, from, items, 1, &outputs[i]);
+  if (s == COMPUTE_OK)
+    s = work_submit(slot->lane->work, slot->first + from, items, inputs, outputs, slot->queue);
+  const compute_status waited = wait_for(slot);
+  for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
+    compute_tensor_release(inputs[i]);
+    compute_tensor_release(outputs[i]);
+  }
+  return s != COMPUTE_OK ? s : waited;
+}
+
+int64_t lane_halve(batch_lane *lane, int64_t items) {
+  fallback_note(lane->batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
+                is_loud(lane->batch), "no memory for a batch of %lld items; halved",
+                (long long)items);
+  flow_limit(lane, (items + 1) / 2);
+  return (items + 1) / 2;
+}
+
+/* Memory was short. The other batches of the device give theirs back first; then the batch is
+ * halved for as long as that helps, and later ones are no larger. */
+static compute_status repeat_in_pieces(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  int64_t piece = slot->items, done = 0;
+  (void)wait_for(slot);
+  flow_wait_for_device(lane);
+  compute_status s = slot_upload(slot);
+  while (s == COMPUTE_OK && done < slot->items) {
+    const int64_t items = piece < slot->items - done ? piece : slot->items - done;
+    s = run_piece(slot, done, items);
+    if (s == COMPUTE_OK) {
+      done += items;
+    } else if (s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && piece > 1 &&
+               lane->batch->fallback != COMPUTE_FALLBACK_STRICT) {
+      piece = lane_halve(lane, piece);
+      s = COMPUTE_OK;
+    }
+  }
+  return s;
+}
+
+static void submit(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  const compute_batch *batch = lane->batch;
+  compute_status s = COMPUTE_OK;
+  slot->began = 0;
+  slot->downloading = false;
+  slot->status = COMPUTE_OK;
+  if (!flow_is_wanted(slot)) return;
+  if (atomic_load(&lane->lost)) {
+    slot->status = COMPUTE_ERROR_DEVICE_LOST;
+    return;
+  }
+  if (batch->build != NULL) { /* compiling is not part of how fast the device is */
+    batch_plan *plan;
+    s = work_plan(lane->work, slot->items, &plan);
+  }
+  slot->began = batch_clock();
+  if (s == COMPUTE_OK) s = slot_bind(slot);
+  if (s == COMPUTE_OK) s = slot_upload(slot);
+  if (s == COMPUTE_OK) s = submit_work(slot);
+  if (s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && slot->outputs[0].bound != NULL)
+    s = repeat_in_pieces(slot);
+  if (s == COMPUTE_OK && slot_is_locked(slot)) {
+    s = slot_download(slot);
+    slot->downloading = true;
+  }
+  slot->status = s;
+  if (s != COMPUTE_OK) compute_error_get(batch->context, &slot->error);
+}
+
+void *lane_submit_all(void *argument) {
+  batch_lane *lane = argument;
+  for (batch_slot *slot; (slot = flow_take_ready(lane)) != NULL;) {
+    submit(slot);
+    flow_give_submitted(slot);
+  }
+  flow_end_submitting(lane);
+  return NULL;
+}
+
+/* ---- Repeating on the CPU ------------------------------------------------------------------ */
+
+/* Failures of the device, not of what it was asked for. */
+static bool is_the_device(compute_status status) {
+  switch (status) {
+  case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY:
+  case COMPUTE_ERROR_DEVICE_LOST:
+  case COMPUTE_ERROR_COMPILATION:
+  case COMPUTE_ERROR_LAUNCH:
+  case COMPUTE_ERROR_TRANSFER:
+  case COMPUTE_ERROR_TIMEOUT: return true;
+  default: return false;
+  }
+}
+
+static bool may_use_cpu(const batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  return batch->fallback != COMPUTE_FALLBACK_STRICT && batch->cpu_work != NULL &&
+         batch->cpu_work->device != lane->work->device;
+}
+
+bool lane_give_up(batch_lane *lane) {
+  compute_batch *batch = lane->batch;
+  if (!may_use_cpu(lane)) return false;
+  if (!atomic_exchange(&lane->lost, true))
+    fallback_note(batch->context, lane->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
+                  "batches go to the CPU from now on: %s", compute_error_message(batch->context));
+  return true;
+}
+
+static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
+  batch_lane *lane = slot->lane;
+  compute_batch *batch = lane->batch;
+  compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
+  compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
+  compute_error error;
+  compute_error_get(batch->context, &error);
+  if (!may_use_cpu(lane) || !is_the_device(cause)) return cause;
+  if (!atomic_load(&lane->lost)) {
+    fallback_note(batch->context, lane->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
+                  "a batch of %lld items was repeated on the CPU: %s", (long long)slot->items,
+                  error.message);
+    if (cause == COMPUTE_ERROR_DEVICE_LOST) lane_give_up(lane);
+  }
+  compute_status s = slot_wrap(slot, batch->cpu_work->device, inputs, outputs);
+  if (s == COMPUTE_OK)
+    s = work_submit(batch->cpu_work, slot->first, slot->items, inputs, outputs, NULL);
+  for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
+    compute_tensor_release(inputs[i]);
+    compute_tensor_release(outputs[i]);
+  }
+  if (s == COMPUTE_OK) flow_count_on_cpu(lane);
+  /* A step that has nothing for the CPU: what the device said is the reason. */
+  if (s == COMPUTE_ERROR_UNSUPPORTED && batch->step != NULL && error.status == cause) {
+    error_restore(batch->context, &error);
+    s = cause;
+  }
+  return s;
+}
+
+/* ---- Finishing ----------------------------------------------------------------------------- */
+
+static compute_status finish(batch_slot *slot) {
+  compute_batch *batch = slot->lane->batch;
+  if (!flow_is_wanted(slot)) {
+    (void)wait_for(slot);
+    return COMPUTE_OK; /* nobody will look at it */
+  }
+  compute_status s = slot->status;
+  if (s != COMPUTE_OK) {
+    (void)wait_for(slot);
+    if (slot->error.status == s) error_restore(batch->context, &slot->error);
+  } else {
+    if (!slot->downloading) s = slot_download(slot);
+    const compute_status waited = wait_for(slot);
+    if (s == COMPUTE_OK) s = waited;
+  }
+  if (s == COMPUTE_OK) return s;
+  slot->began = 0; /* says nothing about how fast the device is */
+  if (s == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != s && slot->status == s)
+    (void)error_set(batch->context, s, HERE, "%s was lost before",
+                    slot->lane->work->device->info.name);
+  return repeat_on_cpu(slot, s);
+}
+
+void *lane_finish_all(void *argument) {
+  batch_lane *lane = argument;
+  for (batch_slot *slot; (slot = flow_take_submitted(lane)) != NULL;) {
+    const compute_status s = finish(slot);
+    slot_unbind(slot);
+    slot->error = (compute_error){0};
+    flow_give_done(slot, s);
+  }
+  return NULL;
+}

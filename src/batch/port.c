@@ -1,0 +1,291 @@
+/* Sources and sinks. The CPU's lanes work in the caller's arrays, and then nothing is copied here;
+ * other arrays are copied by the context's threads together, since one thread alone is slower than
+ * a fast bus. */
+#include "batch/port.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define PIECE ((uint64_t)1 << 20) /* of a copy: one task */
+
+static const char HERE[] = "compute_batch_run";
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static compute_status refuse(const compute_batch *batch, const char *whose, uint32_t index,
+                             const char *why) {
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "the %s %u %s", whose,
+                   index, why);
+}
+
+static compute_status check_source(const compute_batch *batch, const compute_batch_source *s,
+                                   uint32_t i) {
+  if ((s->array != NULL) + (s->path != NULL) + (s->read != NULL) != 1)
+    return refuse(batch, "source of input", i, "must have one of array, path and read");
+  if (s->reserved[0] != 0 || s->reserved[1] != 0)
+    return refuse(batch, "source of input", i, "has reserved fields that are not zero");
+  return COMPUTE_OK;
+}
+
+static compute_status check_sink(const compute_batch *batch, const compute_batch_sink *s,
+                                 uint32_t i) {
+  if ((s->array != NULL) + (s->path != NULL) + (s->write != NULL) + s->discard != 1)
+    return refuse(batch, "sink of output", i, "must have one of array, path, write and discard");
+  if (s->reserved[0] != 0 || s->reserved[1] != 0)
+    return refuse(batch, "sink of output", i, "has reserved fields that are not zero");
+  return COMPUTE_OK;
+}
+
+static compute_status check(const compute_batch *batch, const compute_batch_run_options *options) {
+  bool ends = options->items != COMPUTE_BATCH_UNTIL_END;
+  compute_status s = COMPUTE_OK;
+  if (options->items < COMPUTE_BATCH_UNTIL_END)
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "%lld is no count",
+                     (long long)options->items);
+  if ((options->sources == NULL && batch->input_count > 0) || options->sinks == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     options->sinks == NULL ? "sinks" : "sources");
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
+    s = check_source(batch, &options->sources[i], i);
+    ends = ends || options->sources[i].array == NULL;
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = check_sink(batch, &options->sinks[i], i);
+  if (s != COMPUTE_OK || ends) return s;
+  return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
+                          "say how many items there are",
+                          "no source has an end of its own, so the run would have none");
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static compute_status file_failed(const compute_batch *batch, const char *what, const char *path,
+                                  int code) {
+  return error_set_native(batch->context, COMPUTE_ERROR_FILE, code, HERE, NULL, "%s %s: %s", what,
+                          path, strerror(code));
+}
+
+static compute_status open_files(compute_batch *batch) {
+  for (uint32_t i = 0; i < batch->input_count; i++) {
+    const char *path = batch->sources[i].path;
+    if (path == NULL) continue;
+    batch->source_files[i] = open(path, O_RDONLY | O_CLOEXEC);
+    if (batch->source_files[i] < 0) return file_failed(batch, "reading", path, errno);
+  }
+  for (uint32_t i = 0; i < batch->output_count; i++) {
+    const char *path = batch->sinks[i].path;
+    if (path == NULL) continue;
+    batch->sink_files[i] = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (batch->sink_files[i] < 0) return file_failed(batch, "writing", path, errno);
+  }
+  return COMPUTE_OK;
+}
+
+/* Items of a file that has a size and whole items; −1 of another. */
+static int64_t file_items(const compute_batch *batch, uint32_t i) {
+  struct stat facts;
+  const uint64_t offset = batch->sources[i].offset, bytes = batch->inputs[i].bytes;
+  if (batch->source_files[i] < 0 || bytes == 0 || fstat(batch->source_files[i], &facts) != 0 ||
+      !S_ISREG(facts.st_mode))
+    return -1;
+  const uint64_t size = (uint64_t)facts.st_size;
+  const uint64_t left = size > offset ? size - offset : 0;
+  return left % bytes == 0 ? (int64_t)(left / bytes) : -1;
+}
+
+/* When all sources that end are files of one length, the number of items is known after all. */
+static int64_t total_items(const compute_batch *batch) {
+  int64_t total = COMPUTE_BATCH_UNTIL_END;
+  for (uint32_t i = 0; i < batch->input_count; i++) {
+    if (batch->sources[i].array != NULL) continue;
+    const int64_t items = file_items(batch, i);
+    if (items < 0 || (total >= 0 && items != total)) return COMPUTE_BATCH_UNTIL_END;
+    total = items;
+  }
+  return total;
+}
+
+compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options) {
+  compute_status s = check(batch, options);
+  if (s != COMPUTE_OK) return s;
+  batch->sources = options->sources;
+  batch->sinks = options->sinks;
+  s = open_files(batch);
+  batch->flow.total =
+      options->items != COMPUTE_BATCH_UNTIL_END ? options->items : total_items(batch);
+  return s;
+}
+
+compute_status ports_close(compute_batch *batch) {
+  compute_status s = COMPUTE_OK;
+  for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
+    if (batch->source_files[i] >= 0) close(batch->source_files[i]);
+    /* What the system could not write at once it may say only now. */
+    if (batch->sink_files[i] >= 0 && close(batch->sink_files[i]) != 0 && s == COMPUTE_OK)
+      s = file_failed(batch, "writing", batch->sinks[i].path, errno);
+    batch->source_files[i] = batch->sink_files[i] = -1;
+  }
+  return s;
+}
+
+/* ---- Copies -------------------------------------------------------------------------------- */
+
+typedef struct pieces {
+  char *to;
+  const char *from;
+  uint64_t bytes;
+} pieces;
+
+static void copy_piece(void *argument, int64_t task, int32_t worker) {
+  const pieces *p = argument;
+  const uint64_t start = (uint64_t)task * PIECE, left = p->bytes - start;
+  (void)worker;
+  memcpy(p->to + start, p->from + start, (size_t)(left < PIECE ? left : PIECE));
+}
+
+static void copy(const compute_batch *batch, void *to, const void *from, uint64_t bytes) {
+  pieces p = {.to = to, .from = from, .bytes = bytes};
+  if (bytes > 0)
+    thread_pool_run(batch->context->threads, (int64_t)((bytes + PIECE - 1) / PIECE), copy_piece,
+                    &p);
+}
+
+/* ---- Sources ------------------------------------------------------------------------------- */
+
+static compute_status callback_failed(const compute_batch *batch, compute_status status,
+                                      const char *whose, uint32_t index, int64_t item) {
+  compute_error error;
+  compute_error_get(batch->context, &error);
+  const bool known = error.status == status && error.message[0] != '\0';
+  return error_set_native(batch->context, status, known ? error.native_code : 0, HERE,
+                          known ? error.remedy : NULL, "the %s %u failed at item %lld: %s", whose,
+                          index, (long long)item,
+                          known ? error.message : compute_status_text(status));
+}
+
+static compute_status read_file(const compute_batch *batch, const batch_slot *slot, uint32_t i,
+                                int64_t *count) {
+  const uint64_t bytes = batch->inputs[i].bytes, wanted = bytes * (uint64_t)*count;
+  const uint64_t start = batch->sources[i].offset + bytes * (uint64_t)slot->first;
+  char *to = slot->inputs[i].data;
+  uint64_t done = 0;
+  ssize_t got = 1;
+  while (done < wanted && got != 0) {
+    got = pread(batch->source_files[i], to + done, (size_t)(wanted - done), (off_t)(start + done));
+    if (got < 0 && errno != EINTR) {
+      *count = (int64_t)(done / bytes);
+      return file_failed(batch, "reading", batch->sources[i].path, errno);
+    }
+    if (got > 0) done += (uint64_t)got;
+  }
+  if (done == wanted) return COMPUTE_OK;
+  *count = (int64_t)(done / bytes);
+  if (done % bytes == 0) return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_FILE, HERE,
+                   "%s ends in the middle of item %lld of %llu bytes", batch->sources[i].path,
+                   (long long)(slot->first + *count), (unsigned long long)bytes);
+}
+
+static compute_status read_callback(const compute_batch *batch, const batch_slot *slot, uint32_t i,
+                                    int64_t *count) {
+  const compute_batch_source *source = &batch->sources[i];
+  const int64_t wanted = *count;
+  int64_t got = 0;
+  const compute_status s =
+      source->read(source->user, slot->first, wanted, slot->inputs[i].data, &got);
+  *count = got < 0 ? 0 : got > wanted ? wanted : got;
+  if (s != COMPUTE_OK) return callback_failed(batch, s, "source of input", i, slot->first + *count);
+  if (got == *count) return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                   "the source of input %u says that it gave %lld items where %lld were asked for",
+                   i, (long long)got, (long long)wanted);
+}
+
+static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_t items) {
+  if (batch->flow.total != COMPUTE_BATCH_UNTIL_END)
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "the source of input %u ended after %lld of %lld items", i, (long long)items,
+                     (long long)batch->flow.total);
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                   "the source of input %u ended after %lld items, and another one goes on", i,
+                   (long long)items);
+}
+
+/* Until the end, the first source that has one says where it is, and the others must agree. */
+static compute_status read_ending(const compute_batch *batch, const batch_slot *slot,
+                                  int64_t *count) {
+  const bool until_end = batch->flow.total == COMPUTE_BATCH_UNTIL_END;
+  uint32_t first = COMPUTE_BATCH_MAX_PORTS;
+  int64_t first_got = slot->items;
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
+    int64_t got = slot->items;
+    if (batch->sources[i].array != NULL) continue;
+    s = batch->sources[i].path != NULL ? read_file(batch, slot, i, &got)
+                                       : read_callback(batch, slot, i, &got);
+    if (first == COMPUTE_BATCH_MAX_PORTS) {
+      first = i;
+      first_got = got;
+    }
+    if (got < *count) *count = got;
+    if (s == COMPUTE_OK && (until_end ? got != first_got : got < slot->items))
+      s = ended_early(batch, got > first_got ? first : i, slot->first + *count);
+  }
+  return s;
+}
+
+compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count) {
+  *count = slot->items;
+  const compute_status s = read_ending(batch, slot, count);
+  /* Arrays last: only now it is known how much of them there is. */
+  for (uint32_t i = 0; i < batch->input_count; i++) {
+    const char *array = batch->sources[i].array;
+    const batch_buffer *buffer = &slot->inputs[i];
+    const uint64_t bytes = batch->inputs[i].bytes;
+    if (array != NULL && buffer->data == buffer->host)
+      copy(batch, buffer->data, array + bytes * (uint64_t)slot->first, bytes * (uint64_t)*count);
+  }
+  return s;
+}
+
+/* ---- Sinks --------------------------------------------------------------------------------- */
+
+static compute_status write_file(const compute_batch *batch, const batch_slot *slot, uint32_t i) {
+  const uint64_t bytes = batch->outputs[i].bytes, wanted = bytes * (uint64_t)slot->items;
+  const uint64_t start = batch->sinks[i].offset + bytes * (uint64_t)slot->first;
+  const char *from = slot->outputs[i].data;
+  for (uint64_t done = 0; done < wanted;) {
+    const ssize_t put =
+        pwrite(batch->sink_files[i], from + done, (size_t)(wanted - done), (off_t)(start + done));
+    if (put < 0 && errno != EINTR)
+      return file_failed(batch, "writing", batch->sinks[i].path, errno);
+    if (put > 0) done += (uint64_t)put;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status write_port(const compute_batch *batch, const batch_slot *slot, uint32_t i) {
+  const compute_batch_sink *sink = &batch->sinks[i];
+  const batch_buffer *buffer = &slot->outputs[i];
+  const uint64_t bytes = batch->outputs[i].bytes;
+  if (sink->path != NULL) return write_file(batch, slot, i);
+  if (sink->array != NULL && buffer->data == buffer->host)
+    copy(batch, (char *)sink->array + bytes * (uint64_t)slot->first, buffer->data,
+         bytes * (uint64_t)slot->items);
+  if (sink->write == NULL) return COMPUTE_OK;
+  const compute_status s = sink->write(sink->user, slot->first, slot->items, buffer->data);
+  return s == COMPUTE_OK ? s : callback_failed(batch, s, "sink of output", i, slot->first);
+}
+
+compute_status ports_write(const compute_batch *batch, const batch_slot *slot) {
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = write_port(batch, slot, i);
+  return s;
+}

@@ -1,0 +1,93 @@
+/* How many items make a batch.
+ *
+ * Large enough that what a batch costs by itself (threads that hand it on, launches, the start of a
+ * copy: some tens of microseconds) is little beside its work; small enough that on a CPU all slots
+ * stay in the last cache, and that all slots and temporaries fit into the share of memory that they
+ * may have. */
+#include "base/error.h"
+#include "base/log.h"
+#include "batch/work.h"
+#include "profile/fallback.h"
+
+#define MIB                 ((uint64_t)1 << 20)
+#define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */
+#define SHARED_TARGET_MOST  (8 * MIB)
+#define OWN_TARGET          (32 * MIB) /* where data travels: a millisecond of a fast bus */
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static uint64_t item_bytes(const compute_batch *batch) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < batch->input_count; i++) bytes += batch->inputs[i].bytes;
+  for (uint32_t i = 0; i < batch->output_count; i++) bytes += batch->outputs[i].bytes;
+  return bytes > 0 ? bytes : 1;
+}
+
+/* What a lane's slots and temporaries may take. */
+static uint64_t memory_limit(const batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  compute_device_info info;
+  compute_pool_statistics pool;
+  uint64_t room = UINT64_MAX;
+  if (batch->memory > 0) return batch->memory / batch->lane_count;
+  if (compute_device_describe(lane->work->device, &info) == COMPUTE_OK && info.memory_free > 0)
+    room = info.memory_free;
+  if (compute_pool_query(lane->work->device, &pool) == COMPUTE_OK) {
+    if (room != UINT64_MAX) room += pool.bytes_cached;
+    if (pool.bytes_budget > 0)
+      room = smaller(
+          room, pool.bytes_budget > pool.bytes_active ? pool.bytes_budget - pool.bytes_active : 0);
+  }
+  return room / 4;
+}
+
+static uint64_t target_bytes(const batch_lane *lane) {
+  const uint64_t cache = lane->work->device->info.cache_bytes;
+  if (!lane->direct) return OWN_TARGET;
+  const uint64_t share = cache / (2 * (uint64_t)lane->batch->slot_count);
+  return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : smaller(share, SHARED_TARGET_MOST);
+}
+
+/* Bytes that batches of so many items take on this lane, with what the plan says. */
+static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
+  const compute_batch *batch = lane->batch;
+  const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
+  compute_plan_info info = {0};
+  batch_plan *plan;
+  compute_status s = COMPUTE_OK;
+  if (batch->build != NULL && (s = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
+    s = compute_plan_describe(plan->plan, &info);
+  *bytes = batch->slot_count * (copies * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
+           info.constant_bytes;
+  return s;
+}
+
+compute_status size_choose(batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  const uint64_t limit = memory_limit(lane);
+  int64_t items = batch->given;
+  if (items == 0) {
+    items = (int64_t)(smaller(target_bytes(lane), limit / batch->slot_count) / item_bytes(batch));
+    if (items < 1) items = 1;
+  }
+  for (;;) {
+    uint64_t bytes;
+    const compute_status s = measure(lane, items, &bytes);
+    const bool short_of_memory = s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (s != COMPUTE_OK &&
+        (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
+      return s;
+    if (s == COMPUTE_OK && (batch->given > 0 || bytes <= limit || items == 1)) break;
+    if (short_of_memory)
+      fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
+                    batch->fallback == COMPUTE_FALLBACK_WARN,
+                    "a plan for batches of %lld items does not fit; halved", (long long)items);
+    items = (items + 1) / 2;
+  }
+  lane->most = lane->items = items;
+  log_write(COMPUTE_LOG_DEBUG, "core", "%s: batches of %lld items", lane->work->device->info.name,
+            (long long)items);
+  return COMPUTE_OK;
+}

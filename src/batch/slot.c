@@ -1,0 +1,236 @@
+/* Buffers of a slot, in three kinds.
+ *
+ * On the CPU a port whose source or sink is an array needs none: the work reads and writes the
+ * caller's memory. Where the host shares the device's memory, the tensor itself is what sources
+ * fill and sinks read. Elsewhere each tensor has staging in host memory beside it, page-locked if
+ * the backend can, so that copies run by themselves.
+ *
+ * Buffers are made when a batch first needs them, and kept from batch to batch and run to run. */
+#include "batch/slot.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "profile/collector.h"
+#include "tensor/tensor.h"
+
+static const char HERE[] = "compute_batch_run";
+
+/* ---- Buffers ------------------------------------------------------------------------------- */
+
+static void free_locked(compute_device *device, void *host) {
+  device->backend->host_release(device->handle, host);
+}
+
+static void free_plain(compute_device *device, void *host) {
+  (void)device;
+  base_release(host);
+}
+
+static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
+  compute_device *device = lane->work->device;
+  const device_release_function release = buffer->locked ? free_locked : free_plain;
+  compute_tensor_release(buffer->bound);
+  compute_tensor_release(buffer->tensor);
+  /* A copy that hangs may still read or write it. */
+  if (buffer->staged && !device_release_later(device, release, buffer->host))
+    release(device, buffer->host);
+  *buffer = (batch_buffer){0};
+}
+
+static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer, uint64_t bytes) {
+  const compute_device *device = lane->work->device;
+  if (bytes == 0) bytes = 1;
+  if (!atomic_load(&lane->lost) && device->backend->host_allocate != NULL &&
+      device->backend->host_allocate(device->handle, bytes, &buffer->host) == COMPUTE_OK) {
+    buffer->locked = true;
+  } else {
+    buffer->host = base_allocate_aligned((size_t)bytes, 64);
+  }
+  buffer->staged = buffer->host != NULL;
+  return buffer->staged
+             ? COMPUTE_OK
+             : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                         "no host memory for the %llu bytes of a batch", (unsigned long long)bytes);
+}
+
+static compute_status buffer_make(const batch_lane *lane, const batch_port *port, int64_t items,
+                                  batch_buffer *buffer) {
+  const bool lost = atomic_load(&lane->lost);
+  compute_status s = COMPUTE_OK;
+  if (!lost)
+    s = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
+                              &buffer->tensor);
+  if (s == COMPUTE_OK && lane->direct && !lost)
+    buffer->host = compute_tensor_data(buffer->tensor);
+  else if (s == COMPUTE_OK)
+    s = make_staging(lane, buffer, port->bytes * (uint64_t)items);
+  if (s == COMPUTE_OK)
+    buffer->capacity = items;
+  else
+    buffer_free(lane, buffer);
+  return s;
+}
+
+/* The caller's own memory as the place of a port's items, or NULL if they need a buffer. */
+static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
+                      int64_t first) {
+  if (array == NULL || !lane->processor) return NULL;
+  char *data = (char *)(uintptr_t)array + port->bytes * (uint64_t)first;
+  return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
+}
+
+static compute_status prepare_port(const batch_slot *slot, const batch_port *port,
+                                   const void *array, batch_buffer *buffer) {
+  compute_status s = COMPUTE_OK;
+  buffer->data = in_place(slot->lane, port, array, slot->first);
+  if (buffer->data != NULL) return COMPUTE_OK;
+  /* One larger than the lane now takes would keep memory that it is short of. */
+  if (buffer->capacity < slot->items || buffer->capacity > slot->most) {
+    buffer_free(slot->lane, buffer);
+    s = buffer_make(slot->lane, port, slot->items > slot->room ? slot->items : slot->room, buffer);
+  }
+  buffer->data = buffer->host;
+  return s;
+}
+
+static void free_buffers(batch_slot *slot) {
+  for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
+    buffer_free(slot->lane, &slot->inputs[i]);
+    buffer_free(slot->lane, &slot->outputs[i]);
+  }
+}
+
+compute_status slot_prepare(batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_status s = COMPUTE_OK;
+  if (slot->queue == NULL && !atomic_load(&slot->lane->lost))
+    s = compute_queue_create(slot->lane->work->device, &slot->queue);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
+    s = prepare_port(slot, &batch->inputs[i], batch->sources[i].array, &slot->inputs[i]);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = prepare_port(slot, &batch->outputs[i], batch->sinks[i].array, &slot->outputs[i]);
+  if (s != COMPUTE_OK) free_buffers(slot);
+  return s;
+}
+
+static uint64_t buffer_bytes(const batch_buffer *buffer, const batch_port *port) {
+  const uint64_t bytes = (uint64_t)buffer->capacity * port->bytes;
+  return (buffer->tensor != NULL ? bytes : 0) + (buffer->staged ? bytes : 0);
+}
+
+uint64_t slot_bytes(const batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)
+    bytes += buffer_bytes(&slot->inputs[i], &batch->inputs[i]) +
+             buffer_bytes(&slot->outputs[i], &batch->outputs[i]);
+  return bytes;
+}
+
+void slot_close(batch_slot *slot) {
+  free_buffers(slot);
+  compute_queue_release(slot->queue);
+  slot->queue = NULL;
+}
+
+/* ---- The tensors of a batch ---------------------------------------------------------------- */
+
+static compute_status bind_port(const batch_slot *slot, const batch_port *port,
+                                batch_buffer *buffer) {
+  if (buffer->data != buffer->host)
+    return compute_tensor_wrap(slot->lane->work->device, port->dtype,
+                               batch_shape(port->item, slot->items), NULL, buffer->data, NULL, NULL,
+                               &buffer->bound);
+  if (buffer->capacity != slot->items)
+    return compute_tensor_slice_view(buffer->tensor, 0, 0, slot->items, 1, &buffer->bound);
+  buffer->bound = compute_tensor_retain(buffer->tensor);
+  return COMPUTE_OK;
+}
+
+compute_status slot_bind(batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
+    s = bind_port(slot, &batch->inputs[i], &slot->inputs[i]);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = bind_port(slot, &batch->outputs[i], &slot->outputs[i]);
+  return s;
+}
+
+static void unbind(batch_buffer *buffers) {
+  for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
+    compute_tensor_release(buffers[i].bound);
+    buffers[i].bound = NULL;
+  }
+}
+
+void slot_unbind(batch_slot *slot) {
+  unbind(slot->inputs);
+  unbind(slot->outputs);
+}
+
+static compute_status wrap_ports(int64_t items, compute_device *device, const batch_port *ports,
+                                 const batch_buffer *buffers, uint32_t count,
+                                 compute_tensor **tensors) {
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < count; i++)
+    s = compute_tensor_wrap(device, ports[i].dtype, batch_shape(ports[i].item, items), NULL,
+                            buffers[i].data, NULL, NULL, &tensors[i]);
+  return s;
+}
+
+compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute_tensor **inputs,
+                         compute_tensor **outputs) {
+  const compute_batch *batch = slot->lane->batch;
+  const compute_status s =
+      wrap_ports(slot->items, device, batch->inputs, slot->inputs, batch->input_count, inputs);
+  if (s != COMPUTE_OK) return s;
+  return wrap_ports(slot->items, device, batch->outputs, slot->outputs, batch->output_count,
+                    outputs);
+}
+
+/* ---- Copies -------------------------------------------------------------------------------- */
+
+/* One copy in the queue's order, in the profile as "upload" or "download". */
+static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
+                                  uint64_t bytes, bool up) {
+  compute_queue *queue = slot->queue;
+  const compute_device *device = queue->device;
+  const compute_argument at = tensor_argument(buffer->tensor);
+  profile_mark mark = {0};
+  if (bytes == 0) return COMPUTE_OK;
+  if (profile_is_on(device->context)) profile_begin(queue, &mark);
+  const compute_status s = up ? device->backend->upload(queue->handle, &at, buffer->host, bytes)
+                              : device->backend->download(queue->handle, buffer->host, &at, bytes);
+  if (mark.on)
+    profile_end(&mark, s,
+                profile_entry_of(device->context, device, PROFILE_TRANSFER,
+                                 up ? "upload" : "download", "batch"),
+                (profile_work){.bytes = bytes});
+  return s;
+}
+
+compute_status slot_upload(batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; !slot->lane->direct && s == COMPUTE_OK && i < batch->input_count; i++)
+    s = submit_copy(slot, &slot->inputs[i], batch->inputs[i].bytes * (uint64_t)slot->items, true);
+  return s;
+}
+
+compute_status slot_download(batch_slot *slot) {
+  const compute_batch *batch = slot->lane->batch;
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; !slot->lane->direct && s == COMPUTE_OK && i < batch->output_count; i++)
+    s = submit_copy(slot, &slot->outputs[i], batch->outputs[i].bytes * (uint64_t)slot->items,
+                    false);
+  return s;
+}
+
+bool slot_is_locked(const batch_slot *slot) {
+  for (uint32_t i = 0; i < slot->lane->batch->output_count; i++)
+    if (!slot->outputs[i].locked) return false;
+  return true;
+}

@@ -1,0 +1,264 @@
+/* Graphs of the caller's builder, compiled for one device.
+ *
+ * Parameters are part of the graph, and a plan wants them on its own device. So before a graph is
+ * compiled for a device, those that lie elsewhere are replaced by copies, which the work keeps and
+ * refreshes at the start of each run: the caller may train or replace values in between. */
+#include "batch/work.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+static const char HERE[] = "compute_batch_create";
+
+compute_status work_open(batch_work *work, compute_batch *batch, compute_device *device) {
+  if (pthread_mutex_init(&work->mutex, NULL) != 0)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a mutex");
+  work->batch = batch;
+  work->device = device;
+  return COMPUTE_OK;
+}
+
+static void plan_free(batch_plan *plan) {
+  compute_plan_release(plan->plan);
+  base_release(plan);
+}
+
+void work_close(batch_work *work) {
+  while (work->plans != NULL) {
+    batch_plan *next = work->plans->next;
+    plan_free(work->plans);
+    work->plans = next;
+  }
+  for (size_t i = 0; i < work->copy_count; i++) {
+    compute_tensor_release(work->copies[i].original);
+    compute_tensor_release(work->copies[i].copy);
+  }
+  base_release(work->copies);
+  pthread_mutex_destroy(&work->mutex);
+}
+
+/* ---- Parameters ---------------------------------------------------------------------------- */
+
+static compute_status make_copy(batch_work *work, compute_tensor *original, compute_tensor **copy) {
+  compute_tensor *made;
+  compute_status s = tensor_create_private(work->device, original->dtype, original->shape, &made);
+  if (s != COMPUTE_OK) return s;
+  s = compute_tensor_copy(made, original);
+  if (s == COMPUTE_OK)
+    *copy = made;
+  else
+    compute_tensor_release(made);
+  return s;
+}
+
+/* The stand-in of a parameter on the work's device. Mutex held. */
+static compute_status copy_of(batch_work *work, compute_tensor *original, compute_tensor **copy) {
+  for (size_t i = 0; i < work->copy_count; i++) {
+    if (work->copies[i].original != original) continue;
+    *copy = work->copies[i].copy;
+    return COMPUTE_OK;
+  }
+  void *copies = work->copies;
+  const int grown =
+      base_grow(&copies, &work->copy_capacity, work->copy_count + 1, sizeof *work->copies);
+  work->copies = copies;
+  if (grown != 0)
+    return error_set(work->batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "no memory for a parameter's record");
+  const compute_status s = make_copy(work, original, copy);
+  if (s == COMPUTE_OK)
+    work->copies[work->copy_count++] =
+        (batch_copy){.original = compute_tensor_retain(original), .copy = *copy};
+  return s;
+}
+
+/* Puts stand-ins in the place of parameters of other devices. The graph is our own. */
+static compute_status bring_parameters(batch_work *work, compute_graph *graph) {
+  for (size_t i = 0; i < graph->count; i++) {
+    graph_node *node = &graph->nodes[i];
+    compute_tensor *copy = NULL;
+    if (node->op != OP_parameter || node->tensor->buffer->device == work->device) continue;
+    const compute_status s = copy_of(work, node->tensor, &copy);
+    if (s != COMPUTE_OK) return s;
+    compute_tensor_release(node->tensor);
+    node->tensor = compute_tensor_retain(copy);
+  }
+  return COMPUTE_OK;
+}
+
+compute_status work_refresh(batch_work *work) {
+  compute_status s = COMPUTE_OK;
+  pthread_mutex_lock(&work->mutex);
+  for (size_t i = 0; s == COMPUTE_OK && i < work->copy_count; i++)
+    s = compute_tensor_copy(work->copies[i].copy, work->copies[i].original);
+  pthread_mutex_unlock(&work->mutex);
+  return s;
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------- */
+
+compute_shape batch_shape(compute_shape item, int64_t items) {
+  compute_shape shape = {.rank = item.rank + 1, .size = {items}};
+  memcpy(shape.size + 1, item.size, (size_t)item.rank * sizeof *item.size);
+  return shape;
+}
+
+/* What the builder makes of so many items; NULL when memory is short. */
+static compute_graph *record(compute_batch *batch, int64_t items, compute_node *inputs,
+                             compute_node *outputs) {
+  compute_graph *graph = compute_graph_create(batch->context);
+  if (graph == NULL) return NULL;
+  for (uint32_t i = 0; i < batch->input_count; i++)
+    inputs[i] =
+        compute_input(graph, batch->inputs[i].dtype, batch_shape(batch->inputs[i].item, items));
+  for (uint32_t i = 0; i < batch->output_count; i++) outputs[i] = (compute_node){0};
+  pthread_mutex_lock(&batch->build_mutex);
+  batch->build(batch->user, graph, items, inputs, outputs);
+  pthread_mutex_unlock(&batch->build_mutex);
+  return graph;
+}
+
+static compute_status check_output(const compute_batch *batch, const compute_graph *graph,
+                                   compute_node node, uint32_t index, int64_t items) {
+  const batch_port *port = &batch->outputs[index];
+  const compute_shape shape = compute_node_shape(graph, node);
+  const compute_dtype dtype = compute_node_dtype(graph, node);
+  char have[96], want[96];
+  if (dtype == COMPUTE_DTYPE_NONE)
+    return error_set_native(batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
+                            "have the builder set every output to a node with a value",
+                            "the builder set output %u to no node of its graph that has a value",
+                            index);
+  if (shape.rank < 1 || shape.size[0] != items)
+    return error_set_native(batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
+                            "give each item its own result along the first axis",
+                            "for %lld items, output %u has the shape %s, whose first axis is not "
+                            "that of the items",
+                            (long long)items, index, compute_shape_text(shape, have, sizeof have));
+  if (port->dtype == COMPUTE_DTYPE_NONE) return COMPUTE_OK;
+  const compute_shape expected = batch_shape(port->item, items);
+  if (dtype == port->dtype && compute_shape_equal(shape, expected)) return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_SHAPE, HERE,
+                   "output %u of the graph is %s %s, and it should be %s %s", index,
+                   compute_dtype_name(dtype), compute_shape_text(shape, have, sizeof have),
+                   compute_dtype_name(port->dtype),
+                   compute_shape_text(expected, want, sizeof want));
+}
+
+/* The graph's own error, or what is wrong with an output. */
+static compute_status check_graph(const compute_batch *batch, const compute_graph *graph,
+                                  const compute_node *outputs, int64_t items) {
+  if (graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has said so */
+  compute_status s = compute_graph_status(graph);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
+    s = check_output(batch, graph, outputs[i], i, items);
+  return s;
+}
+
+compute_status work_probe(compute_batch *batch) {
+  compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
+  const int64_t items = 2; /* an axis of 1 might be another one */
+  compute_graph *graph = record(batch, items, inputs, outputs);
+  const compute_status s = check_graph(batch, graph, outputs, items);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++) {
+    const compute_shape shape = compute_node_shape(graph, outputs[i]);
+    batch_port *port = &batch->outputs[i];
+    port->dtype = compute_node_dtype(graph, outputs[i]);
+    port->item = (compute_shape){.rank = shape.rank - 1};
+    memcpy(port->item.size, shape.size + 1, (size_t)port->item.rank * sizeof *shape.size);
+    port->bytes = (uint64_t)shape_count(port->item) * compute_dtype_size(port->dtype);
+  }
+  compute_graph_release(graph);
+  return s;
+}
+
+/* ---- Plans --------------------------------------------------------------------------------- */
+
+static compute_status compile(batch_work *work, int64_t items, batch_plan **result) {
+  compute_batch *batch = work->batch;
+  /* The lanes share the items; a plan that spreads over devices by itself would cross them. */
+  const uint32_t not_for_plans = COMPUTE_BATCH_ALL_DEVICES | COMPUTE_PLAN_AUTO;
+  const compute_plan_options options = {.device = work->device,
+                                        .fallback = batch->fallback,
+                                        .flags = batch->flags & ~not_for_plans,
+                                        .name = batch->name != NULL ? batch->name : "batch"};
+  batch_plan *made = base_allocate(1, sizeof *made);
+  if (made == NULL)
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a plan");
+  made->items = items;
+  compute_graph *graph = record(batch, items, made->inputs, made->outputs);
+  compute_status s = check_graph(batch, graph, made->outputs, items);
+  if (s == COMPUTE_OK) s = bring_parameters(work, graph);
+  if (s == COMPUTE_OK)
+    s = compute_compile(graph, made->outputs, batch->output_count, &options, &made->plan);
+  compute_graph_release(graph);
+  if (s == COMPUTE_OK && made->plan->assigns)
+    s = error_set_native(batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, HERE,
+                         "run such a plan with compute_run, one batch after the other",
+                         "the graph assigns to a parameter, and batches overlap");
+  if (s == COMPUTE_OK)
+    *result = made;
+  else
+    plan_free(made);
+  return s;
+}
+
+compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
+  compute_status s = COMPUTE_OK;
+  pthread_mutex_lock(&work->mutex);
+  batch_plan *found = work->plans;
+  while (found != NULL && found->items != items) found = found->next;
+  if (found == NULL && (s = compile(work, items, &found)) == COMPUTE_OK) {
+    found->next = work->plans;
+    work->plans = found;
+  }
+  pthread_mutex_unlock(&work->mutex);
+  *plan = found;
+  return s;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+static compute_status run_step(batch_work *work, int64_t first, int64_t items,
+                               compute_tensor *const *inputs, compute_tensor *const *outputs,
+                               compute_queue *queue) {
+  compute_batch *batch = work->batch;
+  compute_error error;
+  const compute_status s = batch->step(batch->user, &(compute_batch_step){.queue = queue,
+                                                                          .device = work->device,
+                                                                          .first = first,
+                                                                          .items = items,
+                                                                          .inputs = inputs,
+                                                                          .outputs = outputs});
+  if (s == COMPUTE_OK) return s;
+  compute_error_get(batch->context, &error);
+  if (error.status == s) return s;
+  return error_set(batch->context, s, "compute_batch_run", "the step failed at item %lld: %s",
+                   (long long)first, compute_status_text(s));
+}
+
+compute_status work_submit(batch_work *work, int64_t first, int64_t items,
+                           compute_tensor *const *inputs, compute_tensor *const *outputs,
+                           compute_queue *queue) {
+  const compute_batch *batch = work->batch;
+  if (batch->step != NULL) return run_step(work, first, items, inputs, outputs, queue);
+  batch_plan *plan;
+  compute_binding bindings[2 * COMPUTE_BATCH_MAX_PORTS];
+  const compute_status s = work_plan(work, items, &plan);
+  if (s != COMPUTE_OK) return s;
+  size_t count = 0;
+  for (uint32_t i = 0; i < batch->input_count; i++)
+    bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
+  for (uint32_t i = 0; i < batch->output_count; i++)
+    bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
+  /* Strict: a smaller batch comes before the CPU, and both are the lane's to try. */
+  return compute_run_with(plan->plan, bindings, count,
+                          &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
+                          NULL);
+}

@@ -1,0 +1,28 @@
+/* The work on one device: a plan for each number of items that came up, or the caller's step. */
+#ifndef BATCH_WORK_H
+#define BATCH_WORK_H
+
+#include "batch/batch.h"
+
+compute_status work_open(batch_work *work, compute_batch *batch, compute_device *device);
+void work_close(batch_work *work);
+
+/* Has the builder record its work on two items, to learn what the outputs are and that they have
+ * the items' axis. Fills in the iterator's outputs. */
+compute_status work_probe(compute_batch *batch);
+
+/* The plan for so many items, compiled if it is new. Thread-safe. */
+compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan);
+
+/* Copies parameters that lie on other devices once more. */
+compute_status work_refresh(batch_work *work);
+
+/* Submits the work on `items` items to `queue` (NULL: done on return). Thread-safe. */
+compute_status work_submit(batch_work *work, int64_t first, int64_t items,
+                           compute_tensor *const *inputs, compute_tensor *const *outputs,
+                           compute_queue *queue);
+
+/* size.c: chooses how many items a lane takes at a time, and compiles the plan for that. */
+compute_status size_choose(batch_lane *lane);
+
+#endif

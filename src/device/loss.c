@@ -1,0 +1,268 @@
+/* Devices that stop answering, and how they come back.
+ *
+ * There are two ways to lose a device. Its backend says so: then the backend itself refuses further
+ * calls, and releasing what lay there is safe. Or work does not end within the caller's limit: then
+ * nobody knows whether a kernel still writes to its memory, so nothing of the device goes to the
+ * driver any more, neither new work nor what would be freed. Queues released meanwhile wait in a
+ * list with the buffers that they keep. As soon as the events of all hung queues have come, the
+ * device works as if nothing had happened. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "device/registry.h"
+#include "kernel/kernel_cache.h"
+#include "memory/buffer.h"
+#include "profile/fallback.h"
+
+static device_loss loss_of(const compute_device *device) {
+  return (device_loss)__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE);
+}
+
+static void set_loss(compute_device *device, device_loss loss) {
+  __atomic_store_n(&device->loss, (int32_t)loss, __ATOMIC_RELEASE);
+}
+
+/* ---- Hung work --------------------------------------------------------------------------------
+ */
+
+/* loss_mutex held. */
+static void enlist(compute_queue *queue) {
+  if (queue->listed) return;
+  queue->next_hung = queue->device->hung;
+  queue->device->hung = queue;
+  queue->listed = true;
+}
+
+void device_mark_hung(compute_queue *queue, void *event) {
+  compute_device *device = queue->device;
+  pthread_mutex_lock(&device->loss_mutex);
+  queue->hung_event = event;
+  enlist(queue);
+  set_loss(device, DEVICE_HANGS);
+  pthread_mutex_unlock(&device->loss_mutex);
+  log_write(COMPUTE_LOG_WARNING, "core", "%s: a kernel does not end; the device counts as lost",
+            device->info.name);
+}
+
+bool device_keep_queue(compute_queue *queue) {
+  compute_device *device = queue->device;
+  if (!device_hangs(device)) return false;
+  pthread_mutex_lock(&device->loss_mutex);
+  bool hangs = device_hangs(device);
+  if (hangs) {
+    enlist(queue);
+    queue->abandoned = true;
+  }
+  pthread_mutex_unlock(&device->loss_mutex);
+  return hangs;
+}
+
+struct device_leftover {
+  struct device_leftover *next;
+  device_release_function release;
+  void *item;
+};
+
+bool device_release_later(compute_device *device, device_release_function release, void *item) {
+  if (!device_hangs(device)) return false;
+  struct device_leftover *leftover = base_allocate(1, sizeof *leftover);
+  pthread_mutex_lock(&device->loss_mutex);
+  bool hangs = device_hangs(device);
+  if (hangs && leftover) {
+    *leftover = (struct device_leftover){device->leftovers, release, item};
+    device->leftovers = leftover;
+  }
+  pthread_mutex_unlock(&device->loss_mutex);
+  if (!hangs) base_release(leftover);
+  return hangs;
+}
+
+/* The list taken from the device; `release` is false when they must stay for ever. */
+static void end_leftovers(compute_device *device, struct device_leftover *list, bool release) {
+  for (struct device_leftover *l = list, *next; l; l = next) {
+    next = l->next;
+    if (release) l->release(device, l->item);
+    base_release(l);
+  }
+}
+
+static struct device_leftover *take_leftovers(compute_device *device) {
+  struct device_leftover *list = device->leftovers;
+  device->leftovers = NULL;
+  return list;
+}
+
+/* Whether all that hung has ended, and what the device is then (loss_mutex held). An event that
+ * cannot be asked has not come, unless the backend says that all is lost: then it lets nothing
+ * through any more and everything can be released. */
+static bool has_ended(compute_device *device, device_loss *then) {
+  bool ended = true;
+  *then = DEVICE_WORKS;
+  for (compute_queue *q = device->hung; q; q = q->next_hung) {
+    bool complete = false;
+    if (!q->hung_event) continue;
+    compute_status asked = device->backend->event_query(device->handle, q->hung_event, &complete);
+    if (asked == COMPUTE_ERROR_DEVICE_LOST) *then = DEVICE_FAILED;
+    if (asked != COMPUTE_ERROR_DEVICE_LOST && (asked != COMPUTE_OK || !complete)) {
+      ended = false;
+      continue;
+    }
+    device->backend->event_destroy(device->handle, q->hung_event);
+    q->hung_event = NULL; /* the queue stays in the list until all have ended */
+  }
+  return ended;
+}
+
+/* Takes the list of hung queues; what was released meanwhile is returned, the rest is free again
+ * (loss_mutex held). */
+static compute_queue *take_abandoned(compute_device *device) {
+  compute_queue *abandoned = NULL;
+  for (compute_queue *q = device->hung, *next; q; q = next) {
+    next = q->next_hung;
+    q->next_hung = NULL;
+    q->listed = false;
+    if (!q->abandoned) continue;
+    q->next_hung = abandoned;
+    abandoned = q;
+  }
+  device->hung = NULL;
+  return abandoned;
+}
+
+static void destroy_abandoned(compute_queue *list) {
+  for (compute_queue *q = list, *next; q; q = next) {
+    next = q->next_hung;
+    queue_destroy_internal(q);
+  }
+}
+
+/* If the hung work has ended, the device works again. Keeps the thread's error. */
+static void settle(compute_device *device) {
+  compute_error before;
+  compute_queue *abandoned = NULL;
+  struct device_leftover *leftovers = NULL;
+  device_loss then = DEVICE_WORKS;
+  compute_error_get(NULL, &before);
+  pthread_mutex_lock(&device->loss_mutex);
+  bool ended = device_hangs(device) && has_ended(device, &then);
+  if (ended) {
+    abandoned = take_abandoned(device);
+    leftovers = take_leftovers(device);
+    set_loss(device, then);
+  }
+  pthread_mutex_unlock(&device->loss_mutex);
+  if (ended && then == DEVICE_WORKS)
+    fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
+                  "what did not end in time has ended; the device is used again");
+  destroy_abandoned(abandoned);
+  end_leftovers(device, leftovers, true);
+  error_restore(NULL, &before);
+}
+
+compute_status device_check(compute_device *device, const char *operation) {
+  if (!device_hangs(device)) return COMPUTE_OK;
+  settle(device);
+  if (!device_hangs(device)) return COMPUTE_OK;
+  return error_set_native(device->context, COMPUTE_ERROR_DEVICE_LOST, 0, operation,
+                          "use another device, or try again later",
+                          "%s is lost: a kernel that did not end in time still runs",
+                          device->info.name);
+}
+
+bool device_give_up(compute_device *device) {
+  settle(device);
+  if (!device_hangs(device)) return false;
+  log_write(COMPUTE_LOG_WARNING, "core",
+            "%s: closed while a kernel still runs; its memory is left to the driver",
+            device->info.name);
+  pthread_mutex_lock(&device->loss_mutex);
+  compute_queue *list = take_abandoned(device);
+  struct device_leftover *leftovers = take_leftovers(device);
+  pthread_mutex_unlock(&device->loss_mutex);
+  end_leftovers(device, leftovers, false);
+  for (compute_queue *q = list, *next; q; q = next) {
+    next = q->next_hung;
+    queue_forget(q, true); /* host memory that a hung copy may still write to is never freed */
+    base_release(q);
+  }
+  return true;
+}
+
+/* ---- Losses that the backend tells of ---------------------------------------------------------
+ */
+
+compute_status device_note(const compute_queue *queue, compute_status status) {
+  compute_device *device = queue->device;
+  int32_t works = DEVICE_WORKS;
+  if (status == COMPUTE_ERROR_DEVICE_LOST && queue->generation == device_generation(device))
+    __atomic_compare_exchange_n(&device->loss, &works, DEVICE_FAILED, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+  return status;
+}
+
+/* Makes everything of before the loss stale: cached memory and kernels go, the internal queue is
+ * made anew. Called with loss_mutex and internal_mutex held. */
+static compute_status renew(compute_device *device, compute_queue **old) {
+  compute_queue *fresh = NULL;
+  __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
+  set_loss(device, DEVICE_WORKS);
+  pool_forget(device->pool);
+  kernel_cache_forget(device->kernels);
+  compute_status status = queue_create_internal(device, &fresh);
+  if (status != COMPUTE_OK) {
+    set_loss(device, DEVICE_FAILED);
+    return status;
+  }
+  *old = device->internal_queue;
+  device->internal_queue = fresh;
+  return COMPUTE_OK;
+}
+
+/* Whether there is nothing to bring back; else *status is why it cannot be tried. */
+static bool works_or_cannot(compute_device *device, compute_status *status) {
+  *status = COMPUTE_OK;
+  if (loss_of(device) == DEVICE_WORKS) {
+    pthread_mutex_lock(&device->internal_mutex);
+    compute_status asked = compute_queue_wait(device->internal_queue);
+    pthread_mutex_unlock(&device->internal_mutex);
+    if (asked != COMPUTE_ERROR_DEVICE_LOST) return true;
+  }
+  *status = device_check(device, "compute_device_recover");
+  if (*status != COMPUTE_OK || loss_of(device) == DEVICE_WORKS) return true;
+  if (device->backend->device_recover) return false;
+  *status = error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0,
+                             "compute_device_recover", "start the program anew",
+                             "%s: the driver cannot bring a lost device back within the process",
+                             device->info.name);
+  return true;
+}
+
+compute_status compute_device_recover(compute_device *device) {
+  if (!device) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
+  }
+  compute_error before;
+  compute_error_get(NULL, &before);
+  compute_status status;
+  if (works_or_cannot(device, &status)) {
+    if (status == COMPUTE_OK) error_restore(NULL, &before);
+    return status;
+  }
+  compute_queue *old = NULL;
+  pthread_mutex_lock(&device->internal_mutex);
+  pthread_mutex_lock(&device->loss_mutex);
+  bool found = loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
+  if (found) status = device->backend->device_recover(device->handle);
+  if (found && status == COMPUTE_OK) status = renew(device, &old);
+  pthread_mutex_unlock(&device->loss_mutex);
+  pthread_mutex_unlock(&device->internal_mutex);
+  if (old) queue_destroy_internal(old);
+  if (found && status == COMPUTE_OK) {
+    fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
+                  "the lost device was brought back; tensors and plans of before stay lost");
+    error_restore(NULL, &before);
+  }
+  return status;
+}

@@ -1,0 +1,87 @@
+/* Inside of a job, and the threads of a context that carry jobs out.
+ *
+ * A job waits for its predecessors (`blockers` counts those that have not ended), then in the
+ * queue, then it runs. Everything but its run happens under the one lock of the context's runners:
+ * it is held for moments only. No thread ever waits for a job that must come first, so jobs cannot
+ * block each other, and `after` names only jobs that exist, so there are no circles. */
+#ifndef JOB_JOB_H
+#define JOB_JOB_H
+
+#include "compute/job.h"
+#include "plan/run.h"
+
+typedef struct job_runners job_runners;
+
+/* One job that follows another: part of the one that follows, and a reference to it, until the one
+ * before has ended. */
+typedef struct job_link {
+  struct compute_job *successor;
+  struct job_link *next; /* of the same predecessor */
+} job_link;
+
+struct compute_job {
+  job_runners *runners;
+  int32_t references; /* atomic: the caller's, one until it has ended, and one for each link */
+  /* Constant from the submission on. */
+  compute_plan *plan; /* until it has ended */
+  compute_binding *bindings;
+  size_t count;
+  job_link *links; /* one for each predecessor that had not ended */
+  size_t link_count;
+  compute_run_fallback fallback;
+  double time_limit;
+  compute_job_function done;
+  void *user;
+  compute_context *context;
+  uint32_t steps;
+  /* Written without the lock. */
+  atomic_bool cancelled;
+  atomic_uint progress;
+  /* Under the lock. */
+  compute_job_state state;
+  bool ending; /* its status stands; it is DONE as soon as its callback has returned */
+  uint32_t blockers;
+  job_link *successors;
+  struct compute_job *next, *previous; /* in the queue of those that are ready */
+  bool queued;
+  compute_status status;
+  compute_error error; /* of a failure, its own or that of a predecessor */
+  compute_run_report report;
+  int64_t submitted, begun, ended; /* CLOCK_MONOTONIC, nanoseconds */
+};
+
+/* ---- runners.c ------------------------------------------------------------------------------- */
+
+/* The context's runners, made now if there are none. */
+compute_status runners_of(compute_context *context, job_runners **runners);
+
+/* When the context closes: there are no jobs any more. NULL is allowed. */
+void runners_release(job_runners *runners);
+
+/* Whether the threads are those of this process: a forked child has none. If not, an error. */
+compute_status runners_check(const job_runners *runners, const char *operation);
+
+void runners_lock(job_runners *runners);
+void runners_unlock(job_runners *runners);
+
+/* Lock held. Makes sure that there is a thread to come. */
+compute_status runners_prepare(job_runners *runners);
+
+/* Lock held: puts a job into the queue and wakes or starts a thread; takes it out again. */
+void runners_enqueue(job_runners *runners, compute_job *job);
+void runners_dequeue(job_runners *runners, compute_job *job);
+
+/* Lock held: waits until some job has ended, or until `deadline` (0: none). False when it passed.
+ */
+bool runners_wait(job_runners *runners, int64_t deadline);
+
+/* Lock held: tells those who wait. */
+void runners_announce(job_runners *runners);
+
+/* ---- job.c ------------------------------------------------------------------------------------
+ */
+
+/* Carries out a job taken from the queue, and ends it. Called without the lock. */
+void job_run(compute_job *job);
+
+#endif

@@ -1,0 +1,137 @@
+/* GEMM and CONV: sums of products. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/dtype.h"
+#include "validate/kinds.h"
+
+/* One sum of products under way. */
+typedef struct sum {
+  double real, magnitude;
+  uint64_t integer;
+  int64_t terms;
+} sum;
+
+static double real_at(const view *v, int64_t offset) {
+  const unsigned char *element = view_at(v, offset);
+  float f32;
+  if (v->dtype != COMPUTE_F32) return dtype_load(v->dtype, element);
+  memcpy(&f32, element, sizeof f32);
+  return (double)f32;
+}
+
+static void add_product(sum *s, const view *a, int64_t at_a, const view *b, int64_t at_b,
+                        bool floats) {
+  s->terms++;
+  if (floats) {
+    const double term = real_at(a, at_a) * real_at(b, at_b);
+    s->real += term;
+    s->magnitude += fabs(term);
+  } else {
+    s->integer += (uint64_t)dtype_load_integer(a->dtype, view_at(a, at_a)) *
+                  (uint64_t)dtype_load_integer(b->dtype, view_at(b, at_b));
+  }
+}
+
+static bool is_float(compute_dtype type) {
+  return type == COMPUTE_F64 || type == COMPUTE_F32;
+}
+
+static number finish(const compute_kernel_descriptor *d, const sum *s) {
+  if (!is_float(d->accumulate)) {
+    const int64_t value =
+        d->accumulate == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)s->integer : (int64_t)s->integer;
+    return (number){.integer = value};
+  }
+  /* TF32 keeps 10 bits of each factor's mantissa. */
+  const bool coarse = d->precision == COMPUTE_PRECISION_TF32 && d->accumulate == COMPUTE_F32;
+  const double factors = coarse ? 0x1p-9 * s->magnitude : 0;
+  return evaluate_sum(d->accumulate, s->real, s->magnitude, factors, (double)s->terms, true);
+}
+
+number evaluate_product(const evaluation *e, const int64_t *coordinate) {
+  const compute_kernel_descriptor *d = e->d;
+  const view *a = &e->input[0], *b = &e->input[1];
+  const int32_t m = d->rank - 2, n = d->rank - 1;
+  int64_t at_a = a->stride[m] * coordinate[m], at_b = b->stride[n] * coordinate[n];
+  sum s = {0};
+  for (int32_t i = 0; i < m; i++) {
+    at_a += a->stride[i] * coordinate[i];
+    at_b += b->stride[i] * coordinate[i];
+  }
+  const bool floats = is_float(d->accumulate);
+  for (int64_t k = 0; k < d->k; k++)
+    add_product(&s, a, at_a + k * a->stride[n], b, at_b + k * b->stride[m], floats);
+  return finish(d, &s);
+}
+
+/* ---- Convolutions -------------------------------------------------------------------------- */
+
+static int64_t at(const view *v, int64_t i, int64_t j, int64_t k, int64_t l) {
+  return i * v->stride[0] + j * v->stride[1] + k * v->stride[2] + l * v->stride[3];
+}
+
+static bool inside(int64_t place, int64_t size) {
+  return place >= 0 && place < size;
+}
+
+static void forward(const evaluation *e, const int64_t *y, sum *s) {
+  const compute_convolution *c = &e->d->convolution;
+  const int64_t channels = c->data_channels / c->groups;
+  const int64_t group = y[1] / (c->result_channels / c->groups);
+  for (int64_t k = 0; k < channels; k++)
+    for (int64_t r = 0; r < c->filter_size[0]; r++)
+      for (int64_t t = 0; t < c->filter_size[1]; t++) {
+        const int64_t h = y[2] * c->stride[0] + r * c->dilation[0] - c->padding[0];
+        const int64_t v = y[3] * c->stride[1] + t * c->dilation[1] - c->padding[1];
+        if (inside(h, c->data_size[0]) && inside(v, c->data_size[1]))
+          add_product(s, &e->input[0], at(&e->input[0], y[0], channels * group + k, h, v),
+                      &e->input[1], at(&e->input[1], y[1], k, r, t), is_float(e->d->accumulate));
+      }
+}
+
+/* Where the forward convolution put an element of the data: the result's place, or -1. */
+static int64_t result_place(const compute_convolution *c, int axis, int64_t data, int64_t tap) {
+  const int64_t steps = data + c->padding[axis] - tap * c->dilation[axis];
+  if (steps < 0 || steps % c->stride[axis] != 0) return -1;
+  return inside(steps / c->stride[axis], c->result_size[axis]) ? steps / c->stride[axis] : -1;
+}
+
+static void by_data(const evaluation *e, const int64_t *x, sum *s) {
+  const compute_convolution *c = &e->d->convolution;
+  const int64_t channels = c->data_channels / c->groups;
+  const int64_t results = c->result_channels / c->groups, group = x[1] / channels;
+  for (int64_t o = group * results; o < (group + 1) * results; o++)
+    for (int64_t r = 0; r < c->filter_size[0]; r++)
+      for (int64_t t = 0; t < c->filter_size[1]; t++) {
+        const int64_t p = result_place(c, 0, x[2], r), q = result_place(c, 1, x[3], t);
+        if (p >= 0 && q >= 0)
+          add_product(s, &e->input[0], at(&e->input[0], x[0], o, p, q), &e->input[1],
+                      at(&e->input[1], o, x[1] % channels, r, t), is_float(e->d->accumulate));
+      }
+}
+
+static void by_filter(const evaluation *e, const int64_t *w, sum *s) {
+  const compute_convolution *c = &e->d->convolution;
+  const int64_t channels = c->data_channels / c->groups;
+  const int64_t group = w[0] / (c->result_channels / c->groups);
+  for (int64_t n = 0; n < c->batch; n++)
+    for (int64_t p = 0; p < c->result_size[0]; p++)
+      for (int64_t q = 0; q < c->result_size[1]; q++) {
+        const int64_t h = p * c->stride[0] + w[2] * c->dilation[0] - c->padding[0];
+        const int64_t v = q * c->stride[1] + w[3] * c->dilation[1] - c->padding[1];
+        if (inside(h, c->data_size[0]) && inside(v, c->data_size[1]))
+          add_product(s, &e->input[0], at(&e->input[0], n, channels * group + w[1], h, v),
+                      &e->input[1], at(&e->input[1], n, w[0], p, q), is_float(e->d->accumulate));
+      }
+}
+
+number evaluate_convolution(const evaluation *e, const int64_t *coordinate) {
+  sum s = {0};
+  switch (e->d->convolution.direction) {
+  case COMPUTE_CONVOLUTION_FORWARD: forward(e, coordinate, &s); break;
+  case COMPUTE_CONVOLUTION_BY_DATA: by_data(e, coordinate, &s); break;
+  case COMPUTE_CONVOLUTION_BY_FILTER: by_filter(e, coordinate, &s); break;
+  }
+  return finish(e->d, &s);
+}
