@@ -102,15 +102,6 @@ static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int
   }
 }
 
-static void gemm_pack_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
-                           const cpu_gemm_source *source) {
-  if (source->dtype == GEMM_NATIVE && source->inner == 1)
-    gemm_copy_rows(packed, row, outer, inner, source->data, source->outer);
-  else
-    gemm_gather(packed, row, outer, inner, source->data, source->dtype, source->outer,
-                source->inner);
-}
-
 /* Four (8-byte elements: two) rows of as many elements, turned. */
 #define GEMM_SQUARE ((int)(16 / sizeof(GEMM_ELEMENT)))
 typedef GEMM_ELEMENT gemm_square_row
@@ -155,6 +146,17 @@ static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t r
   for (; i < rows; i++) {
     for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p];
   }
+}
+
+static void gemm_pack_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
+                           const cpu_gemm_source *source) {
+  if (source->dtype == GEMM_NATIVE && source->inner == 1)
+    gemm_copy_rows(packed, row, outer, inner, source->data, source->outer);
+  else if (source->dtype == GEMM_NATIVE && source->outer == 1)
+    gemm_turn_sliver(packed, row, inner, outer, source->data, source->inner);
+  else
+    gemm_gather(packed, row, outer, inner, source->data, source->dtype, source->outer,
+                source->inner);
 }
 
 static void gemm_convert_sliver(GEMM_ELEMENT *sliver, int64_t rows, int64_t k,

@@ -22,7 +22,9 @@ typedef struct cpu_gemm_block {
   void *c;
   int64_t c_row;
   bool accumulate;
-  void *copy; /* multiply: room for one panel, if B should be packed while it is used; or NULL */
+  const int64_t *b_rows; /* convolve: where row p of B begins, in elements behind b */
+  void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
+                 NULL */
 } cpu_gemm_block;
 
 /* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements behind `data`. */
@@ -34,9 +36,14 @@ typedef struct cpu_gemm_source {
 
 typedef struct cpu_gemm_type {
   int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */
+  int32_t lanes;         /* of one vector */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);
+
+  /* The same where B's rows lie anywhere (block->b_rows), their columns side by side and readable
+   * to full panels: convolution reads shifted windows of one copy of its data that way. */
+  void (*convolve)(const cpu_gemm_block *block);
 
   /* The same by dot products, where A's and B's elements lie side by side along k (a_k and b_k are
    * not looked at): right for a few rows, which give packing B no time to pay. */

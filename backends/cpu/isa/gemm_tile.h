@@ -81,12 +81,13 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
   }
 }
 
-/* One tile. `rows` and `vectors` are constants wherever this is inlined; `columns` may end inside
- * the last vector. With a `copy`, B's panel is stored there on the way: what the next tiles read.
- */
-GEMM_INLINE void gemm_tile(const int rows, const int vectors, const cpu_gemm_block *block,
-                           const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, int64_t b_k,
-                           GEMM_ELEMENT *c, int64_t columns, GEMM_ELEMENT *copy) {
+/* One tile. `rows`, `vectors` and `listed` are constants wherever this is inlined; `columns` may
+ * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
+ * tiles read. B's rows follow each other at b_k or, if `listed`, lie where block->b_rows says. */
+GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
+                           const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                           const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
+                           GEMM_ELEMENT *copy) {
   const int64_t a_row = block->a_row, a_k = block->a_k, c_row = block->c_row;
   const GEMM_ELEMENT *left_rows[GEMM_ROW_GROUPS];
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
@@ -102,10 +103,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const cpu_gemm_blo
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
+  const int64_t *place = block->b_rows;
   for (int64_t p = block->k; p > 0; p--) {
     gemm_vector right[GEMM_MAX_VECTORS];
+    const GEMM_ELEMENT *from = listed ? b + *place++ : b;
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) right[v] = *(const gemm_vector_at *)(b + v * GEMM_LANES);
+    for (int v = 0; v < vectors; v++) right[v] = *(const gemm_vector_at *)(from + v * GEMM_LANES);
     if (copy) {
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(copy + v * GEMM_LANES) = right[v];
@@ -143,7 +146,11 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const cpu_gemm_blo
 }
 
 #define GEMM_TILE_CASE(rows, vectors, copy)                                                        \
-  case rows: gemm_tile(rows, vectors, block, a, b, b_k, c, columns, copy); break;
+  case rows:                                                                                       \
+    gemm_tile(rows, vectors, false, block, a, b, b_k, c, columns, copy);                           \
+    break;
+#define GEMM_LISTED_CASE(rows, vectors, copy)                                                      \
+  case rows: gemm_tile(rows, vectors, true, block, a, b, b_k, c, columns, copy); break;
 
 typedef void (*gemm_tile_function)(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                                    const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
@@ -232,6 +239,88 @@ static void gemm_tile_wide(int64_t rows, const cpu_gemm_block *block, const GEMM
   }
 }
 
+/* The same four for a B with listed rows. */
+static void gemm_listed_narrow(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                               const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
+                               GEMM_ELEMENT *copy) {
+  (void)copy;
+  switch (rows) {
+    GEMM_LISTED_CASE(1, 1, NULL)
+    GEMM_LISTED_CASE(2, 1, NULL)
+    GEMM_LISTED_CASE(3, 1, NULL)
+    GEMM_LISTED_CASE(4, 1, NULL)
+    GEMM_LISTED_CASE(5, 1, NULL)
+    GEMM_LISTED_CASE(6, 1, NULL)
+#if GEMM_ROWS > 6
+    GEMM_LISTED_CASE(7, 1, NULL)
+    GEMM_LISTED_CASE(8, 1, NULL)
+    GEMM_LISTED_CASE(9, 1, NULL)
+    GEMM_LISTED_CASE(10, 1, NULL)
+    GEMM_LISTED_CASE(11, 1, NULL)
+    GEMM_LISTED_CASE(12, 1, NULL)
+    GEMM_LISTED_CASE(13, 1, NULL)
+    GEMM_LISTED_CASE(14, 1, NULL)
+#endif
+  }
+}
+
+static void gemm_listed_full(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                             const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
+                             GEMM_ELEMENT *copy) {
+  (void)copy;
+  switch (rows) {
+    GEMM_LISTED_CASE(1, 2, NULL)
+    GEMM_LISTED_CASE(2, 2, NULL)
+    GEMM_LISTED_CASE(3, 2, NULL)
+    GEMM_LISTED_CASE(4, 2, NULL)
+    GEMM_LISTED_CASE(5, 2, NULL)
+    GEMM_LISTED_CASE(6, 2, NULL)
+#if GEMM_ROWS > 6
+    GEMM_LISTED_CASE(7, 2, NULL)
+    GEMM_LISTED_CASE(8, 2, NULL)
+    GEMM_LISTED_CASE(9, 2, NULL)
+    GEMM_LISTED_CASE(10, 2, NULL)
+    GEMM_LISTED_CASE(11, 2, NULL)
+    GEMM_LISTED_CASE(12, 2, NULL)
+    GEMM_LISTED_CASE(13, 2, NULL)
+    GEMM_LISTED_CASE(14, 2, NULL)
+#endif
+  }
+}
+
+static void gemm_listed_copying(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                                const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
+                                int64_t columns, GEMM_ELEMENT *copy) {
+  switch (rows) {
+    GEMM_LISTED_CASE(1, 2, copy)
+    GEMM_LISTED_CASE(2, 2, copy)
+    GEMM_LISTED_CASE(3, 2, copy)
+    GEMM_LISTED_CASE(4, 2, copy)
+    GEMM_LISTED_CASE(5, 2, copy)
+    GEMM_LISTED_CASE(6, 2, copy)
+#if GEMM_ROWS > 6
+    GEMM_LISTED_CASE(7, 2, copy)
+    GEMM_LISTED_CASE(8, 2, copy)
+    GEMM_LISTED_CASE(9, 2, copy)
+    GEMM_LISTED_CASE(10, 2, copy)
+    GEMM_LISTED_CASE(11, 2, copy)
+    GEMM_LISTED_CASE(12, 2, copy)
+    GEMM_LISTED_CASE(13, 2, copy)
+    GEMM_LISTED_CASE(14, 2, copy)
+#endif
+  }
+}
+
+static void gemm_listed_wide(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                             const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
+                             GEMM_ELEMENT *copy) {
+  (void)copy;
+  switch (rows) {
+    GEMM_LISTED_CASE(1, 4, NULL)
+    GEMM_LISTED_CASE(2, 4, NULL)
+  }
+}
+
 /* The rows of a block come in tiles of nearly equal height. */
 GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
   return (m + GEMM_ROWS - 1) / GEMM_ROWS;
@@ -240,10 +329,12 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
   return m / tiles + (tile < m % tiles);
 }
 
-/* All rows of one strip of columns. Where the block asks for it, the first tile packs B for the
- * others. */
-static void gemm_strip(gemm_tile_function tile, const cpu_gemm_block *block, const GEMM_ELEMENT *b,
-                       GEMM_ELEMENT *c, int64_t columns) {
+/* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
+ * tile
+ * (`copying`) packs B's panel for the others, which then read it there. */
+static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
+                       const cpu_gemm_block *block, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                       int64_t columns) {
   GEMM_ELEMENT *copy = columns == GEMM_COLUMNS ? block->copy : NULL;
   int64_t b_k = block->b_k;
   const int64_t tiles = gemm_tile_count(block->m);
@@ -256,7 +347,8 @@ static void gemm_strip(gemm_tile_function tile, const cpu_gemm_block *block, con
       part.a_k = rows;
     }
     if (copy && t == 0) {
-      gemm_tile_copying(rows, &part, a, b, b_k, c, columns, copy);
+      copying(rows, &part, a, b, b_k, c, columns, copy);
+      tile = gemm_tile_full;
       b = copy;
       b_k = GEMM_COLUMNS;
     } else {
@@ -273,18 +365,40 @@ static void gemm_multiply(const cpu_gemm_block *block) {
   int64_t rest = block->n;
   if (block->m <= 2 && block->b_column == GEMM_COLUMNS) {
     for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
-      gemm_strip(gemm_tile_wide, block, b, c, 2 * GEMM_COLUMNS);
+      gemm_strip(gemm_tile_wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
       b += 2 * GEMM_COLUMNS;
       c += 2 * GEMM_COLUMNS;
     }
   }
   for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
-    gemm_strip(gemm_tile_full, block, b, c, GEMM_COLUMNS);
+    gemm_strip(gemm_tile_full, gemm_tile_copying, block, b, c, GEMM_COLUMNS);
     b += block->b_column;
     c += GEMM_COLUMNS;
   }
   if (rest > 0)
-    gemm_strip(rest > GEMM_LANES ? gemm_tile_full : gemm_tile_narrow, block, b, c, rest);
+    gemm_strip(rest > GEMM_LANES ? gemm_tile_full : gemm_tile_narrow, gemm_tile_copying, block, b,
+               c, rest);
+}
+
+static void gemm_convolve(const cpu_gemm_block *block) {
+  const GEMM_ELEMENT *b = block->b;
+  GEMM_ELEMENT *c = block->c;
+  int64_t rest = block->n;
+  if (block->m <= 2) {
+    for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
+      gemm_strip(gemm_listed_wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
+      b += 2 * GEMM_COLUMNS;
+      c += 2 * GEMM_COLUMNS;
+    }
+  }
+  for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
+    gemm_strip(gemm_listed_full, gemm_listed_copying, block, b, c, GEMM_COLUMNS);
+    b += GEMM_COLUMNS;
+    c += GEMM_COLUMNS;
+  }
+  if (rest > 0)
+    gemm_strip(rest > GEMM_LANES ? gemm_listed_full : gemm_listed_narrow, gemm_listed_copying,
+               block, b, c, rest);
 }
 
 /* The sum of a vector's lanes, by halves. */
@@ -457,8 +571,9 @@ static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *p
 /* The table that the including file exports. */
 #define GEMM_TYPE                                                                                  \
   {                                                                                                \
-    .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .multiply = gemm_multiply, .dot = gemm_dot,        \
-    .stream = gemm_stream, .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,           \
+    .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .lanes = GEMM_LANES, .multiply = gemm_multiply,    \
+    .convolve = gemm_convolve, .dot = gemm_dot, .stream = gemm_stream,                             \
+    .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,                                  \
     .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .sum = gemm_sum                      \
   }
 
