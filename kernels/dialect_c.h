@@ -131,3 +131,54 @@ DIALECT_REINTERPRET(f64, u64)
     if ((uintptr_t)to_ % ((n) * sizeof(type)) != 0) __builtin_trap();                              \
     for (int lane_ = 0; lane_ < (n); lane_++) to_[lane_] = (array)[lane_];                         \
   } while (0)
+
+/* Matrix units: the items of a warp (32 in a row) show each other what they hold, and each works
+ * its four sums out of that. */
+DEVICE u32 LOAD_WORD(const void *pointer) {
+  u32 word;
+  if ((uintptr_t)pointer % 4 != 0) __builtin_trap();
+  memcpy(&word, pointer, sizeof word);
+  return word;
+}
+DEVICE u32 F32_TO_TF32(f32 x) {
+  const u32 bits = as_u32(x);
+  return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+DEVICE f32 dialect_unit_f16(u32 word, int which) {
+  const u32 bits = word >> 16 * which & 0xffffu, sign = (bits & 0x8000u) << 16;
+  const u32 exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  if (exponent == 0) return as_f32(as_u32((f32)mantissa * 0x1p-24f) | sign);
+  return as_f32(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13);
+}
+DEVICE f32 dialect_unit_bf16(u32 word, int which) {
+  return as_f32((word >> 16 * which & 0xffffu) << 16);
+}
+DEVICE f32 dialect_unit_tf32(u32 word, int which) {
+  return which == 0 ? as_f32(word & ~0x1fffu) : 0;
+}
+typedef struct dialect_held {
+  u32 a[4], b[2];
+} dialect_held;
+DEVICE void dialect_multiply(f32 *sum, const u32 *a, const u32 *b, f32 (*unit)(u32, int)) {
+  static _Thread_local dialect_held held[1024];
+  const u32 item = LOCAL_ID_X, lane = item % 32;
+  memcpy(held[item].a, a, sizeof held->a);
+  memcpy(held[item].b, b, sizeof held->b);
+  BARRIER();
+  const dialect_held *warp = held + (item - lane);
+  for (u32 i = 0; i < 4; i++) {
+    const u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    f64 exact = sum[i];
+    for (u32 word = 0; word < 8; word++) {
+      const u32 of_a = warp[row % 8 * 4 + word % 4].a[row / 8 + word / 4 * 2];
+      const u32 of_b = warp[column * 4 + word % 4].b[word / 4];
+      for (int which = 0; which < 2; which++)
+        exact += (f64)unit(of_a, which) * (f64)unit(of_b, which);
+    }
+    sum[i] = (f32)exact;
+  }
+  BARRIER();
+}
+#define MATRIX_MULTIPLY_f16(sum, a, b)  dialect_multiply(sum, a, b, dialect_unit_f16)
+#define MATRIX_MULTIPLY_bf16(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_bf16)
+#define MATRIX_MULTIPLY_tf32(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_tf32)

@@ -94,3 +94,20 @@ template <typename type, int n> struct __align__(VECTOR_LIMIT(n * sizeof(type)))
     UNROLL for (int lane_ = 0; lane_ < n; lane_++) vector_.element[lane_] = (array)[lane_];        \
     *(vector_of<type, n> *)(pointer) = vector_;                                                    \
   } while (0)
+
+/* Matrix units (sm_80 and later): what README.md says of them. */
+#define LOAD_WORD(pointer) (*(const u32 *)(pointer))
+DEVICE u32 F32_TO_TF32(f32 x) {
+  u32 bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+#define MATRIX_UNIT(name, instruction)                                                             \
+  DEVICE void name(f32 *sum, const u32 *a, const u32 *b) {                                         \
+    asm(instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"             \
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                   \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                       \
+  }
+MATRIX_UNIT(MATRIX_MULTIPLY_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+MATRIX_UNIT(MATRIX_MULTIPLY_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+MATRIX_UNIT(MATRIX_MULTIPLY_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")

@@ -39,6 +39,26 @@ DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], GLOBAL const SLA
   }
 }
 
+#ifdef MATRIX_TYPE
+/* The lines of this slab go along k, in the elements that matrix units take. */
+DEVICE void SLAB_PUT(LOCAL MATRIX_TYPE *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], int item) {
+  UNROLL for (int load = 0; load < SLAB_LOADS; load++) {
+    const int place = item + load * GROUP;
+    SLAB_PLACE
+    MATRIX_TYPE value[SLAB_VECTOR];
+    UNROLL for (int lane = 0; lane < SLAB_VECTOR; lane++) {
+      value[lane] = MATRIX_ELEMENT(SLAB_DECODE(held[load], lane));
+    }
+#if SLAB_ALONG_K
+    VSTORE(SLAB_VECTOR, MATRIX_TYPE, slab + outer * SLAB_PITCH + k, value);
+#else
+    UNROLL for (int lane = 0; lane < SLAB_VECTOR; lane++) {
+      slab[(outer + lane) * SLAB_PITCH + k] = value[lane];
+    }
+#endif
+  }
+}
+#else
 DEVICE void SLAB_PUT(LOCAL SUM *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], int item) {
   UNROLL for (int load = 0; load < SLAB_LOADS; load++) {
     const int place = item + load * GROUP;
@@ -58,5 +78,6 @@ DEVICE void SLAB_PUT(LOCAL SUM *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], i
 #endif
   }
 }
+#endif
 #undef SLAB_LINE
 #undef SLAB_PLACE

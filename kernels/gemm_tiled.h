@@ -4,7 +4,7 @@
  * they hold in registers into local memory, then start to fetch those of the next step, and while
  * these are under way each item adds ITEM_M × ITEM_N products for every k. Elements past the edges
  * are not read and count as 0. Whether there are any is asked of the tile as a whole, so that only
- * tiles at an edge pay for it element by element. */
+ * tiles at an edge pay for it element by element. The loop ends with gemm_products.h. */
 GLOBAL const A_TYPE *a = IN_A + batch_a + row0 * A_ROW + k_begin * A_K;
 GLOBAL const B_TYPE *b = IN_B + batch_b + column0 * B_COLUMN + k_begin * B_K;
 const boolean whole_a = row0 + TILE_M <= shape.m && IS_ALIGNED(a, A_STEP, A_VECTOR, A_TYPE);
@@ -29,17 +29,3 @@ while (k_left > 0) {
     fetch_a(held_a, a, A_ROW, A_K, whole_a && k_left >= TILE_K, item, shape.m - row0, k_left);
     fetch_b(held_b, b, B_COLUMN, B_K, whole_b && k_left >= TILE_K, item, shape.n - column0, k_left);
   }
-  UNROLL_SLAB for (int k = 0; k < TILE_K; k++) {
-    SUM of_a[ITEM_M], of_b[ITEM_N];
-    UNROLL for (int i = 0; i < ITEM_M; i += ROW_PIECE) {
-      LOCAL_LOAD(ROW_PIECE, of_a + i, slab_a + k * PITCH_A + TILED_ROW(i));
-    }
-    UNROLL for (int j = 0; j < ITEM_N; j += COLUMN_PIECE) {
-      LOCAL_LOAD(COLUMN_PIECE, of_b + j, slab_b + k * PITCH_B + TILED_COLUMN(j));
-    }
-    UNROLL for (int i = 0; i < ITEM_M; i++) {
-      UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = SUM_MAD(of_a[i], of_b[j], sum[i][j]);
-    }
-  }
-  BARRIER();
-}

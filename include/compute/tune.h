@@ -35,8 +35,8 @@ typedef struct compute_tune_progress {
 typedef bool (*compute_tune_callback)(void *user, const compute_tune_progress *progress);
 
 typedef struct compute_tune_options {
-  const char *suite;        /* "map", "copy", "reduce", "row", "gemm", or several with ',' between;
-                             * NULL or "all": all of them */
+  const char *suite;        /* "map", "copy", "reduce", "row", "gemm", "conv", or several with ','
+                             * between; NULL or "all": all of them */
   double candidate_seconds; /* limit for one candidate, compiling not counted; 0: 1 */
   double total_seconds;     /* limit of the run; 0: none */
   bool quick;               /* fewer problems and candidates */

@@ -5,7 +5,7 @@
 #include <sha2.h>
 #include <string.h>
 
-enum { VERSION_AT = 8, LENGTH_AT = 16, KEY_AT = 24, CHECKSUM_AT = 56 };
+enum { VERSION_AT = 8, ZERO_AT = 12, LENGTH_AT = 16, KEY_AT = 24, CHECKSUM_AT = 56 };
 
 static const uint8_t magic[8] = {'C', 'M', 'P', 'T', 'K', 'R', 'N', '\n'};
 
@@ -75,7 +75,7 @@ bool entry_header_check(const uint8_t header[ENTRY_HEADER_BYTES], const entry_ke
                         uint64_t file_bytes, uint64_t *bytes) {
   *bytes = get(header + LENGTH_AT, 8);
   return memcmp(header, magic, sizeof magic) == 0 &&
-         get(header + VERSION_AT, 4) == ENTRY_FORMAT_VERSION &&
+         get(header + VERSION_AT, 4) == ENTRY_FORMAT_VERSION && get(header + ZERO_AT, 4) == 0 &&
          memcmp(header + KEY_AT, key->digest, ENTRY_DIGEST_BYTES) == 0 &&
          file_bytes >= ENTRY_HEADER_BYTES && *bytes == file_bytes - ENTRY_HEADER_BYTES;
 }

@@ -246,6 +246,7 @@ compute_status emit_copy(generation *g);
 compute_status emit_reduce(generation *g);
 compute_status emit_row(generation *g);
 compute_status emit_gemm(generation *g);
+compute_status emit_conv(generation *g);
 compute_status emit_gather(generation *g);
 compute_status emit_scatter(generation *g);
 

@@ -6,6 +6,7 @@
  *   gemm_text.c     what all variants say: loads, batches, epilogue, stores
  *   gemm_plain.c    one item for each element of C
  *   gemm_tiled.c    tiles through local memory, also with k cut into parts
+ *   gemm_matrix.c   tiles on matrix units
  *   gemm_dot.c      few columns: groups of items add up one row
  *   gemm_direct.c   one item for each block of C, for CPUs
  *
@@ -28,7 +29,10 @@
  * at a time: item_m rows (1 2 4), vector lanes. DIRECT  item_m: 1 … 16 rows, item_n columns: 1 … 6
  * times vector; vector: lanes of one sum vector, 2 4 8 16. B has the accumulate type and its
  * columns side by side, n ≥ item_n. PACKED  as DIRECT, any operands: a launch before copies both
- * into panels. MATRIX  the place of matrix units (CUDA's mma); not there yet, and refused. */
+ * into panels.
+ *   MATRIX  on matrix units: factors both f16 or both bf16, or f32 where TF32 is allowed. tile_m,
+ *           tile_n: 32 64 128; tile_k: 16 32 64; item_m, item_n: rows and columns of a warp,
+ *           multiples of 16 and 8; vector as TILED; groups: parts of k, 1 … 64. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,
@@ -39,7 +43,7 @@ typedef enum gemm_variant {
   GEMM_MATRIX = 7
 } gemm_variant;
 
-enum { GEMM_DOT_COLUMNS = 4, GEMM_SPLIT_LIMIT = 64, GEMM_GROUP_Z_LIMIT = 65535 };
+enum { GEMM_DOT_COLUMNS = 4, GEMM_SPLIT_LIMIT = 64, GEMM_GROUP_Z_LIMIT = 65535, GEMM_BAND = 8 };
 
 /* One of the two factors: what it is, and its strides within one matrix. A's outer dimension is m,
  * B's is n. */
@@ -63,6 +67,12 @@ typedef struct gemm_problem {
 } gemm_problem;
 
 void emit_gemm_read(generation *g, gemm_problem *problem);
+/* The same from a space over (batch…, m, n) that another kind has made: its first two walks are "a"
+ * and "b", those of the descriptor's inputs 0 and 1. The space is used up. */
+void gemm_problem_make(generation *g, gemm_problem *problem, emit_space *space, int64_t k,
+                       int64_t a_k, int64_t b_k);
+/* Chooses and writes. */
+compute_status gemm_emit(generation *g, gemm_problem *problem);
 /* Exchanges rows and columns. */
 void emit_gemm_swap(gemm_problem *problem);
 /* Whether 32 bits do not hold an offset or a count, with what blocks at the edges reckon. */
@@ -73,6 +83,11 @@ bool gemm_along_k(const gemm_factor *factor);
 
 /* Items that a group may have. */
 uint32_t gemm_group_limit(const generation *g);
+uint64_t gemm_local_limit(const generation *g);
+/* Lanes of a vector of sums. */
+uint32_t gemm_choose_lanes(const generation *g, const gemm_problem *problem);
+/* TILED, SPLIT or, where no tile fits the target, PLAIN. */
+gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem);
 /* Completes g->tuning, or says why it cannot be. May exchange rows and columns. */
 compute_status gemm_choose(generation *g, gemm_problem *problem);
 
@@ -111,12 +126,47 @@ void gemm_part_field(generation *g, emit_launch *launch, int64_t part);
 void gemm_find_part(text_buffer *text);
 void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts);
 
+/* ---- Pieces of variants, which convolutions are made of too --------------------------------- */
+
+/* What tiles are described by: TILE_M, ITEM_M, … and kernels/gemm_local.h. */
+uint32_t gemm_items(const compute_tuning *tuning); /* of a group */
+/* One operand's names for kernels/gemm_slab.h, the text, and the end of these names. */
+void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
+                      char letter, uint32_t side);
+void gemm_define_tile(generation *g, const gemm_problem *problem);
+/* Declares the slabs, and finds row0 and column0, where the group's tile begins. Groups that run at
+ * the same time should read the same parts of A and B: they go down BAND tiles before they go on to
+ * the next column of tiles. Reads the fields tiles_m and band (BAND times the columns of tiles). */
+void gemm_begin_tile(text_buffer *text);
+void gemm_find_tile(text_buffer *text); /* row0 and column0 alone */
+/* Stores the sums of a part of k as the registers have them. ROWS and COLUMNS say where C ends. */
+void gemm_store_part(text_buffer *text);
+/* Around what stores GEMM_STAGED_SUM at row, column. Row by row of each item the sums come into
+ * local memory, from where neighbouring items take neighbours: so there is one copy of the program
+ * in the code, not one for each sum, and what it reads and writes lies side by side. */
+#define GEMM_STAGED_SUM "slab_a[place]"
+void gemm_begin_staged(text_buffer *text);
+void gemm_end_staged(text_buffer *text);
+
+/* A block of ITEM_M × ITEM_N sums of one item as variables. Products: the loop over `count` values
+ * of k; B's elements are at `b`, A's (packed) at `a`, else row i of A at the variable from<i>. End:
+ * the sums in the array `block`. */
+void gemm_block_begin(const generation *g, text_buffer *text);
+void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count);
+void gemm_block_end(const generation *g, text_buffer *text);
+
 /* ---- Variants ------------------------------------------------------------------------------ */
 
 compute_status gemm_emit_plain(generation *g, gemm_problem *problem);
 /* Sums that a group of a tile has in local memory. */
 uint32_t gemm_local_sums(const compute_tuning *tuning);
 compute_status gemm_emit_tiled(generation *g, gemm_problem *problem);
+/* Whether the target's matrix units take the product; what follows is for those that they take:
+ * elements of k of one step, and local memory of a group with g->tuning. */
+bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
+uint32_t gemm_matrix_step(const generation *g, const gemm_problem *problem);
+uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
+compute_status gemm_emit_matrix(generation *g, gemm_problem *problem);
 compute_status gemm_emit_dot(generation *g, gemm_problem *problem);
 compute_status gemm_emit_direct(generation *g, gemm_problem *problem);
 

@@ -28,7 +28,7 @@ uint32_t gemm_group_limit(const generation *g) {
   return limit;
 }
 
-static uint64_t local_limit(const generation *g) {
+uint64_t gemm_local_limit(const generation *g) {
   return g->target->local_bytes ? g->target->local_bytes : 32768;
 }
 
@@ -53,7 +53,7 @@ static uint64_t tile_bytes(const gemm_problem *problem, const compute_tuning *t)
 static bool tile_fits(const generation *g, const gemm_problem *problem, const tile_shape *tile) {
   const compute_tuning t = {
       .tile_m = tile->m, .tile_n = tile->n, .tile_k = tile->k, .item_m = tile->item_m};
-  return tile_bytes(problem, &t) <= local_limit(g) &&
+  return tile_bytes(problem, &t) <= gemm_local_limit(g) &&
          (tile->m / tile->item_m) * (tile->n / tile->item_n) <= gemm_group_limit(g) &&
          tile->item_m * tile->item_n * problem->sum_bytes <= 256; /* registers */
 }
@@ -135,15 +135,68 @@ static compute_status check_tiles(generation *g, const gemm_problem *problem) {
     return emit_refuse(g, "%u items cannot share the loads of a tile of %ux%ux%u evenly",
                        (unsigned)items, (unsigned)t->tile_m, (unsigned)t->tile_n,
                        (unsigned)t->tile_k);
-  if (tile_bytes(problem, t) > local_limit(g))
+  if (tile_bytes(problem, t) > gemm_local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
                        (unsigned long long)tile_bytes(problem, t),
-                       (unsigned long long)local_limit(g));
+                       (unsigned long long)gemm_local_limit(g));
   if (!is_power(t->vector) || t->vector > 16)
     return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
   if (t->variant == GEMM_SPLIT && (t->groups < 2 || t->groups > GEMM_SPLIT_LIMIT))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   if (t->variant == GEMM_SPLIT && problem->k < 2) return emit_refuse(g, "k is too short to be cut");
+  return COMPUTE_OK;
+}
+
+/* ---- Matrix units -------------------------------------------------------------------------- */
+
+/* Rows and columns of a warp in the place of an item's. */
+static const tile_shape matrix_shapes[] = {
+    {128, 128, 32, 64, 32}, {128, 64, 32, 32, 32}, {64, 64, 32, 32, 32}, {32, 32, 32, 16, 16}};
+
+/* As choose_tile; a line of a slab has 16 words for every kind of element. */
+static void complete_matrix(generation *g, const gemm_problem *problem) {
+  compute_tuning *t = &g->tuning;
+  const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
+  enum { COUNT = sizeof matrix_shapes / sizeof *matrix_shapes };
+  const tile_shape *tile = &matrix_shapes[COUNT - 1];
+  for (int i = COUNT - 2; i >= 0; i--) {
+    const tile_shape *larger = &matrix_shapes[i];
+    const double groups = (double)tiles(problem->m, larger->m) *
+                          (double)tiles(problem->n, larger->n) * (double)problem->batches;
+    if (groups >= (double)units && problem->m > larger->m / 2 && problem->n > larger->n / 2)
+      tile = larger;
+  }
+  set_default(&t->tile_m, tile->m);
+  set_default(&t->tile_n, tile->n);
+  set_default(&t->tile_k, 2 * gemm_matrix_step(g, problem));
+  set_default(&t->item_m, smaller(tile->item_m, t->tile_m));
+  set_default(&t->item_n, smaller(tile->item_n, t->tile_n));
+  set_default(&t->vector, load_vector(problem));
+  const double groups = (double)tiles(problem->m, t->tile_m) *
+                        (double)tiles(problem->n, t->tile_n) * (double)problem->batches;
+  set_default(&t->groups, groups < 1e6 ? choose_parts(g, problem, (int64_t)groups) : 1);
+}
+
+static compute_status check_matrix(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 8 ||
+      t->item_m * t->item_n > 4096 || t->tile_m % t->item_m || t->tile_n % t->item_n ||
+      t->tile_k % gemm_matrix_step(g, problem))
+    return emit_refuse(g, "a tile of %ux%ux%u cannot be cut into %ux%u for each warp",
+                       (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k,
+                       (unsigned)t->item_m, (unsigned)t->item_n);
+  const uint32_t items = gemm_items(t);
+  if (items > gemm_group_limit(g) || t->tile_m * t->tile_k % items || t->tile_n * t->tile_k % items)
+    return emit_refuse(g, "groups of %u items are too large for the tile or the device",
+                       (unsigned)items);
+  if (gemm_matrix_local_bytes(g, problem) > gemm_local_limit(g))
+    return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
+                       (unsigned long long)gemm_matrix_local_bytes(g, problem),
+                       (unsigned long long)gemm_local_limit(g));
+  if (!is_power(t->vector) || t->vector > 16)
+    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+  if (t->groups > GEMM_SPLIT_LIMIT || !parts_fit(problem, t->groups))
+    return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   return COMPUTE_OK;
 }
 
@@ -155,8 +208,7 @@ static bool is_dense(const gemm_problem *problem) {
          problem->b.dtype == problem->accumulate;
 }
 
-/* Lanes of a vector of sums. */
-static uint32_t choose_lanes(const generation *g, const gemm_problem *problem) {
+uint32_t gemm_choose_lanes(const generation *g, const gemm_problem *problem) {
   uint32_t lanes = g->target->vector_width * 4 / problem->sum_bytes;
   if (lanes < 2) lanes = 2;
   while (!is_power(lanes)) lanes &= lanes - 1;
@@ -167,7 +219,7 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   if (emit_for_cpu(g)) {
     set_default(&t->item_m, 4);
-    set_default(&t->vector, choose_lanes(g, problem));
+    set_default(&t->vector, gemm_choose_lanes(g, problem));
     return;
   }
   /* Along k, an item should have a few vectors; across rows, neighbours read a cache line. */
@@ -175,7 +227,7 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
   uint32_t sharers = along_k ? 32 : 8;
   while (along_k && sharers < 256 && problem->k > 16 * (int64_t)sharers) sharers *= 2;
   uint32_t items = smaller(gemm_group_limit(g), 256);
-  while (items > 1 && items * (uint64_t)problem->n * problem->sum_bytes > local_limit(g))
+  while (items > 1 && items * (uint64_t)problem->n * problem->sum_bytes > gemm_local_limit(g))
     items /= 2;
   while (sharers > items || !is_power(sharers)) sharers /= 2;
   set_default(&t->group_x, sharers);
@@ -202,7 +254,7 @@ static compute_status check_dot(generation *g, const gemm_problem *problem) {
   if (!is_power(t->group_x) || !is_power(t->group_y) || items > gemm_group_limit(g))
     return emit_refuse(g, "a group cannot have %ux%u items", (unsigned)t->group_x,
                        (unsigned)t->group_y);
-  if (items * (uint64_t)problem->n * problem->sum_bytes > local_limit(g))
+  if (items * (uint64_t)problem->n * problem->sum_bytes > gemm_local_limit(g))
     return emit_refuse(g, "the group needs more local memory than the device has");
   if (t->groups > GEMM_SPLIT_LIMIT || !parts_fit(problem, t->groups))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
@@ -238,7 +290,7 @@ static void complete_direct(generation *g, gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   if (t->variant == GEMM_DIRECT && problem->b.outer != 1 && problem->a.outer == 1)
     emit_gemm_swap(problem);
-  set_default(&t->vector, choose_lanes(g, problem));
+  set_default(&t->vector, gemm_choose_lanes(g, problem));
   uint32_t rows, columns;
   choose_block(g, problem, t->vector, &rows, &columns);
   set_default(&t->item_m, rows);
@@ -283,19 +335,25 @@ static gemm_variant choose_for_cpu(const generation *g, const gemm_problem *prob
   if (problem->n <= GEMM_DOT_COLUMNS && is_dense(problem)) return GEMM_DOT;
   gemm_problem swapped = *problem;
   if (problem->b.outer != 1 && problem->a.outer == 1) emit_gemm_swap(&swapped);
-  const uint32_t lanes = choose_lanes(g, problem);
+  const uint32_t lanes = gemm_choose_lanes(g, problem);
   if (swapped.m <= FEW_ROWS && can_read_in_place(&swapped, lanes)) return GEMM_DIRECT;
   return panel_bytes(problem) <= workspace_limit ? GEMM_PACKED : GEMM_PLAIN;
 }
 
-static gemm_variant choose_for_gpu(const generation *g, const gemm_problem *problem) {
-  if (problem->k == 0) return GEMM_PLAIN;
-  if (problem->n <= GEMM_DOT_COLUMNS) return GEMM_DOT;
+gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem) {
   const tile_shape tile = choose_tile(g, problem);
   if (!tile_fits(g, problem, &tile)) return GEMM_PLAIN;
   const double groups = (double)tiles(problem->m, tile.m) * (double)tiles(problem->n, tile.n) *
                         (double)problem->batches;
   return groups < 1e6 && choose_parts(g, problem, (int64_t)groups) > 1 ? GEMM_SPLIT : GEMM_TILED;
+}
+
+static gemm_variant choose_for_gpu(const generation *g, const gemm_problem *problem) {
+  if (problem->k == 0) return GEMM_PLAIN;
+  if (problem->n <= GEMM_DOT_COLUMNS) return GEMM_DOT;
+  const bool units = gemm_matrix_serves(g, problem) && problem->m >= 16 && problem->n >= 8 &&
+                     problem->k >= 16 && gemm_group_limit(g) >= 256 && gemm_local_limit(g) >= 32768;
+  return units ? GEMM_MATRIX : gemm_choose_tiled(g, problem);
 }
 
 static gemm_variant choose_variant(const generation *g, const gemm_problem *problem) {
@@ -318,7 +376,13 @@ compute_status gemm_choose(generation *g, gemm_problem *problem) {
   case GEMM_DOT: complete_dot(g, problem); return check_dot(g, problem);
   case GEMM_DIRECT:
   case GEMM_PACKED: complete_direct(g, problem); return check_direct(g, problem);
-  case GEMM_MATRIX: return emit_refuse(g, "there is no generated GEMM for matrix units");
+  case GEMM_MATRIX:
+    if (!gemm_matrix_serves(g, problem))
+      return emit_refuse(g, "the device has no matrix units for these factors (f16, bf16, or f32 "
+                            "where TF32 is allowed)");
+    if (problem->k == 0) return emit_refuse(g, "there is nothing to multiply");
+    complete_matrix(g, problem);
+    return check_matrix(g, problem);
   }
   return emit_refuse(g, "GEMM has no variant %u", (unsigned)t->variant);
 }

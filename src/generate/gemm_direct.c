@@ -14,14 +14,13 @@ enum { PANEL_ALIGNMENT = 64 };
 
 typedef struct direct_plan {
   bool packed;
-  uint32_t vectors; /* of one row of a block */
   int64_t panels_m, panels_n;
   uint64_t a_bytes, b_bytes;
 } direct_plan;
 
 static direct_plan make_plan(const generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  direct_plan plan = {.packed = t->variant == GEMM_PACKED, .vectors = t->item_n / t->vector};
+  direct_plan plan = {.packed = t->variant == GEMM_PACKED};
   plan.panels_m = (problem->m + t->item_m - 1) / t->item_m;
   plan.panels_n = (problem->n + t->item_n - 1) / t->item_n;
   const uint64_t k = (uint64_t)problem->k, bytes = problem->sum_bytes;
@@ -99,32 +98,42 @@ static void emit_packing(generation *g, const gemm_problem *problem, const direc
 
 /* ---- The launch that multiplies ------------------------------------------------------------ */
 
-static void declare_sums(const generation *g, text_buffer *text, const direct_plan *plan) {
+void gemm_block_begin(const generation *g, text_buffer *text) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
   for (uint32_t i = 0; i < g->tuning.item_m; i++) {
     text_add(text, "VECTOR ");
-    for (uint32_t j = 0; j < plan->vectors; j++)
+    for (uint32_t j = 0; j < vectors; j++)
       text_add(text, "%ssum%u_%u = VECTOR_OF((SUM)0)", j ? ", " : "", (unsigned)i, (unsigned)j);
     text_add(text, ";\n");
   }
 }
 
-/* The loop along k; B's elements are at `b`. Row i of A is at the variable from<i>. */
-static void add_products(const generation *g, text_buffer *text, const direct_plan *plan) {
-  text_add(text, "for (INDEX k = 0; k < shape.k; k++) {\nconst VECTOR ");
-  for (uint32_t j = 0; j < plan->vectors; j++)
+void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
+  text_add(text, "for (INDEX k = 0; k < %s; k++) {\nconst VECTOR ", count);
+  for (uint32_t j = 0; j < vectors; j++)
     text_add(text, "%sb%u = VECTOR_LOAD(b + %u)", j ? ", " : "", (unsigned)j,
              (unsigned)(j * g->tuning.vector));
   text_add(text, ";\nVECTOR x;\n");
   for (uint32_t i = 0; i < g->tuning.item_m; i++) {
-    if (plan->packed)
+    if (packed)
       text_add(text, "x = VECTOR_OF(a[%u]);\n", (unsigned)i);
     else
       text_add(text, "x = VECTOR_OF(LOAD_A(from%u));\nfrom%u += A_K;\n", (unsigned)i, (unsigned)i);
-    for (uint32_t j = 0; j < plan->vectors; j++)
+    for (uint32_t j = 0; j < vectors; j++)
       text_add(text, "sum%u_%u = VECTOR_MAD(x, b%u, sum%u_%u);\n", (unsigned)i, (unsigned)j,
                (unsigned)j, (unsigned)i, (unsigned)j);
   }
-  text_add(text, plan->packed ? "a += ITEM_M;\nb += ITEM_N;\n}\n" : "b += B_K;\n}\n");
+  text_add(text, packed ? "a += ITEM_M;\nb += ITEM_N;\n}\n" : "b += B_K;\n}\n");
+}
+
+void gemm_block_end(const generation *g, text_buffer *text) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
+  text_add(text, "SUM block[ITEM_M * ITEM_N];\n");
+  for (uint32_t i = 0; i < g->tuning.item_m; i++)
+    for (uint32_t j = 0; j < vectors; j++)
+      text_add(text, "VECTOR_STORE(block + %u, sum%u_%u);\n",
+               (unsigned)(i * g->tuning.item_n + j * g->tuning.vector), (unsigned)i, (unsigned)j);
 }
 
 /* Where the block's A and B are. Without packing, the last block of a row of blocks begins early
@@ -146,13 +155,8 @@ static void find_operands(const generation *g, text_buffer *text, const direct_p
              (unsigned)i, (unsigned)i, (unsigned)i);
 }
 
-static void store_block(generation *g, text_buffer *text, const gemm_problem *problem,
-                        const direct_plan *plan) {
-  text_add(text, "SUM block[ITEM_M * ITEM_N];\n");
-  for (uint32_t i = 0; i < g->tuning.item_m; i++)
-    for (uint32_t j = 0; j < plan->vectors; j++)
-      text_add(text, "VECTOR_STORE(block + %u, sum%u_%u);\n",
-               (unsigned)(i * g->tuning.item_n + j * g->tuning.vector), (unsigned)i, (unsigned)j);
+static void store_block(generation *g, text_buffer *text, const gemm_problem *problem) {
+  gemm_block_end(g, text);
   text_add(text, "const INDEX rows = shape.m - row0 < ITEM_M ? shape.m - row0 : ITEM_M;\n"
                  "const INDEX last = shape.n - first < ITEM_N ? shape.n - first : ITEM_N;\n"
                  "for (INDEX i = 0; i < rows; i++) {\n"
@@ -189,9 +193,9 @@ static void emit_multiplication(generation *g, const gemm_problem *problem,
            (unsigned)group);
   gemm_begin_batches(g, launch, problem);
   find_operands(g, text, plan);
-  declare_sums(g, text, plan);
-  add_products(g, text, plan);
-  store_block(g, text, problem, plan);
+  gemm_block_begin(g, text);
+  gemm_block_products(g, text, plan->packed, "shape.k");
+  store_block(g, text, problem);
   text_add(text, "}\n");
 }
 

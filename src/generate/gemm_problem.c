@@ -11,7 +11,7 @@
 #include "generate/gemm.h"
 #include "tensor/dtype.h"
 
-/* Everything over (batch…, m, n), before it is split in two. */
+/* Everything over (batch…, m, n). */
 static void read_walks(generation *g, emit_space *space, int64_t *a_k, int64_t *b_k) {
   const compute_kernel_descriptor *d = g->descriptor;
   int64_t stride[COMPUTE_MAX_RANK];
@@ -121,26 +121,32 @@ static bool should_swap(const gemm_problem *problem) {
   return c[1] != 1 && c[0] == 1;
 }
 
-void emit_gemm_read(generation *g, gemm_problem *problem) {
+void gemm_problem_make(generation *g, gemm_problem *problem, emit_space *space, int64_t k,
+                       int64_t a_k, int64_t b_k) {
   const compute_kernel_descriptor *d = g->descriptor;
   memset(problem, 0, sizeof *problem);
   problem->accumulate = d->accumulate;
   problem->sum_bytes = (uint32_t)compute_dtype_size(d->accumulate);
-  problem->k = d->k;
-  problem->a = (gemm_factor){.input = 0, .dtype = d->inputs[0].dtype};
-  problem->b = (gemm_factor){.input = 1, .dtype = d->inputs[1].dtype};
-  emit_space space;
-  read_walks(g, &space, &problem->a.k, &problem->b.k);
-  join(&space);
-  split(&space, problem);
+  problem->k = k;
+  problem->a = (gemm_factor){.input = 0, .dtype = d->inputs[0].dtype, .k = a_k};
+  problem->b = (gemm_factor){.input = 1, .dtype = d->inputs[1].dtype, .k = b_k};
+  join(space);
+  split(space, problem);
   problem->m = problem->tile.size[0];
   problem->n = problem->tile.size[1];
-  read_factor(&space, 0, space.rank - 2, &problem->a);
-  read_factor(&space, 1, space.rank - 1, &problem->b);
+  read_factor(space, 0, space->rank - 2, &problem->a);
+  read_factor(space, 1, space->rank - 1, &problem->b);
   /* The strides of dimensions of size 1 say nothing: make them those of the fewest patterns. */
   if (problem->m == 1) problem->a.outer = problem->k;
   if (problem->n == 1) problem->b.outer = problem->k;
   if (should_swap(problem)) emit_gemm_swap(problem);
+}
+
+void emit_gemm_read(generation *g, gemm_problem *problem) {
+  emit_space space;
+  int64_t a_k, b_k;
+  read_walks(g, &space, &a_k, &b_k);
+  gemm_problem_make(g, problem, &space, g->descriptor->k, a_k, b_k);
 }
 
 static int64_t magnitude(int64_t value) {

@@ -5,14 +5,17 @@
 
 #include "generate/gemm.h"
 
-enum { BAND = 8 }; /* tiles; see begin_tile */
+uint32_t gemm_items(const compute_tuning *t) {
+  const uint32_t cuts = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  return t->variant == GEMM_MATRIX ? 32 * cuts : cuts;
+}
 
 /* Elements of one load: only where they lie side by side. */
 static uint32_t vector_of(const generation *g, const gemm_factor *factor, uint32_t outer_tile) {
   const compute_tuning *t = &g->tuning;
   if (factor->outer != 1 && factor->k != 1) return 1;
   const uint32_t side = gemm_along_k(factor) ? t->tile_k : outer_tile;
-  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t items = gemm_items(t);
   uint32_t vector = t->vector;
   while (vector > 1 && (side % vector != 0 || outer_tile * t->tile_k % (items * vector) != 0 ||
                         vector * (uint32_t)compute_dtype_size(factor->dtype) > 16))
@@ -33,14 +36,13 @@ uint32_t gemm_local_sums(const compute_tuning *t) {
   return slabs > staged ? slabs : staged;
 }
 
-/* One operand's names for kernels/gemm_slab.h, the text, and the end of these names. */
-static void define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
-                        char letter, uint32_t side) {
+void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
+                      char letter, uint32_t side) {
   static const char *const names[] = {"TYPE",    "VECTOR", "LOADS", "SIDE", "PITCH",
                                       "ALONG_K", "PIECE",  "FETCH", "PUT",  "DECODE"};
   const compute_tuning *t = &g->tuning;
   text_buffer *text = &g->definitions;
-  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t items = gemm_items(t);
   const uint32_t vector = vector_of(g, factor, side);
   const int small = letter + ('a' - 'A');
   text_add(text, "#define %c_VECTOR %u\n#define %c_LOADS %u\n", letter, (unsigned)vector, letter,
@@ -50,8 +52,11 @@ static void define_slab(generation *g, const gemm_problem *problem, const gemm_f
   text_add(text, "#define SLAB_TYPE %c_TYPE\n#define SLAB_VECTOR %c_VECTOR\n", letter, letter);
   text_add(text, "#define SLAB_LOADS %c_LOADS\n#define SLAB_PITCH PITCH_%c\n", letter, letter);
   text_add(text, "#define SLAB_FETCH fetch_%c\n#define SLAB_PUT put_%c\n", small, small);
-  text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
-           emit_dtype(factor->dtype));
+  if (t->variant == GEMM_MATRIX && gemm_matrix_step(g, problem) == 16)
+    text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
+  else
+    text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
+             emit_dtype(factor->dtype));
   gemm_define_number(g, "SLAB_SIDE", side);
   gemm_define_number(g, "SLAB_ALONG_K", gemm_along_k(factor));
   gemm_define_number(g, "SLAB_PIECE", piece_of(problem, vector));
@@ -76,7 +81,7 @@ static void limit_registers(generation *g, const gemm_problem *problem) {
            (unsigned)((fetched > 16 ? 384 : 512) / items));
 }
 
-static void define_tile(generation *g, const gemm_problem *problem) {
+void gemm_define_tile(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   gemm_define_number(g, "TILE_M", t->tile_m);
   gemm_define_number(g, "TILE_N", t->tile_n);
@@ -88,20 +93,21 @@ static void define_tile(generation *g, const gemm_problem *problem) {
   gemm_define_number(g, "LOCAL_SUMS", gemm_local_sums(t));
   gemm_define_number(g, "SLAB_SUMS", 16 / problem->sum_bytes);
   limit_registers(g, problem);
+  gemm_define_number(g, "BAND", GEMM_BAND);
   emit_template(g, &g->definitions, "gemm_local.h");
-  define_slab(g, problem, &problem->a, 'A', t->tile_m);
-  define_slab(g, problem, &problem->b, 'B', t->tile_n);
 }
 
-/* Which tile the group has. Groups that run at the same time should read the same parts of A and B:
- * they go down BAND tiles before they go on to the next column of tiles. */
-static void begin_tile(text_buffer *text) {
+void gemm_begin_tile(text_buffer *text) {
   text_add(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SUMS / SLAB_SUMS);\n"
                  "LOCAL SUM *slab_a = (LOCAL SUM *)slabs;\n"
                  "LOCAL SUM *slab_b = slab_a + TILE_K * PITCH_A;\n"
                  "const int item = (int)LOCAL_ID_X;\n"
-                 "const int item_row = item / ITEMS_N, item_column = item %% ITEMS_N;\n"
-                 "const INDEX band = DIVIDE((INDEX)GROUP_ID_X, shape.band);\n"
+                 "const int item_row = item / ITEMS_N, item_column = item %% ITEMS_N;\n");
+  gemm_find_tile(text);
+}
+
+void gemm_find_tile(text_buffer *text) {
+  text_add(text, "const INDEX band = DIVIDE((INDEX)GROUP_ID_X, shape.band);\n"
                  "const INDEX in_band = (INDEX)GROUP_ID_X - band * shape.band;\n"
                  "const INDEX below = shape.tiles_m - band * BAND;\n"
                  "const INDEX high = below < BAND ? below : BAND;\n"
@@ -109,22 +115,18 @@ static void begin_tile(text_buffer *text) {
                  "const INDEX row0 = (band * BAND + in_band %% high) * TILE_M;\n");
 }
 
-/* The sums of a part of k leave the registers as they are. */
-static void store_part(text_buffer *text) {
+void gemm_store_part(text_buffer *text) {
   text_add(text, "UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "const INDEX row = row0 + TILED_ROW(i);\n"
                  "UNROLL for (int j = 0; j < ITEM_N; j++) {\n"
                  "const INDEX column = column0 + TILED_COLUMN(j);\n"
-                 "if (row < shape.m && column < shape.n) {\n"
-                 "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * shape.m + row) * "
-                 "shape.n + column] = sum[i][j];\n"
+                 "if (row < ROWS && column < COLUMNS) {\n"
+                 "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * "
+                 "COLUMNS + column] = sum[i][j];\n"
                  "}\n}\n}\n");
 }
 
-/* The sums go through the epilogue. Row by row of each item they come into local memory, from where
- * neighbouring items take neighbours: so there is one copy of the program in the code, not one for
- * each sum, and what it reads and writes lies side by side. */
-static void store_result(generation *g, text_buffer *text, const gemm_problem *problem) {
+void gemm_begin_staged(text_buffer *text) {
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
                  "if (held == i) {\n"
@@ -136,8 +138,10 @@ static void store_result(generation *g, text_buffer *text, const gemm_problem *p
                  "NO_UNROLL for (int place = item; place < ITEMS_M * TILE_N; place += GROUP) {\n"
                  "const INDEX row = row0 + STAGED_ROW(i, place / TILE_N);\n"
                  "const INDEX column = column0 + place %% TILE_N;\n"
-                 "if (row < shape.m && column < shape.n) {\n");
-  gemm_store(g, text, problem, "slab_a[place]");
+                 "if (row < ROWS && column < COLUMNS) {\n");
+}
+
+void gemm_end_staged(text_buffer *text) {
   text_add(text, "}\n}\n"
                  "BARRIER();\n"
                  "}\n");
@@ -146,7 +150,7 @@ static void store_result(generation *g, text_buffer *text, const gemm_problem *p
 compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   const bool parts = t->variant == GEMM_SPLIT;
-  const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t group = gemm_items(t);
   const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
   const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
   if (tiles_m > INT32_MAX / tiles_n)
@@ -155,8 +159,10 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
   const int64_t count = parts ? (problem->k + part - 1) / part : 1;
   gemm_define(g, problem, false);
-  define_tile(g, problem);
-  gemm_define_number(g, "BAND", BAND);
+  gemm_define_tile(g, problem);
+  gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
+  gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
+  text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
   emit_launch *launch = gemm_launch(g, problem, "gemm_tiled", group, tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
   gemm_take_factors(g, launch, problem);
@@ -168,16 +174,20 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   }
   gemm_fields(g, launch, problem);
   emit_field_index(g, launch, "tiles_m", tiles_m);
-  emit_field_divisor(g, launch, "band", BAND * tiles_n);
+  emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
   gemm_part_field(g, launch, part);
-  begin_tile(&launch->body);
+  gemm_begin_tile(&launch->body);
   gemm_find_part(&launch->body);
   gemm_begin_batches(g, launch, problem);
   emit_template(g, &launch->body, "gemm_tiled.h");
-  if (parts)
-    store_part(&launch->body);
-  else
-    store_result(g, &launch->body, problem);
+  emit_template(g, &launch->body, "gemm_products.h");
+  if (parts) {
+    gemm_store_part(&launch->body);
+  } else {
+    gemm_begin_staged(&launch->body);
+    gemm_store(g, &launch->body, problem, GEMM_STAGED_SUM);
+    gemm_end_staged(&launch->body);
+  }
   text_add(&launch->body, "}\n");
   if (parts) gemm_emit_combine(g, problem, count);
   snprintf(g->text, sizeof g->text, "tiled GEMM %ux%ux%u, %ux%u per item", (unsigned)t->tile_m,

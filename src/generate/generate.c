@@ -12,7 +12,7 @@ static const emit_kind kinds[] = {
     [COMPUTE_KERNEL_MAP] = emit_map,       [COMPUTE_KERNEL_REDUCE] = emit_reduce,
     [COMPUTE_KERNEL_ROW] = emit_row,       [COMPUTE_KERNEL_GEMM] = emit_gemm,
     [COMPUTE_KERNEL_GATHER] = emit_gather, [COMPUTE_KERNEL_SCATTER] = emit_scatter,
-    [COMPUTE_KERNEL_COPY] = emit_copy,
+    [COMPUTE_KERNEL_COPY] = emit_copy,     [COMPUTE_KERNEL_CONV] = emit_conv,
 };
 
 static const char *dialect_file(compute_dialect dialect) {
@@ -45,7 +45,7 @@ static bool descriptor_has_f64(const compute_kernel_descriptor *d) {
     if (d->outputs[k].dtype == COMPUTE_F64) return true;
   }
   const bool accumulates = d->kind == COMPUTE_KERNEL_REDUCE || d->kind == COMPUTE_KERNEL_ROW ||
-                           d->kind == COMPUTE_KERNEL_GEMM;
+                           d->kind == COMPUTE_KERNEL_GEMM || d->kind == COMPUTE_KERNEL_CONV;
   return (accumulates && d->accumulate == COMPUTE_F64) || program_has_f64(&d->prologue) ||
          program_has_f64(&d->epilogue);
 }

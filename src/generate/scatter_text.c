@@ -280,11 +280,11 @@ static void write_result(scatter *s) {
   generation *g = s->g;
   const bool cpu = emit_for_cpu(g);
   const int64_t count = g->descriptor->axis_size * s->column_count;
+  if (count == 0) return;
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const uint32_t group = cpu ? 1 : s->group_x * s->group_y;
   const int64_t share = cpu ? indexed_divide_up(count, units * SHARES_PER_UNIT) : 1;
   const int64_t groups = indexed_divide_up(count, share * (int64_t)group);
-  if (count == 0) return;
   emit_launch *launch = emit_launch_begin(g, "scatter_result", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)groups, 1, 1});
   if (!launch) return;

@@ -1,9 +1,9 @@
 /* What kernels share their best parameters: a short text made from a descriptor.
  *
  *   class   = kind "/" types "/" pattern "/" size
- *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy"
+ *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy" | "conv"
  *   types   = inputs ">" outputs                    map, copy, gather, scatter
- *           | inputs ">" accumulated ">" outputs    reduce, row, gemm
+ *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv
  *             where inputs and outputs are the dtypes that occur, each once, in the order of
  *             compute_dtype with "+" between, or "none"; inputs that only an epilogue reads do not
  *             count
@@ -13,6 +13,7 @@
  *           | row:     "softmax" | "normalize"
  *           | gemm:    letter letter "." ("single" | "batch")
  *           | gather, scatter: "axis"
+ *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
  *   walk    = "dense"      everything lies row by row
  *           | "broadcast"  an input repeats in some dimension, nothing else is out of order
  *           | "transpose"  (copy) source and result are contiguous along different dimensions
@@ -22,6 +23,8 @@
  *           | "k" bucket "r" bucket                 reduce: kept, reduced elements
  *           | "r" bucket "n" bucket                 row: rows, their length
  *           | "b" bucket "m" bucket "n" bucket "k" bucket      gemm
+ *           | "b" bucket "c" bucket "o" bucket "p" bucket      conv: batch, channels of a group,
+ *             in and out, and positions of a result
  *   bucket  = the base-2 logarithm, rounded to the nearest whole number
  *
  * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" when a single

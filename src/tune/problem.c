@@ -20,15 +20,20 @@ typedef enum problem_form {
   FORM_NORMALIZE, /* row */
   FORM_NN,        /* gemm: A·B, A·Bᵀ, Aᵀ·B */
   FORM_NT,
-  FORM_TN
+  FORM_TN,
+  FORM_CONV, /* conv: 3×3 with padding 1 */
+  FORM_CONV_STRIDED,
+  FORM_CONV_DATA, /* its gradients */
+  FORM_CONV_FILTER,
+  FORM_CONV_DEPTHWISE
 } problem_form;
 
 typedef struct suite_row {
   const char *suite, *what; /* in the problem's name */
   problem_form form;
   compute_dtype dtype;
-  int64_t a, b, c; /* rows × columns; m × n × k */
-  int64_t batch;   /* gemm; 0: none */
+  int64_t a, b, c; /* rows × columns; m × n × k; channels × results × side */
+  int64_t batch;   /* gemm, conv; 0: none */
   bool quick;
 } suite_row;
 
@@ -70,6 +75,13 @@ static const suite_row suite[] = {
     {"gemm", "", FORM_NN, COMPUTE_F16, K, K, K, 0, false},
     {"gemm", "nt", FORM_NT, COMPUTE_F16, K, K, K, 0, false},
     {"gemm", "", FORM_NN, COMPUTE_F64, 512, 512, 512, 0, false},
+    {"conv", "3x3", FORM_CONV, COMPUTE_F32, 64, 64, 56, 8, true},
+    {"conv", "3x3", FORM_CONV, COMPUTE_F32, 256, 256, 14, 8, false},
+    {"conv", "strided", FORM_CONV_STRIDED, COMPUTE_F32, 64, 128, 56, 8, false},
+    {"conv", "data", FORM_CONV_DATA, COMPUTE_F32, 64, 64, 56, 8, false},
+    {"conv", "filter", FORM_CONV_FILTER, COMPUTE_F32, 64, 64, 56, 8, false},
+    {"conv", "depthwise", FORM_CONV_DEPTHWISE, COMPUTE_F32, 144, 144, 28, 8, false},
+    {"conv", "3x3", FORM_CONV, COMPUTE_F16, 64, 64, 56, 8, false},
 };
 
 enum { SUITE_COUNT = sizeof suite / sizeof *suite };
@@ -206,6 +218,44 @@ static void make_gemm(tune_problem *p, const suite_row *row) {
   set_output(p, row->dtype, result + skip);
 }
 
+/* x, w and y are dense: (n, channel, height, width), (o, c, r, s), (n, o, p, q). */
+static void make_conv(tune_problem *p, const suite_row *row) {
+  static const uint32_t roles[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}}; /* inputs, result */
+  compute_kernel_descriptor *d = &p->descriptor;
+  compute_convolution *c = &d->convolution;
+  const int64_t step = row->form == FORM_CONV_STRIDED ? 2 : 1, side = (row->c - 1) / step + 1;
+  *c = (compute_convolution){.groups = 1, .batch = row->batch};
+  if (row->form == FORM_CONV_DATA) c->direction = COMPUTE_CONVOLUTION_BY_DATA;
+  if (row->form == FORM_CONV_FILTER) c->direction = COMPUTE_CONVOLUTION_BY_FILTER;
+  if (row->form == FORM_CONV_DEPTHWISE) c->groups = (int32_t)row->a;
+  c->data_channels = row->a;
+  c->result_channels = row->b;
+  for (int i = 0; i < 2; i++) {
+    c->data_size[i] = row->c;
+    c->result_size[i] = side;
+    c->filter_size[i] = 3;
+    c->stride[i] = step;
+    c->dilation[i] = c->padding[i] = 1;
+  }
+  const int64_t sizes[3][4] = {{row->batch, row->a, row->c, row->c},
+                               {row->b, row->a / c->groups, 3, 3},
+                               {row->batch, row->b, side, side}};
+  d->kind = COMPUTE_KERNEL_CONV;
+  d->rank = 4;
+  d->accumulate = row->dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
+  for (uint32_t i = 0; i < 3; i++) {
+    const int64_t *size = sizes[roles[c->direction][i]];
+    const int64_t dense[] = {size[1] * size[2] * size[3], size[2] * size[3], size[3], 1};
+    if (i < 2) {
+      p->input_elements[i] = (uint64_t)(size[0] * dense[0]);
+      add_input(p, row->dtype, dense);
+    } else {
+      memcpy(d->size, size, 4 * sizeof *size);
+      set_output(p, row->dtype, dense);
+    }
+  }
+}
+
 /* Elements from the first to the last that an operand touches, given the sizes of its dimensions.
  */
 static uint64_t span(const compute_operand *operand, const int64_t *size, int32_t rank) {
@@ -218,6 +268,7 @@ static void measure_operands(tune_problem *p) {
   const compute_kernel_descriptor *d = &p->descriptor;
   for (uint32_t i = 0; i < d->input_count; i++) {
     int64_t size[COMPUTE_MAX_RANK];
+    if (d->kind == COMPUTE_KERNEL_CONV) continue; /* known already: they have sizes of their own */
     memcpy(size, d->size, sizeof size);
     if (d->kind == COMPUTE_KERNEL_GEMM) size[d->rank - (i == 0 ? 1 : 2)] = d->k;
     p->input_elements[i] = span(&p->inputs[i], size, d->rank);
@@ -254,8 +305,10 @@ bool problem_build(size_t index, tune_problem *p) {
     make_reduce(p, row);
   else if (row->form <= FORM_NORMALIZE)
     make_row(p, row);
-  else
+  else if (row->form <= FORM_TN)
     make_gemm(p, row);
+  else
+    make_conv(p, row);
   measure_operands(p);
   print_name(p, row);
   return true;

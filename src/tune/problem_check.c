@@ -49,6 +49,17 @@ static double epsilon(compute_dtype dtype) {
   }
 }
 
+/* Products in a sum of a convolution. */
+static double terms_of(const compute_convolution *c) {
+  const double taps = (double)c->filter_size[0] * (double)c->filter_size[1];
+  switch (c->direction) {
+  case COMPUTE_CONVOLUTION_BY_DATA: return taps * (double)c->result_channels / c->groups;
+  case COMPUTE_CONVOLUTION_BY_FILTER:
+    return (double)c->batch * (double)c->result_size[0] * (double)c->result_size[1];
+  default: return taps * (double)c->data_channels / c->groups;
+  }
+}
+
 static tolerance tolerance_of(const compute_kernel_descriptor *d) {
   const double stored = 2 * epsilon(d->outputs[0].dtype);
   const double computed = epsilon(dtype_compute_type(d->outputs[0].dtype));
@@ -59,6 +70,7 @@ static tolerance tolerance_of(const compute_kernel_descriptor *d) {
     return (tolerance){256 * computed, stored + 64 * computed};
   /* The errors of k roundings add up like a random walk over sums that grow like one. */
   case COMPUTE_KERNEL_GEMM: return (tolerance){8 * computed * (double)d->k, stored};
+  case COMPUTE_KERNEL_CONV: return (tolerance){8 * computed * terms_of(&d->convolution), stored};
   default: return (tolerance){0, stored};
   }
 }

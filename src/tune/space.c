@@ -36,7 +36,7 @@ typedef struct space_grid {
   }
 
 /* What each kind reads of the parameters is said where it plans: generate/elementwise.c,
- * reduce_plan.c, row_plan.c, gemm.h. */
+ * reduce_plan.c, row_plan.c, gemm.h, conv.h. */
 static const space_grid grids[] = {
     {COMPUTE_KERNEL_MAP,
      FOR_OTHERS,
@@ -75,6 +75,23 @@ static const space_grid grids[] = {
      FOR_CPU,
      {AXIS(variant, 5, 6), AXIS(item_m, 4, 6, 8, 12, 14), AXIS(item_n, 8, 16, 32, 48),
       AXIS(vector, 4, 8, 16)}},
+    {COMPUTE_KERNEL_CONV, FOR_OTHERS, {AXIS(variant, 5), AXIS(item_m, 1, 2, 4, 8)}},
+    {COMPUTE_KERNEL_CONV,
+     FOR_OTHERS,
+     {AXIS(variant, 4), AXIS(group_x, 32, 64, 128, 256), AXIS(groups, 1, 4, 16)}},
+    {COMPUTE_KERNEL_CONV,
+     FOR_OTHERS,
+     {AXIS(variant, 3), AXIS(tile_m, 32, 64), AXIS(tile_n, 32, 64), AXIS(groups, 4, 16, 32)}},
+    {COMPUTE_KERNEL_CONV,
+     FOR_OTHERS,
+     {AXIS(variant, 2), AXIS(tile_m, 32, 64, 128), AXIS(tile_n, 32, 64, 128), AXIS(tile_k, 8, 16),
+      AXIS(item_m, 4, 8), AXIS(item_n, 4, 8)}},
+    {COMPUTE_KERNEL_CONV, FOR_CPU, {AXIS(variant, 4), AXIS(vector, 8, 16, 32)}},
+    {COMPUTE_KERNEL_CONV, FOR_CPU, {AXIS(variant, 5), AXIS(item_m, 16, 32, 64, 128, 256)}},
+    {COMPUTE_KERNEL_CONV,
+     FOR_CPU,
+     {AXIS(variant, 6), AXIS(item_m, 4, 6, 8, 12, 14), AXIS(item_n, 16, 32, 48),
+      AXIS(vector, 8, 16)}},
 };
 
 /* ---- Points -------------------------------------------------------------------------------- */

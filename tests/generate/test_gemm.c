@@ -333,7 +333,7 @@ static const struct {
   const char *reason;
 } impossible[] = {
     {{.variant = 99}, "no variant"},
-    {{.variant = GEMM_MATRIX}, "matrix units"},
+    {{.variant = GEMM_MATRIX}, "no matrix units"},
     {{.variant = GEMM_PLAIN, .group_x = 100000}, "too large"},
     {{.variant = GEMM_TILED, .tile_m = 512}, "out of range"},
     {{.variant = GEMM_TILED, .tile_m = 66, .item_m = 2}, "multiple of 4"},

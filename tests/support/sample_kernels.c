@@ -1,5 +1,5 @@
 /* What all samples are made with, and the targets. */
-#include "support/sample_kernels.h"
+#include "support/sample_convolutions.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,6 +62,7 @@ void sample_kernels_visit(sample_visitor visit, void *user) {
   sample_folds(visit, user);
   sample_products(visit, user);
   sample_indexed(visit, user);
+  sample_convolutions(visit, user);
 }
 
 const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand) {
@@ -86,9 +87,12 @@ bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t
   const compute_operand *o = sample_kernel_operand(sample, operand);
   const bool output = operand >= d->input_count;
   bool some = true;
+  int64_t factor[4];
+  const bool convolves = d->kind == COMPUTE_KERNEL_CONV && operand < 2;
+  if (convolves) sample_convolution_sizes(&d->convolution, operand, factor);
   *low = *high = 0;
   for (int32_t i = 0; i < d->rank; i++) {
-    int64_t size = d->size[i];
+    int64_t size = convolves ? factor[i] : d->size[i];
     if (d->kind == COMPUTE_KERNEL_GEMM && operand == 0 && i == d->rank - 1) size = d->k;
     if (d->kind == COMPUTE_KERNEL_GEMM && operand == 1 && i == d->rank - 2) size = d->k;
     /* A reduction over nothing still stores. */
@@ -142,7 +146,7 @@ static const struct {
     [TARGET_GPU] = {"gpu",
                     {.type = COMPUTE_DEVICE_GPU,
                      .flags = COMPUTE_TARGET_F64 | COMPUTE_TARGET_F16 | COMPUTE_TARGET_FAST_LOCAL |
-                              COMPUTE_TARGET_LOCKSTEP,
+                              COMPUTE_TARGET_LOCKSTEP | COMPUTE_TARGET_MATRIX_CORES,
                      .backend = "sample",
                      .vendor = "NVIDIA Corporation",
                      .family = "sm_90",

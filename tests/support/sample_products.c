@@ -86,6 +86,35 @@ static void add_cuts(sample_kernel *s) {
   sample_tuning(s)->vector = 4;
 }
 
+/* Ways to cut up what matrix units take; refused by targets without them. */
+static void add_matrix_cuts(sample_kernel *s) {
+  *sample_tuning(s) = (compute_tuning){.variant = 2};
+  *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 3};
+  *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 1, .vector = 1};
+  *sample_tuning(s) = (compute_tuning){
+      .variant = 7, .groups = 1, .tile_m = 64, .tile_n = 32, .item_m = 16, .item_n = 32};
+  *sample_tuning(s) = (compute_tuning){.variant = 7,
+                                       .groups = 1,
+                                       .tile_m = 32,
+                                       .tile_n = 64,
+                                       .tile_k = 64,
+                                       .item_m = 32,
+                                       .item_n = 8};
+}
+
+/* f32 products that may round their factors. */
+static void sample_gemm_tf32(const gemm_case *c, sample_visitor visit, void *user) {
+  sample_kernel s;
+  begin_gemm(&s, c);
+  sample_output(&s, c->result, ALL);
+  s.descriptor.precision = COMPUTE_PRECISION_TF32;
+  s.tolerance = (test_tolerance){8, 0.05, 2e-3};
+  add_matrix_cuts(&s);
+  const size_t length = strlen(s.name);
+  snprintf(s.name + length, sizeof s.name - length, " as TF32");
+  sample_end(&s, visit, user);
+}
+
 /* relu(A·B + bias), and the sum before it, into the result's transpose. */
 static void sample_gemm_program(const gemm_case *c, sample_visitor visit, void *user) {
   sample_kernel s;
@@ -112,9 +141,12 @@ void sample_products(sample_visitor visit, void *user) {
     begin_gemm(&s, &gemm_cases[i]);
     sample_output(&s, gemm_cases[i].result, ALL);
     if (i < 5) add_cuts(&s);
+    if (gemm_cases[i].dtype == COMPUTE_F16 || gemm_cases[i].dtype == COMPUTE_BF16)
+      add_matrix_cuts(&s);
     sample_end(&s, visit, user);
     if (i % 3 == 1 || gemm_cases[i].k == 0) sample_gemm_program(&gemm_cases[i], visit, user);
   }
+  for (size_t i = 1; i < 5; i++) sample_gemm_tf32(&gemm_cases[i], visit, user);
   const gemm_case large[] = {{1, 70001, 50021, 64, false, false, COMPUTE_F32, COMPUTE_F32},
                              {1, 100, 300, 50000017, false, true, COMPUTE_F16, COMPUTE_F16}};
   for (size_t i = 0; i < sizeof large / sizeof *large; i++) {

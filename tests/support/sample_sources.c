@@ -9,7 +9,7 @@
 
 #include "generate/generate.h"
 
-enum { MOST_WORKERS = 8, MOST_FAILURES = 100, NOTHING_THERE = 101 };
+enum { MOST_WORKERS = 8, MOST_FAILURES = 100, NOTHING_THERE = 101, FIRST_MATRIX_ARCH = 80 };
 
 static uint64_t hash_of(const char *text) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -17,10 +17,11 @@ static uint64_t hash_of(const char *text) {
   return hash;
 }
 
-static bool is_known(const sample_sources *all, const char *text, uint64_t hash) {
+static sample_source *known(const sample_sources *all, const char *text, uint64_t hash) {
   for (size_t i = 0; i < all->count; i++)
-    if (all->sources[i].hash == hash && !strcmp(all->sources[i].text, text)) return true;
-  return false;
+    if (all->sources[i].hash == hash && !strcmp(all->sources[i].text, text))
+      return &all->sources[i];
+  return NULL;
 }
 
 static bool grow(sample_sources *all) {
@@ -33,25 +34,25 @@ static bool grow(sample_sources *all) {
   return true;
 }
 
-static void add(sample_sources *all, const sample_kernel *s, sample_target target, uint32_t way) {
-  const compute_target t = sample_target_create(target, all->dialect);
+/* Without `matrix_cores`: as if the target had none. */
+static void add(sample_sources *all, const sample_kernel *s, sample_target target, uint32_t way,
+                bool matrix_cores) {
+  compute_target t = sample_target_create(target, all->dialect);
+  if (!matrix_cores) t.flags &= ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
   const compute_generated *generated = NULL;
   char reason[200];
   if (generate_kernel(&t, &s->descriptor, way ? &s->tuning[way - 1] : NULL, &generated, reason,
                       sizeof reason))
     return;
   const uint64_t hash = generated->source ? hash_of(generated->source) : 0;
-  if (generated->source && !is_known(all, generated->source, hash) && grow(all)) {
-    sample_source *source = &all->sources[all->count];
+  sample_source *source = generated->source ? known(all, generated->source, hash) : NULL;
+  if (source && !matrix_cores) source->least_arch = 0;
+  if (generated->source && !source && grow(all)) {
+    source = &all->sources[all->count];
     *source = (sample_source){.hash = hash,
                               .text = strdup(generated->source),
                               .f64 = sample_kernel_uses_f64(s),
-                              .kind = s->descriptor.kind,
-                              .first_of_kind = target == TARGET_GPU && way == 0};
-    snprintf(source->form, sizeof source->form, "%.11s", generated->text);
-    for (size_t i = 0; i < all->count; i++)
-      if (all->sources[i].kind == source->kind && !strcmp(all->sources[i].form, source->form))
-        source->first_of_kind = false;
+                              .least_arch = matrix_cores ? FIRST_MATRIX_ARCH : 0};
     snprintf(source->name, sizeof source->name, "%s on %s, way %u", s->name,
              sample_target_name(target), way);
     if (source->text) all->count++;
@@ -62,9 +63,17 @@ static void add(sample_sources *all, const sample_kernel *s, sample_target targe
 static void visit(const sample_kernel *s, void *user) {
   const sample_sources *all = user;
   if (!strstr(s->name, all->part)) return;
+  /* OpenCL compilers take long, and convolutions are much alike: a third of them. */
+  if (all->dialect == COMPUTE_DIALECT_OPENCL && s->descriptor.kind == COMPUTE_KERNEL_CONV &&
+      s->tuning_count == 0 && strlen(s->name) % 3 != 0)
+    return;
   for (int target = 0; target < TARGET_COUNT; target++) {
     if (all->dialect == COMPUTE_DIALECT_CUDA && target != TARGET_GPU) continue;
-    for (uint32_t way = 0; way <= s->tuning_count; way++) add(user, s, (sample_target)target, way);
+    for (uint32_t way = 0; way <= s->tuning_count; way++) {
+      /* First what every architecture gets; then what is new where there are matrix units. */
+      add(user, s, (sample_target)target, way, false);
+      if (all->dialect == COMPUTE_DIALECT_CUDA) add(user, s, (sample_target)target, way, true);
+    }
   }
 }
 

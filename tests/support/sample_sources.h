@@ -8,10 +8,8 @@ typedef struct sample_source {
   char name[160]; /* of the first sample that makes it */
   char *text;
   uint64_t hash;
-  bool f64; /* needs f64 */
-  compute_kernel_kind kind;
-  char form[12];      /* how the generator begins to describe it */
-  bool first_of_kind; /* for the GPU, by judgement, and the first of this kind and form */
+  bool f64;       /* needs f64 */
+  int least_arch; /* of CUDA: older architectures lack what it needs; 0: none does */
 } sample_source;
 
 typedef struct sample_sources {

@@ -35,10 +35,10 @@ static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **stat
 
 static void suites_are_chosen_by_name(void **state) {
   (void)state;
-  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm"};
+  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm", "conv"};
   size_t sum = 0, all = 0, quick = 0, two = 0;
   for (size_t row = 0; row < problem_count(); row++) {
-    for (size_t i = 0; i < 5; i++) sum += problem_chosen(row, names[i], false);
+    for (size_t i = 0; i < 6; i++) sum += problem_chosen(row, names[i], false);
     all += problem_chosen(row, "all", false);
     quick += problem_chosen(row, "all", true);
     two += problem_chosen(row, "gemm,map", true);
@@ -46,7 +46,7 @@ static void suites_are_chosen_by_name(void **state) {
   }
   assert_int_equal(sum, problem_count());
   assert_int_equal(all, problem_count());
-  assert_int_equal(quick, 5);
+  assert_int_equal(quick, 6);
   assert_int_equal(two, 2);
   assert_true(problem_suite_valid("map,gemm") && problem_suite_valid("all"));
   assert_false(problem_suite_valid("") || problem_suite_valid("map,gemms"));
@@ -55,9 +55,9 @@ static void suites_are_chosen_by_name(void **state) {
 /* A GPU as large as they come, a small one, and a CPU. */
 static void candidates_differ_and_fit_the_target(void **state) {
   (void)state;
-  static const char *const names[] = {"map add f32 1024x1024", "copy strided f32 2048x2048",
+  static const char *const names[] = {"map add f32 1024x1024",     "copy strided f32 2048x2048",
                                       "reduce rows f32 4096x1024", "row softmax f32 4096x1024",
-                                      "gemm f32 1024x1024x1024"};
+                                      "gemm f32 1024x1024x1024",   "conv 3x3 f32 8x64x64x56"};
   for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
     for (int kind = 0; kind < 3; kind++) {
       compute_target target = fixture_target("M");

@@ -1,0 +1,47 @@
+/* One sum by a group, or on a CPU by an item with LANES sums of its own: what stands between the
+ * loop over batches and the epilogue. Neighbouring items take neighbouring terms; a tree adds up
+ * what they have, always in the same order. Afterwards the sum is in scratch[0]. */
+SPLIT_POSITION(POSITION)
+const INDEX h0 = H_OF_POSITION, v0 = V_OF_POSITION;
+const INDEX far = batch_data + m0 * shape.data_m0;
+const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
+#if ALONE
+SUM scratch[LANES];
+for (int lane = 0; lane < LANES; lane++) scratch[lane] = 0;
+for (INDEX k0 = 0; k0 < shape.k0; k0++) {
+  for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    const INDEX h = h0 + H_OF_TERM;
+    if (h < 0 || h >= shape.height) continue;
+    const INDEX data = DATA_AT(far + k0 * shape.data_k0, h, v0);
+    const INDEX weight = near + k0 * shape.weight_k0 + k1 * shape.weight_k1;
+    for (INDEX first = 0; first < SIZE_K2; first += LANES) {
+      INDEPENDENT for (int lane = 0; lane < LANES; lane++) {
+        const INDEX k2 = first + lane, v = v0 + V_OF_TERM;
+        if (k2 < SIZE_K2 && v >= 0 && v < shape.width) {
+          scratch[lane] = SUM_MAD(LOAD_DATA(data + k2 * TERM_STEP),
+                                  LOAD_WEIGHT(weight + k2 * WEIGHT_K2), scratch[lane]);
+        }
+      }
+    }
+  }
+}
+for (int step = LANES / 2; step > 0; step /= 2) {
+  for (int lane = 0; lane < step; lane++) scratch[lane] += scratch[lane + step];
+}
+#else
+SUM sum = 0;
+for (INDEX k = k_begin + item; k < k_end; k += GROUP) {
+  SPLIT_TERM(k)
+  const INDEX h = h0 + H_OF_TERM, v = v0 + V_OF_TERM;
+  if (IS_INSIDE(h, v)) {
+    sum = SUM_MAD(LOAD_DATA(DATA_AT(far + k0 * shape.data_k0, h, v)),
+                  LOAD_WEIGHT(near + WEIGHT_OF_TERM), sum);
+  }
+}
+scratch[item] = sum;
+BARRIER();
+for (int step = GROUP / 2; step > 0; step /= 2) {
+  if (item < step) scratch[item] += scratch[item + step];
+  BARRIER();
+}
+#endif

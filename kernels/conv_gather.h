@@ -1,0 +1,54 @@
+/* Copies what ITEM_N positions need of the data for the terms k_begin … k_end − 1 to `panel`,
+ * positions side by side, 0 where they lie outside. Positions follow each other in the data, also
+ * from row to row, wherever the result is as wide as the data (is_dense): then a term's elements are
+ * one stretch of memory, of which some are masked. */
+INDEX base[ITEM_N], down[ITEM_N], across[ITEM_N];
+boolean is_dense = 1;
+for (int i = 0; i < ITEM_N; i++) {
+  const INDEX position = position0 + i;
+  base[i] = base[0] + i;
+  down[i] = OUTSIDE;
+  across[i] = 0;
+  if (position < POSITIONS) {
+    SPLIT_POSITION(position)
+    down[i] = H_OF_POSITION;
+    across[i] = V_OF_POSITION;
+    base[i] = DATA_AT(batch_data + m0 * shape.data_m0, down[i], across[i]);
+    is_dense = is_dense && base[i] == base[0] + i;
+  }
+}
+INDEX digit0 = 0, digit1 = 0, digit2 = 0;
+if (k_begin < k_end) {
+  SPLIT_TERM(k_begin)
+  digit0 = k0;
+  digit1 = k1;
+  digit2 = k2;
+}
+GLOBAL SUM *to = panel;
+for (INDEX k = k_begin; k < k_end; k++) {
+  const INDEX k0 = digit0, k1 = digit1, k2 = digit2;
+  const INDEX step_h = H_OF_TERM, step_v = V_OF_TERM;
+  const INDEX step = DATA_AT(k0 * shape.data_k0, step_h, step_v);
+  if (is_dense) {
+    const INDEX from = base[0] + step;
+    INDEPENDENT for (int i = 0; i < ITEM_N; i++) {
+      const INDEX h = down[i] + step_h, v = across[i] + step_v;
+      to[i] = IS_INSIDE(h, v) ? LOAD_DATA(from + i) : (SUM)0;
+    }
+  } else {
+    INDEPENDENT for (int i = 0; i < ITEM_N; i++) {
+      const INDEX h = down[i] + step_h, v = across[i] + step_v;
+      to[i] = IS_INSIDE(h, v) ? LOAD_DATA(base[i] + step) : (SUM)0;
+    }
+  }
+  to += ITEM_N;
+  digit2++;
+  if (digit2 == SIZE_K2) {
+    digit2 = 0;
+    digit1++;
+    if (digit1 == SIZE_K1) {
+      digit1 = 0;
+      digit0++;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/* The sums of one tile of a convolution: what stands between the loop over batches and the
+ * epilogue. As gemm_tiled.h, but for how elements are found: WRITE_TERMS puts what the terms of a
+ * slab add to an offset, to h and to v in the data, and to an offset in the weight, into one of two
+ * places in local memory, two slabs before they are multiplied. Missing terms lie outside. The loop
+ * ends with gemm_products.h. */
+#define WRITE_TERMS(buffer, first)                                                                 \
+  for (int term = item; term < TILE_K; term += GROUP) {                                            \
+    LOCAL INDEX *known = terms_known + ((buffer)*TILE_K + term) * 4;                               \
+    const INDEX k = (first) + term;                                                                \
+    known[1] = OUTSIDE;                                                                            \
+    if (k < k_end) {                                                                               \
+      SPLIT_TERM(k)                                                                                \
+      known[0] = DATA_AT(k0 * shape.data_k0, H_OF_TERM, V_OF_TERM);                                \
+      known[1] = H_OF_TERM;                                                                        \
+      known[2] = V_OF_TERM;                                                                        \
+      known[3] = WEIGHT_OF_TERM;                                                                   \
+    } else {                                                                                       \
+      known[0] = known[2] = known[3] = 0;                                                          \
+    }                                                                                              \
+  }
+#define FETCH(buffer)                                                                              \
+  fetch_data(held_data, IN_DATA, base, down, across, terms_known + (buffer)*TILE_K * 4,            \
+             shape.height, shape.width, item);                                                     \
+  fetch_weight(held_weight, IN_WEIGHT, weight_base, shape.weight_channel,                          \
+               terms_known + (buffer)*TILE_K * 4, shape.channels - channel0, item);
+
+DATA_TYPE held_data[DATA_TERMS][DATA_OUTERS];
+WEIGHT_TYPE held_weight[WEIGHT_TERMS][WEIGHT_OUTERS];
+INDEX base[DATA_OUTERS], down[DATA_OUTERS], across[DATA_OUTERS];
+const INDEX weight_base = WEIGHT_FIRST + channel0 * shape.weight_channel;
+SUM sum[ITEM_M][ITEM_N];
+UNROLL for (int i = 0; i < ITEM_M; i++) {
+  UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
+}
+UNROLL for (int j = 0; j < DATA_OUTERS; j++) {
+  const INDEX position = position0 + DATA_OUTER(j);
+  const INDEX existing = position < POSITIONS ? position : 0;
+  SPLIT_POSITION(existing)
+  across[j] = V_OF_POSITION;
+  base[j] = DATA_AT(batch_data + m0 * shape.data_m0, H_OF_POSITION, across[j]);
+  down[j] = position < POSITIONS ? H_OF_POSITION : OUTSIDE;
+}
+WRITE_TERMS(0, k_begin)
+WRITE_TERMS(1, k_begin + TILE_K)
+BARRIER();
+FETCH(0)
+BARRIER();
+int buffer = 0;
+for (INDEX k_first = k_begin; k_first < k_end; k_first += TILE_K) {
+  put_data(slab_data, held_data, item);
+  put_weight(slab_weight, held_weight, item);
+  WRITE_TERMS(buffer, k_first + 2 * TILE_K)
+  BARRIER();
+  buffer = 1 - buffer;
+  if (k_first + TILE_K < k_end) {
+    FETCH(buffer)
+  }
