@@ -12,7 +12,7 @@ set_source_files_properties(${kernel_texts} PROPERTIES GENERATED TRUE)
 
 add_library(cuda_stand_in_driver SHARED cuda_driver/control.c cuda_driver/devices.c
   cuda_driver/memory.c cuda_driver/stream.c cuda_driver/copy.c cuda_driver/kernels.c
-  cuda_driver/object.c support/emulator.c ${kernel_texts})
+  cuda_driver/object.c cuda_driver/bridge.c support/emulator.c ${kernel_texts})
 set_target_properties(cuda_stand_in_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
 add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c ${kernel_texts})
 set_target_properties(cuda_stand_in_nvrtc PROPERTIES OUTPUT_NAME nvrtc SOVERSION 13)
@@ -29,8 +29,27 @@ foreach(target cuda_stand_in_driver cuda_stand_in_nvrtc)
     C_VISIBILITY_PRESET hidden)
 endforeach()
 
+# NVIDIA's libraries lie in a folder of their own: most tests run without them, whatever the machine
+# has.
+set(cuda_libraries ${CMAKE_CURRENT_BINARY_DIR}/cuda_stand_in_libraries)
+add_library(cuda_stand_in_cublaslt SHARED cuda_driver/libraries/cublaslt.c
+  cuda_driver/libraries/library.c)
+set_target_properties(cuda_stand_in_cublaslt PROPERTIES OUTPUT_NAME cublasLt SOVERSION 13)
+add_library(cuda_stand_in_cudnn SHARED cuda_driver/libraries/cudnn.c
+  cuda_driver/libraries/cudnn_convolution.c cuda_driver/libraries/library.c)
+set_target_properties(cuda_stand_in_cudnn PROPERTIES OUTPUT_NAME cudnn SOVERSION 9)
+foreach(target cuda_stand_in_cublaslt cuda_stand_in_cudnn)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} PRIVATE compute_flags Threads::Threads ${CMAKE_DL_LIBS} m)
+  target_link_options(${target} PRIVATE -Wl,-Bsymbolic)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${cuda_libraries}
+    C_VISIBILITY_PRESET hidden)
+endforeach()
+
 set(cuda_environment
   LD_LIBRARY_PATH=${cuda_stand_in}
+  COMPUTE_CUDA_LIBRARIES=none
   COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_cuda
   COMPUTE_TUNING_FILE=none)
 
@@ -47,6 +66,30 @@ foreach(source ${sources})
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${cuda_environment})
 endforeach()
 
+set(cuda_with_libraries ${cuda_environment} LD_LIBRARY_PATH=${cuda_libraries}:${cuda_stand_in}
+  COMPUTE_CUDA_LIBRARIES=cublas,cudnn)
+foreach(name cuda_libraries cuda_library_plans)
+  add_dependencies(${name} cuda_stand_in_cublaslt cuda_stand_in_cudnn)
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${cuda_with_libraries})
+endforeach()
+
+# The vendor's headers, to hold our declarations against them; nothing else needs them.
+foreach(pair cuda.h:HAVE_CUDA_H nvrtc.h:HAVE_NVRTC_H cublasLt.h:HAVE_CUBLASLT_H
+        cudnn_graph.h:HAVE_CUDNN_H)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 header)
+  list(GET pair 1 define)
+  find_path(COMPUTE_${define} ${header} PATHS /usr/local/cuda/include)
+  mark_as_advanced(COMPUTE_${define})
+  if(COMPUTE_${define})
+    target_include_directories(cuda_vendor_headers SYSTEM PRIVATE ${COMPUTE_${define}})
+    target_compile_definitions(cuda_vendor_headers PRIVATE ${define})
+  endif()
+endforeach()
+
+# It measures time.
+set_tests_properties(cuda_batch PROPERTIES RUN_SERIAL TRUE)
+
 if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
@@ -59,8 +102,17 @@ foreach(name cast elementwise gradients indexed matmul random_graphs reduction r
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
-foreach(name plan_run plan_bindings plan_training graph_eager graph_gradients
+foreach(name plan_run plan_bindings plan_training job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view public_use)
+        tensor_tensor_view public_use device_slots batch_batch)
   compute_add_variant(${name} cuda "${on_device}")
+endforeach()
+compute_add_variant(faults_long_run cuda
+  "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=3;${cuda_environment}")
+compute_add_variant(kernel_convolution cuda "${on_device};COMPUTE_TEST_SPREAD=9")
+
+# And once more with the libraries for whatever product they can serve.
+foreach(name operations_matmul plan_run)
+  compute_add_variant(${name} cuda_libraries
+    "${on_device};${cuda_with_libraries};COMPUTE_TUNING=gemm:implementation=1")
 endforeach()

@@ -26,10 +26,15 @@ target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
-add_dependencies(faults_opencl opencl_layer)
-target_compile_definitions(faults_opencl PRIVATE
-  TEST_OPENCL_LAYER="${opencl_layer}")
-set_property(TEST faults_opencl APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+foreach(name faults_opencl opencl_recover opencl_ladder)
+  add_dependencies(${name} opencl_layer)
+  target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+endforeach()
+
+# On the CPU it runs anyway; here its driver fails.
+add_dependencies(faults_long_run opencl_layer)
+target_compile_definitions(faults_long_run PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
 
 if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
@@ -45,15 +50,24 @@ foreach(name cast elementwise gradients indexed matmul random_graphs reduction r
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
-foreach(name plan_run plan_bindings plan_training plan_endurance graph_eager graph_gradients
+foreach(name plan_run plan_bindings plan_training plan_endurance job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view threads_plans public_use)
+        tensor_tensor_view threads_plans public_use device_slots batch_batch)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 
+compute_add_variant(faults_long_run opencl
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=3;${opencl_environment}")
+# Nor is there anything for validation to find. The kernels are those of operations_row_opencl.
+compute_add_variant(operations_row opencl_validated "${on_device};COMPUTE_VALIDATE=strict")
+
+compute_add_variant(kernel_convolution opencl "${on_device};COMPUTE_TEST_SPREAD=9")
+compute_add_variant(kernel_convolution opencl_gpu
+  "${on_device};COMPUTE_TEST_SPREAD=9;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+
 # PoCL under the name of a GPU gets the kernels that GPUs get.
-foreach(name indexed matmul reduction row)
-  compute_add_variant(operations_${name} opencl_gpu
+foreach(name operations_indexed operations_matmul operations_reduction operations_row device_slots)
+  compute_add_variant(${name} opencl_gpu
     "${on_device};OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
 
@@ -69,6 +83,13 @@ set_target_properties(opencl_small_kernels PROPERTIES
 set(oclgrind ${COMPUTE_OCLGRIND_ICD} ${opencl_layer})
 foreach(type gpu cpu)
   compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh 600 full ${oclgrind} races ${type}=1)
+endforeach()
+# Every eleventh convolution.
+foreach(type gpu cpu)
+  compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh 600 full
+    ${oclgrind} races ${type}=1)
+  set_property(TEST oclgrind_convolution_${type} APPEND PROPERTY ENVIRONMENT
+    TEST_PROGRAM=kernel_convolution COMPUTE_TEST_SPREAD=11)
 endforeach()
 compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh 600 full
   ${oclgrind} uninitialised gpu=1)

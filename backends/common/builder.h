@@ -110,6 +110,10 @@ typedef struct builder {
 void builder_open(builder *b);
 void builder_close(builder *b); /* all kernels are gone */
 
+/* Makes what is built from now on new, as the device's context is: programs that kernels still need
+ * stay theirs. Nobody else uses the builder meanwhile. */
+void builder_forget(builder *b);
+
 /* A program with one more reference, found or built; NULL with the problem filled in. */
 builder_program *builder_get(builder *b, const char *source, size_t source_bytes,
                              const char *options, build_problem *problem);

@@ -346,8 +346,14 @@ void builder_open(builder *b) {
   pthread_cond_init(&b->built, NULL);
 }
 
-void builder_close(builder *b) {
+void builder_forget(builder *b) {
   for (builder_program *program; (program = surplus_take(b, 0));) program_destroy(b, program);
+  for (uint32_t i = 0; i < b->bucket_count; i++)
+    while (b->buckets[i]) unlist(b, b->buckets[i]);
+}
+
+void builder_close(builder *b) {
+  builder_forget(b);
   builder_free(b, b->buckets);
   b->buckets = NULL;
   b->bucket_count = 0;

@@ -8,11 +8,14 @@
  *   queue.c     streams, their failures and their scratch memory
  *   transfer.c  copies to, from, on and between GPUs
  *   event.c     events
+ *   timer.c     the time at which a queue came to a point
+ *   host.c      page-locked memory of the host
  *   nvrtc.c     NVRTC, the compiler
  *   program.c   from source text to loaded modules
  *   kernel.c    generated kernels: from a descriptor to launches
  *   custom.c    kernels of the user's own
  *   record.c    sequences of kernels as CUDA graphs
+ *   vendor.h    products by NVIDIA's libraries, with the list of its files
  *
  * Every handle of the vtable is a pointer to one of the structs below. */
 #ifndef CUDA_CUDA_H
@@ -25,6 +28,7 @@
 #include "compute/backend.h"
 #include "driver.h"
 #include "nvrtc.h"
+#include "vendor.h"
 
 /* ---- Instance and devices ------------------------------------------------------------------ */
 
@@ -35,6 +39,7 @@ typedef struct cuda_instance {
 } cuda_instance;
 
 typedef struct cuda_staging cuda_staging; /* transfer.c */
+typedef struct cuda_mark cuda_mark;       /* timer.c */
 
 typedef struct cuda_device {
   const compute_services *services;
@@ -58,12 +63,19 @@ typedef struct cuda_device {
   pthread_cond_t staging_returned;
   cuda_staging *staging; /* made at the first transfer */
 
+  uint64_t peers; /* atomic, a bit for each index: access to that GPU has been asked for */
+
+  pthread_mutex_t clock_mutex;
+  cuda_mark *mark; /* made for the first timer */
+
   const nvrtc_library *nvrtc; /* NULL: no compiler, and why */
   char no_compiler[160];
   int architecture; /* compiled for; exact: the GPU's own, else PTX for the driver to finish */
   bool exact_architecture;
   char compiler[32], options[128];
   builder builder;
+
+  cuda_library libraries[CUDA_LIBRARIES]; /* of the vendor; opened when a kernel asks */
 } cuda_device;
 
 compute_status cuda_device_open(void *instance, uint32_t index, void **device);
@@ -153,6 +165,7 @@ typedef struct cuda_queue {
   cuda_pointer fault_address;       /* the same, as kernels see it */
   compute_memory workspace;         /* scratch of kernels, one after the other */
   struct cuda_recording *recording; /* what is enqueued is noted here: record.c; else NULL */
+  void *convolutions;               /* cuDNN's handle for this stream; NULL until it is needed */
 } cuda_queue;
 
 compute_status cuda_queue_create(void *device, void **queue);
@@ -170,6 +183,11 @@ compute_status cuda_event_await(void *device, void *event);
 compute_status cuda_event_ask(void *device, void *event, bool *complete);
 compute_status cuda_queue_await_event(void *queue, void *event);
 
+compute_status cuda_timer_record(void *queue, void **timer);
+compute_status cuda_timer_read(void *device, void *timer, int64_t *nanoseconds);
+void cuda_timer_destroy(void *device, void *timer);
+void cuda_clock_release(cuda_device *device);
+
 /* ---- Transfers ----------------------------------------------------------------------------- */
 
 compute_status cuda_upload(void *queue, const compute_argument *destination, const void *source,
@@ -183,11 +201,18 @@ compute_status cuda_copy_from_peer(void *queue, const compute_argument *destinat
                                    uint64_t bytes);
 void cuda_staging_release(cuda_device *device);
 
+compute_status cuda_host_allocate(void *device, uint64_t bytes, void **data);
+void cuda_host_release(void *device, void *data);
+compute_status cuda_host_register(void *device, void *data, uint64_t bytes);
+void cuda_host_unregister(void *device, void *data);
+
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 typedef struct cuda_kernel {
   builder_kernel shared;
-  int32_t references; /* atomic: the core's, and one for each recording */
+  int32_t references;     /* atomic: the core's, and one for each recording */
+  cuda_product *product;  /* by a vendor's library, before the launches; NULL: there is none */
+  uint64_t product_bytes; /* of its result, first in the workspace; 0: it goes to the output */
 } cuda_kernel;
 
 /* What launches are given besides operands. */

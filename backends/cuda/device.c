@@ -68,6 +68,11 @@ static void describe_notes(const cuda_device *device, compute_device_info *info)
   if (!device->nvrtc)
     used = (size_t)snprintf(info->notes, sizeof info->notes, "runs no kernels: %s; %s",
                             device->no_compiler, CUDA_NVRTC_REMEDY);
+  else if (device->nvrtc->major > device->driver->version / 1000)
+    used = (size_t)snprintf(info->notes, sizeof info->notes,
+                            "%s is newer than the driver, which may refuse its kernels: update the "
+                            "driver, or install libnvrtc.so.%d",
+                            device->compiler, device->driver->version / 1000);
   if (used < sizeof info->notes && attribute(device, CUDA_KERNEL_TIMEOUT))
     snprintf(
         info->notes + used, sizeof info->notes - used,
@@ -105,6 +110,10 @@ compute_status cuda_device_describe(void *handle, compute_device_info *info) {
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
+/* What the driver's pool keeps of freed memory. The core's pool above it keeps what comes again;
+ * what that gives back is for others to have. */
+#define POOL_KEEPS ((uint64_t)64 << 20)
+
 /* A pool of our own, so that its threshold does not change that of others in the process. Without
  * one the device works too. */
 static void make_pool(cuda_device *device) {
@@ -116,7 +125,7 @@ static void make_pool(cuda_device *device) {
   const cuda_memory_pool_properties properties = {
       .allocation_type = CUDA_ALLOCATION_PINNED,
       .location = {.type = CUDA_LOCATION_DEVICE, .id = device->id}};
-  uint64_t keep = UINT64_MAX;
+  uint64_t keep = POOL_KEEPS;
   if (driver->pool_create(&device->pool, &properties) != CUDA_OK) device->pool = NULL;
   if (device->pool &&
       driver->pool_set(device->pool, CUDA_POOL_RELEASE_THRESHOLD, &keep) != CUDA_OK) {
@@ -173,6 +182,7 @@ compute_status cuda_device_open(void *opened, uint32_t index, void **result) {
   pthread_mutex_init(&device->lost_mutex, NULL);
   pthread_mutex_init(&device->staging_mutex, NULL);
   pthread_cond_init(&device->staging_returned, NULL);
+  pthread_mutex_init(&device->clock_mutex, NULL);
   device->builder = (builder){.driver = &cuda_builder_driver,
                               .services = services,
                               .device = device,
@@ -212,9 +222,12 @@ static void leave(cuda_device *device) {
 void cuda_device_close(void *closed) {
   cuda_device *device = closed;
   builder_close(&device->builder);
+  cuda_libraries_close(device);
   cuda_staging_release(device);
+  cuda_clock_release(device);
   leave(device);
   pthread_cond_destroy(&device->staging_returned);
+  pthread_mutex_destroy(&device->clock_mutex);
   pthread_mutex_destroy(&device->staging_mutex);
   pthread_mutex_destroy(&device->lost_mutex);
   cuda_release(device, device);

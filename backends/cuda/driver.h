@@ -41,6 +41,12 @@ typedef struct cuda_memory_pool_properties {
   unsigned char reserved[54];
 } cuda_memory_pool_properties;
 
+/* CUmemAccessDesc. */
+typedef struct cuda_memory_access {
+  cuda_memory_location location;
+  int32_t flags;
+} cuda_memory_access;
+
 /* CUDA_KERNEL_NODE_PARAMS, its second version. */
 typedef struct cuda_kernel_node_parameters {
   cuda_function function;
@@ -121,6 +127,7 @@ enum {
   CUDA_POOL_RELEASE_THRESHOLD = 4, /* CUmemPool_attribute */
   CUDA_ALLOCATION_PINNED = 1,      /* CUmemAllocationType */
   CUDA_LOCATION_DEVICE = 1,        /* CUmemLocationType */
+  CUDA_ACCESS_READ_WRITE = 3,      /* CUmemAccess_flags */
   CUDA_FUNCTION_MAX_THREADS = 0,   /* CUfunction_attribute */
   CUDA_FUNCTION_SHARED_BYTES = 1,
   CUDA_FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 8,
@@ -213,6 +220,8 @@ enum {
   X(pool_destroy, cuMemPoolDestroy, 11020, (cuda_memory_pool pool))                                \
   X(pool_set, cuMemPoolSetAttribute, 11020,                                                        \
     (cuda_memory_pool pool, int32_t attribute, void *value))                                       \
+  X(pool_access, cuMemPoolSetAccess, 11020,                                                        \
+    (cuda_memory_pool pool, const cuda_memory_access *access, size_t count))                       \
   X(pool_trim, cuMemPoolTrimTo, 11020, (cuda_memory_pool pool, size_t keep))                       \
   X(pool_allocate, cuMemAllocFromPoolAsync, 11020,                                                 \
     (cuda_pointer * pointer, size_t bytes, cuda_memory_pool pool, cuda_stream stream))             \

@@ -1,4 +1,5 @@
-/* Generated kernels: prepared by the shared ladder, enqueued as launches on the queue's stream.
+/* Kernels: generated ones, prepared by the shared ladder and enqueued as launches on the queue's
+ * stream, and those of the vendor's libraries.
  *
  * A tensor's pointer is handed over advanced to its first element, so that the offsets in the shape
  * stay zero and the shape itself never changes: a launch copies nothing but addresses. */
@@ -32,6 +33,24 @@ static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
   return COMPUTE_OK;
 }
 
+/* A vendor's library, where the parameters ask for it, or where nobody has measured and the kernel
+ * is large. What keeps the library from it is logged; our own kernel serves then. */
+static bool library_serves(cuda_device *device, const compute_kernel_descriptor *descriptor,
+                           const compute_tuning *tuning, compute_tuning_source source,
+                           cuda_kernel *kernel) {
+  const bool asked = tuning->implementation == 1;
+  const bool judged = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
+  if (!asked && !(judged && cuda_vendor_is_preferred(descriptor))) return false;
+  if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
+  const compute_status status = cuda_vendor_prepare(device, descriptor, kernel);
+  if (status == COMPUTE_OK) return true;
+  device->services->log(
+      device->services->host, COMPUTE_LOG_WARNING, "cuda",
+      "cuda:%u: the library that %s does not serve a kernel; a generated one does", device->index,
+      asked ? "the tuning asks for" : "should be fastest");
+  return false;
+}
+
 static compute_status end(cuda_device *device, compute_status status, cuda_kernel *kernel,
                           void **result) {
   if (status == COMPUTE_OK) {
@@ -50,10 +69,14 @@ compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;
   const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
+  if (library_serves(device, descriptor, &tuning, source, kernel))
+    return end(device, COMPUTE_OK, kernel, result);
   tuning.implementation = 0;
-  status = builder_kernel_climb_down(&device->builder, descriptor,
-                                     source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
-                                     &kernel->shared);
+  status = cuda_enter(device); /* the library may have ended the device */
+  if (status == COMPUTE_OK)
+    status = builder_kernel_climb_down(&device->builder, descriptor,
+                                       source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                                       &kernel->shared);
   return end(device, status, kernel, result);
 }
 
@@ -61,13 +84,15 @@ compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_desc
                                          const compute_tuning *tuning, void **result) {
   cuda_device *device = handle;
   cuda_kernel *kernel = NULL;
-  if (tuning->implementation != 0)
+  if (tuning->implementation > 1)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "cuda:%u: there is no implementation %u", device->index,
                                   tuning->implementation);
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;
-  status = builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
+  status = tuning->implementation == 1
+               ? cuda_vendor_prepare(device, descriptor, kernel)
+               : builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
   return end(device, status, kernel, result);
 }
 
@@ -79,6 +104,7 @@ void cuda_kernel_destroy(void *handle, void *destroyed) {
   cuda_device *device = handle;
   cuda_kernel *kernel = destroyed;
   if (__atomic_sub_fetch(&kernel->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  cuda_vendor_destroy(device, kernel);
   builder_kernel_clear(&device->builder, &kernel->shared);
   cuda_release(device, kernel);
 }
@@ -131,12 +157,14 @@ compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument
                                   "cuda: a kernel of %u operands got %u", kernel->shared.operands,
                                   count);
   if (queue->recording) return cuda_recording_note(queue, kernel, arguments);
-  if (kernel->shared.launch_count == 0) return COMPUTE_OK;
+  if (kernel->shared.launch_count == 0 && !kernel->product) return COMPUTE_OK;
   for (uint32_t i = 0; i < count; i++) operands[i] = cuda_address(&arguments[i]);
   if (kernel->shared.workspace_bytes)
     status = cuda_workspace(queue, kernel->shared.workspace_bytes, &scratch.workspace);
   if (status == COMPUTE_OK && kernel->shared.faults)
     status = cuda_fault_word(queue, &scratch.fault);
+  if (status == COMPUTE_OK && kernel->product)
+    status = cuda_vendor_submit(queue, kernel, operands, scratch.workspace);
   for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {
     const cuda_result code = launch_one(queue, &kernel->shared.launches[i], operands, &scratch);
     if (code != CUDA_OK)

@@ -1,19 +1,32 @@
 /* Device memory, and memory of others.
  *
  * The core pools blocks, so the driver is asked rarely. Where the device has stream-ordered pools
- * one of our own serves the requests, with a threshold that keeps freed memory instead of giving it
- * back at the next synchronisation; its allocations are waited for, so that every queue can use
- * them. */
+ * one of our own serves the requests, with a threshold up to which it keeps freed memory instead of
+ * giving it back at the next synchronisation; its allocations are waited for, so that every queue
+ * can use them. */
 #include "cuda.h"
 
 #include <stdio.h>
+
+/* From the pool; if that is short of memory, once more after it has given back what it kept in
+ * pieces that do not fit. */
+static cuda_result take_from_pool(cuda_device *device, uint64_t bytes, cuda_pointer *pointer) {
+  const cuda_driver *driver = device->driver;
+  cuda_result code = driver->pool_allocate(pointer, bytes, device->pool, device->memory_stream);
+  if (code != CUDA_OUT_OF_MEMORY || !driver->pool_trim) return code;
+  cuda_result trimmed = driver->stream_wait(device->memory_stream);
+  if (trimmed == CUDA_OK) trimmed = driver->pool_trim(device->pool, 0);
+  if (trimmed == CUDA_OK)
+    return driver->pool_allocate(pointer, bytes, device->pool, device->memory_stream);
+  return cuda_is_fatal(trimmed) ? trimmed : code;
+}
 
 static compute_status take(cuda_device *device, uint64_t bytes, cuda_memory *memory) {
   const cuda_driver *driver = device->driver;
   cuda_result code;
   memory->kind = device->pool ? CUDA_MEMORY_POOL : CUDA_MEMORY_PLAIN;
   if (device->pool) {
-    code = driver->pool_allocate(&memory->pointer, bytes, device->pool, device->memory_stream);
+    code = take_from_pool(device, bytes, &memory->pointer);
     if (code == CUDA_OK) {
       code = driver->stream_wait(device->memory_stream);
       if (code != CUDA_OK && !cuda_is_fatal(code))

@@ -113,6 +113,7 @@ static const compute_backend backend = {
     .enqueue = cuda_enqueue,
     .device_target = cuda_device_target,
     .kernel_prepare_tuned = cuda_kernel_prepare_tuned,
+    .implementation_name = cuda_implementation_name,
     .build_statistics = cuda_build_statistics,
     .custom_build = cuda_custom_build,
     .custom_destroy = cuda_custom_destroy,
@@ -122,6 +123,14 @@ static const compute_backend backend = {
     .record_end = cuda_record_end,
     .record_submit = cuda_record_submit,
     .record_destroy = cuda_record_destroy,
+    .timer_record = cuda_timer_record,
+    .timer_read = cuda_timer_read,
+    .timer_destroy = cuda_timer_destroy,
+    .host_allocate = cuda_host_allocate,
+    .host_release = cuda_host_release,
+    .host_register = cuda_host_register,
+    .host_unregister = cuda_host_unregister,
+    /* No device_recover: what ends a context ends it for the process. */
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -1,9 +1,11 @@
 #include "nvrtc.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Newest first. The toolkit's folder is where its own installer puts the library without telling
  * the loader. */
@@ -12,7 +14,7 @@ static const char *const names[][2] = {
     {"libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"},
 };
 
-enum { VERSIONS = sizeof names / sizeof *names };
+enum { VERSIONS = sizeof names / sizeof *names, PATH_BYTES = 512 };
 
 typedef struct function_row {
   const char *name;
@@ -23,9 +25,21 @@ typedef struct function_row {
 
 static const function_row rows[] = {NVRTC_FUNCTIONS(NVRTC_ROW)};
 
+/* What is remembered of a library: what it said, and the file that it was, to notice another one in
+ * its place. */
+typedef struct record {
+  char path[PATH_BYTES];
+  int64_t bytes, changed_seconds, changed_nanoseconds;
+  uint64_t device, number;
+  int32_t major, minor, arch_total, arch[64];
+} record;
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static nvrtc_library libraries[VERSIONS];
-static bool loaded[VERSIONS];
+static char paths[VERSIONS][PATH_BYTES];
+static bool known[VERSIONS], opened[VERSIONS];
+
+/* ---- Opening ------------------------------------------------------------------------------- */
 
 static bool find_all(void *handle, nvrtc_library *library, char *reason, size_t reason_bytes) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -51,15 +65,108 @@ static bool ask(nvrtc_library *library, char *reason, size_t reason_bytes) {
   return false;
 }
 
+static void *open_file(const char *name) {
+  return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
 static bool load(int version, char *reason, size_t reason_bytes) {
   for (size_t i = 0; i < sizeof names[version] / sizeof *names[version]; i++) {
-    void *handle = dlopen(names[version][i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle && find_all(handle, &libraries[version], reason, reason_bytes) &&
-        ask(&libraries[version], reason, reason_bytes))
-      return true;
+    void *handle = open_file(names[version][i]);
+    struct link_map *map = NULL;
+    if (!handle || !find_all(handle, &libraries[version], reason, reason_bytes) ||
+        !ask(&libraries[version], reason, reason_bytes))
+      continue;
+    opened[version] = true;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && strlen(map->l_name) < PATH_BYTES)
+      memcpy(paths[version], map->l_name, strlen(map->l_name) + 1);
+    return true;
   }
   return false;
 }
+
+bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes) {
+  const int version = (int)(nvrtc - libraries);
+  pthread_mutex_lock(&mutex);
+  if (!opened[version]) {
+    void *handle = open_file(paths[version]);
+    const char *words = handle ? NULL : dlerror();
+    if (!handle)
+      snprintf(reason, reason_bytes, "%s", words ? words : paths[version]);
+    else
+      opened[version] = find_all(handle, &libraries[version], reason, reason_bytes);
+  }
+  const bool usable = opened[version];
+  pthread_mutex_unlock(&mutex);
+  return usable;
+}
+
+/* ---- What is remembered -------------------------------------------------------------------- */
+
+/* Where the loader looks is a part of the key: another folder may have another version. */
+static uint32_t key_of(const compute_services *services, int version, compute_cache_part key[3]) {
+  const char *folders = services->variable(services->host, "LD_LIBRARY_PATH");
+  if (!folders) folders = "";
+  key[0] = (compute_cache_part){"which NVRTC", 11};
+  key[1] = (compute_cache_part){names[version][0], strlen(names[version][0])};
+  key[2] = (compute_cache_part){folders, strlen(folders)};
+  return 3;
+}
+
+static bool has_cache(const compute_services *services) {
+  return services->struct_size >=
+             offsetof(compute_services, cache_store) + sizeof services->cache_store &&
+         services->cache_load && services->cache_store;
+}
+
+/* The file as it is now; false if there is none. */
+static bool describe_file(const char *path, record *r) {
+  struct stat file;
+  if (path[0] != '/' || stat(path, &file) != 0) return false;
+  snprintf(r->path, sizeof r->path, "%s", path);
+  r->bytes = (int64_t)file.st_size;
+  r->changed_seconds = (int64_t)file.st_mtim.tv_sec;
+  r->changed_nanoseconds = (int64_t)file.st_mtim.tv_nsec;
+  r->device = (uint64_t)file.st_dev;
+  r->number = (uint64_t)file.st_ino;
+  return true;
+}
+
+static void remember(const compute_services *services, int version) {
+  const nvrtc_library *library = &libraries[version];
+  compute_cache_part key[3];
+  record r;
+  memset(&r, 0, sizeof r); /* every byte of it is stored */
+  if (!has_cache(services) || !describe_file(paths[version], &r)) return;
+  r.major = library->major;
+  r.minor = library->minor;
+  r.arch_total = library->arch_total;
+  memcpy(r.arch, library->arch, sizeof r.arch);
+  services->cache_store(services->host, key, key_of(services, version, key), &r, sizeof r);
+}
+
+static bool recall(const compute_services *services, int version) {
+  compute_cache_part key[3];
+  record now;
+  size_t bytes = 0;
+  if (!has_cache(services)) return false;
+  record *r = services->cache_load(services->host, key, key_of(services, version, key), &bytes);
+  bool same = r && bytes == sizeof *r && memchr(r->path, 0, sizeof r->path) && r->arch_total > 0 &&
+              r->arch_total <= 64 && describe_file(r->path, &now);
+  same = same && now.bytes == r->bytes && now.changed_seconds == r->changed_seconds &&
+         now.changed_nanoseconds == r->changed_nanoseconds && now.device == r->device &&
+         now.number == r->number;
+  if (same) {
+    libraries[version].major = r->major;
+    libraries[version].minor = r->minor;
+    libraries[version].arch_total = r->arch_total;
+    memcpy(libraries[version].arch, r->arch, sizeof r->arch);
+    memcpy(paths[version], r->path, sizeof r->path);
+  }
+  if (r) services->release(services->host, r);
+  return same;
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------ */
 
 int nvrtc_architecture(const nvrtc_library *nvrtc, int32_t capability, bool *exact) {
   int base = 0; /* the newest virtual architecture that is not newer than the GPU */
@@ -78,15 +185,19 @@ static int suitability(const nvrtc_library *nvrtc, int32_t capability, int32_t d
   return 1 + (exact ? 1 : 0) + (readable ? 2 : 0);
 }
 
-const nvrtc_library *nvrtc_load(int32_t capability, int32_t driver_version, char *reason,
-                                size_t reason_bytes) {
+const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capability,
+                                int32_t driver_version, char *reason, size_t reason_bytes) {
   const nvrtc_library *best = NULL;
   int best_suitability = 0;
   snprintf(reason, reason_bytes, "neither libnvrtc.so.13 nor libnvrtc.so.12 can be loaded");
   pthread_mutex_lock(&mutex);
   for (int i = 0; i < VERSIONS; i++) {
-    if (!loaded[i]) loaded[i] = load(i, reason, reason_bytes);
-    if (!loaded[i]) continue;
+    if (!known[i]) known[i] = recall(services, i);
+    if (!known[i]) {
+      known[i] = load(i, reason, reason_bytes);
+      if (known[i]) remember(services, i);
+    }
+    if (!known[i]) continue;
     const int suits = suitability(&libraries[i], capability, driver_version);
     if (suits == 0)
       snprintf(reason, reason_bytes, "NVRTC %d.%d no longer knows GPUs of compute capability %d.%d",

@@ -1,11 +1,17 @@
 /* NVRTC, NVIDIA's compiler as a library, opened at run time. Several versions may be installed, and
- * newer ones no longer know old GPUs: the newest that fits the GPU and the driver is taken. */
+ * newer ones no longer know old GPUs: the newest that fits the GPU and the driver is taken.
+ *
+ * It is a hundred megabytes and takes longer to open than a small job to run. So what was found of
+ * it is remembered in the disk cache, and a process that gets all its kernels from there never
+ * opens it. */
 #ifndef CUDA_NVRTC_H
 #define CUDA_NVRTC_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "compute/backend.h"
 
 typedef struct _nvrtcProgram *nvrtc_program;
 typedef int32_t nvrtc_result; /* 0 is success */
@@ -39,17 +45,20 @@ enum {
 
 #define NVRTC_MEMBER(member, symbol, type, parameters) type(*member) parameters;
 typedef struct nvrtc_library {
-  NVRTC_FUNCTIONS(NVRTC_MEMBER)
+  NVRTC_FUNCTIONS(NVRTC_MEMBER) /* after nvrtc_open */
   int major, minor;
   int arch[64]; /* all that it knows: 121 for sm_121 */
   int arch_total;
 } nvrtc_library;
 
 /* The one for a GPU of this compute capability (90 for 9.0) and a driver of this version (13000 for
- * CUDA 13.0). NULL, with a sentence in `reason`, when there is none. Stays open until the process
- * ends. Thread-safe. */
-const nvrtc_library *nvrtc_load(int32_t capability, int32_t driver_version, char *reason,
-                                size_t reason_bytes);
+ * CUDA 13.0). NULL, with a sentence in `reason`, when there is none. Thread-safe. */
+const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capability,
+                                int32_t driver_version, char *reason, size_t reason_bytes);
+
+/* Before its functions are called: false, with a sentence in `reason`, when it has gone since it
+ * was found. Stays open until the process ends. Thread-safe. */
+bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes);
 
 /* The architecture to compile for, and whether the result is CUBIN for just this GPU (*exact) or
  * PTX for the driver to finish, which is needed where the GPU is newer than the compiler. 0 when

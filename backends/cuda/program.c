@@ -13,8 +13,8 @@
 /* ---- The compiler -------------------------------------------------------------------------- */
 
 void cuda_compiler_open(cuda_device *device) {
-  device->nvrtc = nvrtc_load(device->capability, device->driver->version, device->no_compiler,
-                             sizeof device->no_compiler);
+  device->nvrtc = nvrtc_find(device->services, device->capability, device->driver->version,
+                             device->no_compiler, sizeof device->no_compiler);
   if (!device->nvrtc) return;
   device->architecture =
       nvrtc_architecture(device->nvrtc, device->capability, &device->exact_architecture);
@@ -110,6 +110,13 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   const nvrtc_library *nvrtc = device->nvrtc;
   const char *options[MOST_OPTIONS];
   nvrtc_program compiled = NULL;
+  char reason[256] = "";
+  if (!nvrtc_open(nvrtc, reason, sizeof reason)) {
+    build_problem_set(problem, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "NVRTC");
+    build_problem_log(problem, reason);
+    problem->remedy = CUDA_NVRTC_REMEDY;
+    return NULL;
+  }
   char *text = builder_duplicate(&device->builder, program->options, strlen(program->options));
   if (!text) {
     build_problem_set(problem, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL, "a program");

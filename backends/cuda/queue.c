@@ -24,6 +24,7 @@ void cuda_queue_destroy(void *destroyed) {
   cuda_queue *queue = destroyed;
   cuda_device *device = queue->device;
   if (queue->workspace.handle) cuda_memory_release(device, &queue->workspace);
+  cudnn_queue_release(queue);
   if (cuda_enter_to_release(device)) {
     if (queue->fault)
       cuda_notice(device, device->driver->host_free(queue->fault), "releasing a queue");

@@ -5,20 +5,35 @@
  * addresses with those in the graph, sets the parameters of the launches where they differ, and
  * hands the whole to the driver in one call: in a steady state that is all it does.
  *
+ * A product by a vendor's library cuts the sequence: what lies between two of them is a graph, and
+ * the library is called in between. The library could be captured into the graph instead, but what
+ * it launches can then only be given new addresses by capturing it again, which makes and destroys
+ * objects of the driver at each submission; the call itself does not, and products that are left to
+ * a library are long enough to hide it.
+ *
  * Scratch memory belongs to the recording, since the queue's may move. The fault word is that of
  * the queue that submits. */
 #include <string.h>
 
 #include "cuda.h"
 
-/* One launch in the graph. Its parameters point into `bound` of the recording, and to the shape. */
+/* One launch in a graph, or a product. A launch's parameters point into `bound` of the recording,
+ * and to the shape. */
 typedef struct node {
   cuda_graph_node handle;
-  const builder_launch *launch;
-  uint32_t first_operand; /* of its kernel, in the arguments of all */
+  const builder_launch *launch; /* NULL: a product */
+  const cuda_kernel *kernel;    /* with the product */
+  uint32_t first_operand;       /* of its kernel, in the arguments of all */
   uint32_t first_bound;
   void **parameters;
 } node;
+
+/* Launches that follow one another, or one product. */
+typedef struct segment {
+  uint32_t first, count; /* nodes */
+  cuda_graph graph;      /* NULL for a product */
+  cuda_graph_executable executable;
+} segment;
 
 struct cuda_recording {
   cuda_device *device;
@@ -30,12 +45,12 @@ struct cuda_recording {
 
   node *nodes;
   uint32_t node_count;
+  segment *segments;
+  uint32_t segment_count;
   cuda_pointer *bound; /* what the launches in the graph were given */
   void **parameters;
   cuda_scratch scratch;
   compute_memory workspace;
-  cuda_graph graph;
-  cuda_graph_executable executable;
   cuda_event submitted; /* behind the last submission; only with scratch memory */
 };
 
@@ -100,31 +115,44 @@ compute_status cuda_recording_note(cuda_queue *queue, cuda_kernel *kernel,
 
 /* ---- The graph ----------------------------------------------------------------------------- */
 
+/* One more node at the end of the last segment, or in a new one: products stand alone. */
+static node *node_add(cuda_recording *r, const builder_launch *launch, uint32_t first_operand) {
+  segment *last = r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
+  if (!launch || !last || !r->nodes[last->first].launch) {
+    last = &r->segments[r->segment_count++];
+    last->first = r->node_count;
+  }
+  last->count++;
+  node *made = &r->nodes[r->node_count++];
+  made->launch = launch;
+  made->first_operand = first_operand;
+  return made;
+}
+
 /* Room for all that a submission needs, and the launches that the kernels consist of. */
 static compute_status nodes_make(cuda_recording *r) {
-  uint32_t nodes = 0, buffers = 0, first_operand = 0;
+  uint32_t nodes = 0, buffers = 0, launches = 0, first_operand = 0;
   for (uint32_t i = 0; i < r->kernel_count; i++) {
     const builder_kernel *kernel = &r->kernels[i]->shared;
-    nodes += kernel->launch_count;
+    nodes += kernel->launch_count + (r->kernels[i]->product ? 1 : 0);
     for (uint32_t j = 0; j < kernel->launch_count; j++) buffers += kernel->launches[j].buffer_count;
   }
   r->nodes = cuda_allocate(r->device, (nodes + 1) * sizeof *r->nodes);
+  r->segments = cuda_allocate(r->device, (nodes + 1) * sizeof *r->segments);
   r->bound = cuda_allocate(r->device, (buffers + 1) * sizeof *r->bound);
   r->parameters = cuda_allocate(r->device, (buffers + nodes + 1) * sizeof *r->parameters);
-  if (!r->nodes || !r->bound || !r->parameters)
+  if (!r->nodes || !r->segments || !r->bound || !r->parameters)
     return cuda_fail_memory(r->device->services, "a recording");
   buffers = 0;
   for (uint32_t i = 0; i < r->kernel_count; i++) {
     const builder_kernel *kernel = &r->kernels[i]->shared;
+    if (r->kernels[i]->product) node_add(r, NULL, first_operand)->kernel = r->kernels[i];
     for (uint32_t j = 0; j < kernel->launch_count; j++) {
-      node *made = &r->nodes[r->node_count];
-      made->launch = &kernel->launches[j];
-      made->first_operand = first_operand;
+      node *made = node_add(r, &kernel->launches[j], first_operand);
       made->first_bound = buffers;
-      made->parameters = r->parameters + buffers + r->node_count; /* one more for each shape */
+      made->parameters = r->parameters + buffers + launches++; /* one more for each shape */
       cuda_parameters(made->launch, r->bound + buffers, made->parameters);
       buffers += made->launch->buffer_count;
-      r->node_count++;
     }
     first_operand += kernel->operands;
   }
@@ -161,23 +189,30 @@ static cuda_kernel_node_parameters parameters_of(const node *n) {
   };
 }
 
-static compute_status graph_make(cuda_recording *r) {
+static compute_status graph_make(cuda_recording *r, segment *part) {
   cuda_device *device = r->device;
   const cuda_driver *driver = device->driver;
-  cuda_result code = driver->graph_create(&r->graph, 0);
-  if (code != CUDA_OK) r->graph = NULL;
-  for (uint32_t i = 0; i < r->node_count && code == CUDA_OK; i++) {
-    node *n = &r->nodes[i];
+  cuda_result code = driver->graph_create(&part->graph, 0);
+  if (code != CUDA_OK) part->graph = NULL;
+  for (uint32_t i = 0; i < part->count && code == CUDA_OK; i++) {
+    node *n = &r->nodes[part->first + i];
     cuda_bind(n->launch, r->operands + n->first_operand, &r->scratch, r->bound + n->first_bound);
     const cuda_kernel_node_parameters parameters = parameters_of(n);
-    code = driver->graph_add_kernel(&n->handle, r->graph, i ? &r->nodes[i - 1].handle : NULL,
-                                    i ? 1 : 0, &parameters);
+    code = driver->graph_add_kernel(&n->handle, part->graph, i ? &n[-1].handle : NULL, i ? 1 : 0,
+                                    &parameters);
   }
   if (code == CUDA_OK) {
-    code = driver->graph_instantiate(&r->executable, r->graph, 0);
-    if (code != CUDA_OK) r->executable = NULL;
+    code = driver->graph_instantiate(&part->executable, part->graph, 0);
+    if (code != CUDA_OK) part->executable = NULL;
   }
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "recording a sequence of kernels");
+}
+
+static compute_status graphs_make(cuda_recording *r) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
+    if (r->nodes[r->segments[i].first].launch) status = graph_make(r, &r->segments[i]);
+  return status;
 }
 
 compute_status cuda_record_end(void *handle, void **result) {
@@ -195,7 +230,7 @@ compute_status cuda_record_end(void *handle, void **result) {
   compute_status status = cuda_enter(device);
   if (status == COMPUTE_OK) status = nodes_make(r);
   if (status == COMPUTE_OK) status = scratch_make(r, queue);
-  if (status == COMPUTE_OK && r->node_count > 0) status = graph_make(r);
+  if (status == COMPUTE_OK) status = graphs_make(r);
   if (status == COMPUTE_OK)
     *result = r;
   else
@@ -206,17 +241,28 @@ compute_status cuda_record_end(void *handle, void **result) {
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
 /* Hands the launch its addresses if they are not those that it has. */
-static cuda_result node_update(cuda_recording *r, const node *n, const cuda_scratch *scratch) {
+static cuda_result node_update(cuda_recording *r, const segment *part, const node *n) {
   cuda_pointer fresh[BUILDER_BUFFERS], *bound = r->bound + n->first_bound;
   const size_t bytes = n->launch->buffer_count * sizeof *bound;
-  cuda_bind(n->launch, r->operands + n->first_operand, scratch, fresh);
+  cuda_bind(n->launch, r->operands + n->first_operand, &r->scratch, fresh);
   if (memcmp(fresh, bound, bytes) == 0) return CUDA_OK;
   memcpy(bound, fresh, bytes);
   const cuda_kernel_node_parameters parameters = parameters_of(n);
   const cuda_result code =
-      r->device->driver->executable_set_kernel(r->executable, n->handle, &parameters);
+      r->device->driver->executable_set_kernel(part->executable, n->handle, &parameters);
   if (code != CUDA_OK) memset(bound, 0xff, bytes); /* whatever it has now, it is set next time */
   return code;
+}
+
+static compute_status segment_submit(cuda_recording *r, const segment *part, cuda_queue *queue) {
+  const node *n = &r->nodes[part->first];
+  if (!n->launch)
+    return cuda_vendor_submit(queue, n->kernel, r->operands + n->first_operand,
+                              r->scratch.workspace);
+  cuda_result code = CUDA_OK;
+  for (uint32_t i = 0; i < part->count && code == CUDA_OK; i++) code = node_update(r, part, &n[i]);
+  if (code == CUDA_OK) code = r->device->driver->executable_launch(part->executable, queue->stream);
+  return code == CUDA_OK ? COMPUTE_OK : cuda_fail(r->device, code, "submitting recorded kernels");
 }
 
 compute_status cuda_record_submit(void *handle, void *submitted, const compute_argument *arguments,
@@ -236,11 +282,13 @@ compute_status cuda_record_submit(void *handle, void *submitted, const compute_a
   if (r->faults) status = cuda_fault_word(queue, &r->scratch.fault);
   if (status != COMPUTE_OK) return status;
   for (uint32_t i = 0; i < count; i++) r->operands[i] = cuda_address(&arguments[i]);
-  cuda_result code = CUDA_OK;
-  for (uint32_t i = 0; i < r->node_count && code == CUDA_OK; i++)
-    code = node_update(r, &r->nodes[i], &r->scratch);
-  if (code == CUDA_OK) code = driver->executable_launch(r->executable, queue->stream);
-  if (code == CUDA_OK && r->submitted) code = driver->event_record(r->submitted, queue->stream);
+  for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
+    status = segment_submit(r, &r->segments[i], queue);
+  if (!r->submitted) return status;
+  /* Behind what was submitted of it, even if that is not all: it uses the scratch memory. */
+  if (status != COMPUTE_OK && !cuda_enter_to_release(device)) return status;
+  const cuda_result code = driver->event_record(r->submitted, queue->stream);
+  if (status != COMPUTE_OK) return status;
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "submitting recorded kernels");
 }
 
@@ -251,10 +299,11 @@ void cuda_record_destroy(void *handle, void *destroyed) {
   cuda_recording *r = destroyed;
   if (cuda_enter_to_release(device)) {
     cuda_result code = r->submitted ? driver->event_wait(r->submitted) : CUDA_OK;
-    if (!cuda_is_fatal(code)) {
-      if (r->submitted) driver->event_destroy(r->submitted);
-      if (r->executable) driver->executable_destroy(r->executable);
-      if (r->graph) code = driver->graph_destroy(r->graph);
+    if (r->submitted && !cuda_is_fatal(code)) code = driver->event_destroy(r->submitted);
+    for (uint32_t i = 0; r->segments && i < r->segment_count && !cuda_is_fatal(code); i++) {
+      const segment *part = &r->segments[i];
+      if (part->executable) code = driver->executable_destroy(part->executable);
+      if (part->graph && !cuda_is_fatal(code)) code = driver->graph_destroy(part->graph);
     }
     cuda_notice(device, code, "releasing a recording");
   }
@@ -263,6 +312,7 @@ void cuda_record_destroy(void *handle, void *destroyed) {
   cuda_release(device, r->kernels);
   cuda_release(device, r->operands);
   cuda_release(device, r->nodes);
+  cuda_release(device, r->segments);
   cuda_release(device, r->bound);
   cuda_release(device, r->parameters);
   cuda_release(device, r);

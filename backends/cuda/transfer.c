@@ -3,7 +3,8 @@
  * The driver moves pinned memory by itself and at the bus's full speed; pageable memory it first
  * copies, in small pieces and with the caller waiting. So pageable memory goes through pinned
  * staging of our own, two pieces of which are under way while the processor fills or empties a
- * third. The pieces belong to the device; a transfer takes those that are free, at least one. */
+ * third. The pieces belong to the device; a transfer takes those that are free, at least one. A
+ * system that gives no pinned memory gets the driver's own copies. */
 #include "cuda.h"
 
 #include <string.h>
@@ -20,11 +21,12 @@ typedef struct piece {
 
 struct cuda_staging {
   piece pieces[PIECES];
+  bool none; /* the system gives no pinned memory */
 };
 
 /* ---- Staging ------------------------------------------------------------------------------- */
 
-/* Fewer pieces than wanted are enough; none is a failure. */
+/* Fewer pieces than wanted are enough. */
 static cuda_result fill_staging(cuda_device *device, cuda_staging *staging) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
@@ -39,7 +41,8 @@ static cuda_result fill_staging(cuda_device *device, cuda_staging *staging) {
     else
       driver->host_free(data);
   }
-  return staging->pieces[0].data ? CUDA_OK : code;
+  staging->none = staging->pieces[0].data == NULL;
+  return cuda_is_fatal(code) ? code : CUDA_OK;
 }
 
 void cuda_staging_release(cuda_device *device) {
@@ -55,7 +58,8 @@ void cuda_staging_release(cuda_device *device) {
   cuda_release(device, staging);
 }
 
-/* Takes up to `wanted` free pieces; waits for one if need be. Returns how many, 0 on failure. */
+/* Takes up to `wanted` free pieces; waits for one if need be. Returns how many, 0 on failure and
+ * where there are none. */
 static int pieces_take(cuda_device *device, int wanted, piece **taken, compute_status *status) {
   int count = 0;
   *status = COMPUTE_OK;
@@ -72,7 +76,7 @@ static int pieces_take(cuda_device *device, int wanted, piece **taken, compute_s
     else
       cuda_release(device, made);
   }
-  while (*status == COMPUTE_OK && count == 0) {
+  while (*status == COMPUTE_OK && !device->staging->none && count == 0) {
     for (int i = 0; i < PIECES && count < wanted; i++) {
       piece *p = &device->staging->pieces[i];
       if (!p->data || p->busy) continue;
@@ -148,8 +152,9 @@ compute_status cuda_upload(void *handle, const compute_argument *destination, co
   } else {
     piece *pieces[PIECES];
     const int count = pieces_take(device, PIECES - 1, pieces, &status);
-    if (count == 0) return status;
-    code = upload_pieces(queue, to, source, bytes, pieces, count);
+    if (status != COMPUTE_OK) return status;
+    code = count > 0 ? upload_pieces(queue, to, source, bytes, pieces, count)
+                     : device->driver->copy_to_device(to, source, bytes, queue->stream);
     pieces_return(device, pieces, count);
   }
   if (code == CUDA_OK) return COMPUTE_OK;
@@ -196,8 +201,9 @@ compute_status cuda_download(void *handle, void *destination, const compute_argu
   } else {
     piece *pieces[PIECES];
     const int count = pieces_take(device, PIECES - 1, pieces, &status);
-    if (count == 0) return status;
-    code = download_pieces(queue, destination, from, bytes, pieces, count);
+    if (status != COMPUTE_OK) return status;
+    code = count > 0 ? download_pieces(queue, destination, from, bytes, pieces, count)
+                     : device->driver->copy_to_host(destination, from, bytes, queue->stream);
     pieces_return(device, pieces, count);
   }
   if (code == CUDA_OK) return COMPUTE_OK;
@@ -218,6 +224,25 @@ compute_status cuda_copy(void *handle, const compute_argument *destination,
   return cuda_fail(device, code, "copying %llu bytes", (unsigned long long)bytes);
 }
 
+/* Lets the device read the peer's memory by itself, where the two can reach each other; else the
+ * driver takes the copy through the host. Asked for once; the device's context is current. */
+static void reach(cuda_device *device, const cuda_device *peer) {
+  const cuda_driver *driver = device->driver;
+  const uint64_t bit = (uint64_t)1 << (peer->index % 64);
+  int32_t possible = 0;
+  if (__atomic_fetch_or(&device->peers, bit, __ATOMIC_ACQ_REL) & bit) return;
+  if (!driver->peer_possible || !driver->peer_enable ||
+      driver->peer_possible(&possible, device->id, peer->id) != CUDA_OK || !possible)
+    return;
+  cuda_result code = driver->peer_enable(peer->context, 0);
+  if (code == CUDA_PEER_ACCESS_ALREADY_ENABLED) code = CUDA_OK;
+  /* Memory of a pool has an access list of its own. */
+  const cuda_memory_access access = {{CUDA_LOCATION_DEVICE, device->id}, CUDA_ACCESS_READ_WRITE};
+  if (code == CUDA_OK && peer->pool && driver->pool_access)
+    code = driver->pool_access(peer->pool, &access, 1);
+  cuda_notice(device, code, "reaching another GPU");
+}
+
 compute_status cuda_copy_from_peer(void *handle, const compute_argument *destination,
                                    void *source_device, const compute_argument *source,
                                    uint64_t bytes) {
@@ -226,6 +251,7 @@ compute_status cuda_copy_from_peer(void *handle, const compute_argument *destina
   compute_status status = cuda_enter(peer); /* a lost peer has nothing to copy */
   if (status == COMPUTE_OK) status = cuda_enter(device);
   if (status != COMPUTE_OK) return status;
+  reach(device, peer);
   const cuda_result code =
       device->driver->copy_to_peer(cuda_address(destination), device->context, cuda_address(source),
                                    peer->context, bytes, queue->stream);

@@ -212,8 +212,8 @@ static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offse
 }
 
 /* Its own codes lie below -1000, apart from OpenCL's. */
-static compute_status fail_call(const opencl_device *device, int code) {
-  if (code > -1000) return opencl_fail(device->services, code, "a product by CLBlast");
+static compute_status fail_call(opencl_device *device, int code) {
+  if (code > -1000) return opencl_fail(device, code, "a product by CLBlast");
   return device->services->fail(device->services->host, COMPUTE_ERROR_LAUNCH, code,
                                 "set another implementation in the tuning file",
                                 "opencl: CLBlast fails with its code %d", code);

@@ -8,6 +8,7 @@ typedef struct custom_kernel {
   builder_program *program;
   opencl_entry *entry;
   char *name;
+  uint32_t generation; /* of the device when it was made */
 } custom_kernel;
 
 static compute_status fail_build(opencl_device *device, const char *entry, build_problem *problem) {
@@ -29,12 +30,15 @@ compute_status opencl_custom_build(void *handle, const char *source, const char 
                                    const char *options, void **result) {
   opencl_device *device = handle;
   build_problem problem;
+  const compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
   custom_kernel *kernel = opencl_allocate(device, sizeof *kernel);
   if (kernel) kernel->name = opencl_duplicate(device, entry, strlen(entry));
   if (!kernel || !kernel->name) {
     opencl_release(device, kernel);
     return opencl_fail_memory(device->services, "a kernel of the program");
   }
+  kernel->generation = device->generation;
   kernel->program = builder_get(&device->builder, source, strlen(source), options, &problem);
   if (kernel->program)
     kernel->entry =
@@ -68,7 +72,7 @@ static compute_status fail_argument(opencl_queue *queue, const custom_kernel *ke
         "%llu bytes",
         kernel->name, index, queue->device->index,
         (unsigned long long)queue->device->base_alignment);
-  return opencl_fail(services, code, "kernel '%.60s', argument %u", kernel->name, index);
+  return opencl_fail(queue->device, code, "kernel '%.60s', argument %u", kernel->name, index);
 }
 
 /* A memory from `offset` on. A sub-buffer stays with the queue until it has been waited for. */
@@ -149,8 +153,8 @@ static compute_status launch(opencl_queue *queue, const custom_kernel *kernel, c
   const cl_int code = queue->device->cl->clEnqueueNDRangeKernel(
       lane->queue, object, 3, NULL, global, group, waits, waits ? &wait : NULL, &event);
   if (code != CL_SUCCESS)
-    return opencl_fail(queue->device->services, code, "launching kernel '%.60s' on device %u",
-                       kernel->name, queue->device->index);
+    return opencl_fail(queue->device, code, "launching kernel '%.60s' on device %u", kernel->name,
+                       queue->device->index);
   opencl_lane_submitted(queue, lane, event, memories, memory_count);
   return COMPUTE_OK;
 }
@@ -162,16 +166,22 @@ compute_status opencl_custom_launch(void *handle, void *launched, const uint32_t
   const custom_kernel *kernel = launched;
   opencl_device *device = queue->device;
   size_t items[3], global[3];
+  compute_status status = opencl_enter_queue(queue);
+  if (status == COMPUTE_OK && opencl_is_stale(device, kernel->generation))
+    status = opencl_fail_stale(device, "kernel");
+  for (uint32_t i = 0; i < count && status == COMPUTE_OK; i++)
+    status = opencl_enter_memory(device, arguments[i].memory);
+  if (status != COMPUTE_OK) return status;
   for (int i = 0; i < 3; i++) {
     items[i] = group[i] ? group[i] : 1;
     global[i] = items[i] * (groups[i] || i == 0 ? groups[i] : 1);
   }
   if (global[0] == 0) return COMPUTE_OK;
-  compute_status status = check_launch(queue, kernel, items, count);
+  status = check_launch(queue, kernel, items, count);
   if (status != COMPUTE_OK) return status;
   cl_int code = CL_SUCCESS;
   cl_kernel object = opencl_entry_take(device, kernel->entry, &code);
-  if (!object) return opencl_fail(device->services, code, "launching kernel '%.60s'", kernel->name);
+  if (!object) return opencl_fail(device, code, "launching kernel '%.60s'", kernel->name);
   status = launch(queue, kernel, object, global, items, arguments, count);
   opencl_entry_return(device, kernel->entry, object);
   return status;

@@ -210,13 +210,14 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   device->index = index;
   device->id = device->place->id;
   facts_fill(device);
-  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                              (cl_context_properties)device->place->platform, 0};
-  cl_int code = CL_SUCCESS;
-  device->context = device->cl->clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
+  cl_int code;
+  pthread_mutex_init(&device->loss_mutex, NULL);
+  device->context = opencl_context_create(device, &code);
   if (!device->context) {
+    const compute_status status = opencl_fail(device, code, "opening device %u", index);
+    pthread_mutex_destroy(&device->loss_mutex);
     services->release(services->host, device);
-    return opencl_fail(services, code, "opening device %u", index);
+    return status;
   }
   pthread_mutex_init(&device->memory_mutex, NULL);
   device->builder = (builder){.driver = &opencl_builder_driver,
@@ -228,6 +229,8 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   builder_open(&device->builder);
   pthread_mutex_init(&device->staging_mutex, NULL);
   pthread_cond_init(&device->staging_returned, NULL);
+  pthread_mutex_init(&device->host_mutex, NULL);
+  pthread_mutex_init(&device->clock_mutex, NULL);
   opencl_memory_try(device);
   device->two_queues = !device->unified && !device->shared_memory;
   *result = device;
@@ -239,11 +242,16 @@ void opencl_device_close(void *handle) {
   if (device->clblast_used) opencl_clblast_forget();
   builder_close(&device->builder);
   opencl_staging_release(device);
+  opencl_clock_release(device);
   if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
   device->cl->clReleaseContext(device->context);
+  opencl_past_release(device);
+  pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->memory_mutex);
   pthread_mutex_destroy(&device->staging_mutex);
   pthread_cond_destroy(&device->staging_returned);
+  pthread_mutex_destroy(&device->host_mutex);
+  pthread_mutex_destroy(&device->clock_mutex);
   opencl_release(device, device);
 }
 

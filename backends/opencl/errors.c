@@ -39,7 +39,7 @@ static const error_row rows[] = {
     {CL_INVALID_DEVICE, COMPUTE_ERROR_NO_DEVICE, "CL_INVALID_DEVICE", "no such device"},
     {CL_INVALID_CONTEXT, COMPUTE_ERROR_DEVICE_LOST, "CL_INVALID_CONTEXT",
      "the driver's context is gone"},
-    {CL_INVALID_COMMAND_QUEUE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_COMMAND_QUEUE",
+    {CL_INVALID_COMMAND_QUEUE, COMPUTE_ERROR_DEVICE_LOST, "CL_INVALID_COMMAND_QUEUE",
      "the driver gave the queue up after a failure"},
     {CL_INVALID_HOST_PTR, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_HOST_PTR",
      "the driver refuses this host memory"},
@@ -108,12 +108,14 @@ compute_status opencl_error_status(cl_int code) {
 static const char *remedy_of(compute_status status) {
   switch (status) {
   case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY: return "use smaller batches, or another device";
-  case COMPUTE_ERROR_DEVICE_LOST: return "restart the program; look into the system's log";
+  case COMPUTE_ERROR_DEVICE_LOST:
+    return "bring it back with compute_device_recover, or use another device";
   default: return NULL;
   }
 }
 
-compute_status opencl_fail(const compute_services *services, cl_int code, const char *format, ...) {
+compute_status opencl_fail(opencl_device *device, cl_int code, const char *format, ...) {
+  const compute_services *services = device->services;
   char what[320];
   va_list list;
   va_start(list, format);
@@ -121,6 +123,7 @@ compute_status opencl_fail(const compute_services *services, cl_int code, const 
   va_end(list);
   const error_row *row = row_find(code);
   const compute_status status = opencl_error_status(code);
+  if (status == COMPUTE_ERROR_DEVICE_LOST) opencl_lose(device, code, what);
   return services->fail(services->host, status, code, remedy_of(status), "opencl: %s: %s (%s, %d)",
                         what, row ? row->words : "the driver refuses", opencl_error_name(code),
                         (int)code);

@@ -7,7 +7,8 @@
 
 struct opencl_kernel {
   builder_kernel shared;
-  opencl_gemm *gemm; /* CLBlast's instead of launches, or NULL */
+  opencl_gemm *gemm;   /* CLBlast's instead of launches, or NULL */
+  uint32_t generation; /* of the device when it was made */
 };
 
 bool opencl_supports(void *handle, const compute_kernel_descriptor *descriptor, char *reason,
@@ -58,11 +59,14 @@ compute_status opencl_kernel_prepare(void *handle, const compute_kernel_descript
                                      void **result) {
   opencl_device *device = handle;
   const compute_services *services = device->services;
+  compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
   opencl_kernel *kernel = opencl_allocate(device, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(services, "a kernel");
+  kernel->generation = device->generation;
   compute_tuning tuning;
   const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
-  compute_status status = COMPUTE_ERROR_UNSUPPORTED;
+  status = COMPUTE_ERROR_UNSUPPORTED;
   if (tuning.implementation == 1) {
     status = clblast_prepare(device, descriptor, kernel);
     if (status != COMPUTE_OK)
@@ -86,12 +90,14 @@ compute_status opencl_kernel_prepare_tuned(void *handle,
   if (tuning->implementation > 1)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "opencl: there is no implementation %u", tuning->implementation);
+  compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
   opencl_kernel *kernel = opencl_allocate(device, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(device->services, "a kernel");
-  const compute_status status =
-      tuning->implementation == 1
-          ? clblast_prepare(device, descriptor, kernel)
-          : builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
+  kernel->generation = device->generation;
+  status = tuning->implementation == 1
+               ? clblast_prepare(device, descriptor, kernel)
+               : builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
   return end(device, status, kernel, result);
 }
 
@@ -175,6 +181,12 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
   opencl_queue *queue = handle;
   const opencl_kernel *kernel = enqueued;
   const compute_services *services = queue->device->services;
+  compute_status status = opencl_enter_queue(queue);
+  if (status == COMPUTE_OK && opencl_is_stale(queue->device, kernel->generation))
+    status = opencl_fail_stale(queue->device, "kernel");
+  for (uint32_t i = 0; i < count && status == COMPUTE_OK; i++)
+    status = opencl_enter_memory(queue->device, arguments[i].memory);
+  if (status != COMPUTE_OK) return status;
   if (count != kernel->shared.operands)
     return services->fail(services->host, COMPUTE_ERROR_INTERNAL, 0, NULL,
                           "opencl: a kernel of %u operands got %u", kernel->shared.operands, count);
@@ -187,7 +199,6 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
     if (arguments[i].memory && arguments[i].memory->handle)
       memories[memory_count++] = arguments[i].memory->handle;
   }
-  compute_status status = COMPUTE_OK;
   if (kernel->shared.workspace_bytes)
     status = opencl_workspace(queue, kernel->shared.workspace_bytes, &extra.workspace);
   if (status == COMPUTE_OK && kernel->shared.faults) {
@@ -199,7 +210,7 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
     const cl_int code = launch_one(queue, &kernel->shared.launches[i], arguments, count, &extra,
                                    memories, memory_count);
     if (code != CL_SUCCESS)
-      return opencl_fail(services, code, "launching a kernel on device %u (%.60s)",
+      return opencl_fail(queue->device, code, "launching a kernel on device %u (%.60s)",
                          queue->device->index, kernel->shared.text);
   }
   return COMPUTE_OK;

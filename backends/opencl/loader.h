@@ -48,6 +48,7 @@
   X(clFinish)                                                                                      \
   X(clWaitForEvents)                                                                               \
   X(clGetEventInfo)                                                                                \
+  X(clGetEventProfilingInfo)                                                                       \
   X(clRetainEvent)                                                                                 \
   X(clReleaseEvent)
 

@@ -12,8 +12,7 @@
 /* Large enough for any vector type, and for what the core promises of memory. */
 #define SHARED_ALIGNMENT 128
 
-/* A queue for the few commands that memory management needs. Mutex held. */
-static cl_command_queue memory_queue(opencl_device *device, cl_int *code) {
+cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code) {
   if (!device->memory_queue)
     device->memory_queue = device->cl->clCreateCommandQueue(device->context, device->id, 0, code);
   return device->memory_queue;
@@ -25,7 +24,7 @@ static cl_command_queue memory_queue(opencl_device *device, cl_int *code) {
 static bool buffer_shares(opencl_device *device, cl_mem buffer, const volatile uint32_t *host) {
   static const uint32_t mark = 0x5ca1ab1e;
   cl_int code = CL_SUCCESS;
-  const cl_command_queue queue = memory_queue(device, &code);
+  const cl_command_queue queue = opencl_memory_queue(device, &code);
   if (!queue) return false;
   code = device->cl->clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, sizeof mark, &mark, 0, NULL,
                                           NULL);
@@ -60,6 +59,7 @@ static bool wrapping_works(opencl_device *device) {
 static bool allocate_shared(opencl_device *device, uint64_t bytes, opencl_memory *memory,
                             cl_int *code) {
   const opencl_library *cl = device->cl;
+  memory->context = device->context;
   memory->shared = cl->clSVMAlloc(device->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
                                   (size_t)bytes, SHARED_ALIGNMENT);
   *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
@@ -87,7 +87,7 @@ static cl_int touch(opencl_device *device, cl_mem buffer) {
   static const unsigned char zero = 0;
   cl_int code = CL_SUCCESS;
   pthread_mutex_lock(&device->memory_mutex);
-  const cl_command_queue queue = memory_queue(device, &code);
+  const cl_command_queue queue = opencl_memory_queue(device, &code);
   if (queue)
     code = device->cl->clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, 1, &zero, 0, NULL, NULL);
   pthread_mutex_unlock(&device->memory_mutex);
@@ -122,15 +122,20 @@ static compute_status too_large(const opencl_device *device, uint64_t bytes) {
 compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memory *memory) {
   opencl_device *device = handle;
   const compute_services *services = device->services;
+  const compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
   if (bytes > device->allocation_limit || bytes > SIZE_MAX / 2) return too_large(device, bytes);
   opencl_memory *made = opencl_allocate(device, sizeof *made);
   if (!made) return opencl_fail_memory(services, "a buffer's record");
   made->bytes = bytes;
+  made->generation = device->generation;
   cl_int code = CL_SUCCESS;
   bool shared = device->shared_memory && allocate_shared(device, bytes, made, &code);
   if (!shared) code = allocate_plain(device, bytes, made);
   if (code != CL_SUCCESS) {
     opencl_release(device, made);
+    if (opencl_error_status(code) == COMPUTE_ERROR_DEVICE_LOST)
+      return opencl_fail(device, code, "allocating %llu bytes", (unsigned long long)bytes);
     /* Whatever the driver calls it, the core may be able to give memory back and try again. */
     return services->fail(services->host,
                           code == CL_OUT_OF_HOST_MEMORY ? COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY
@@ -149,7 +154,7 @@ void opencl_memory_release(void *handle, compute_memory *memory) {
   opencl_memory *released = memory->handle;
   if (released) {
     if (released->buffer) device->cl->clReleaseMemObject(released->buffer);
-    if (released->shared) device->cl->clSVMFree(device->context, released->shared);
+    if (released->shared) device->cl->clSVMFree(released->context, released->shared);
     __atomic_sub_fetch(&device->allocated, released->bytes, __ATOMIC_RELAXED);
     opencl_release(device, released);
   }
@@ -167,6 +172,8 @@ static compute_status cannot_wrap(const opencl_device *device, cl_int code, cons
 compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
                                     compute_memory *memory) {
   opencl_device *device = handle;
+  const compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
   if (!device->is_cpu && !device->system_memory)
     return cannot_wrap(device, 0, "it has memory of its own");
   if ((uintptr_t)data % device->base_alignment != 0) {
@@ -183,6 +190,7 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
   if (!made) return opencl_fail_memory(device->services, "a buffer's record");
   cl_int code = CL_SUCCESS;
   made->bytes = bytes;
+  made->generation = device->generation;
   made->buffer = buffer_over(device, data, bytes, &code);
   if (!made->buffer) {
     opencl_release(device, made);

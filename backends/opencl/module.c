@@ -88,6 +88,14 @@ static const compute_backend backend = {
     .custom_build = opencl_custom_build,
     .custom_destroy = opencl_custom_destroy,
     .custom_launch = opencl_custom_launch,
+    .timer_record = opencl_timer_record,
+    .timer_read = opencl_timer_read,
+    .timer_destroy = opencl_timer_destroy,
+    .host_allocate = opencl_host_allocate,
+    .host_release = opencl_host_release,
+    .host_register = opencl_host_register,
+    .host_unregister = opencl_host_unregister,
+    .device_recover = opencl_device_recover,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

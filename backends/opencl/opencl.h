@@ -9,11 +9,14 @@
  *   queue.c      in-order queues, what is pending in them, and their failures
  *   transfer.c   copies to, from and within a device
  *   event.c      events
+ *   timer.c      the time at which a queue came to a point
+ *   host.c       host memory that is copied without staging
  *   program.c    compiling, and the kernel objects of programs
  *   kernel.c     generated kernels: from a descriptor to launches
  *   clblast.c    the vendor-neutral BLAS library as a second implementation of GEMM
  *   custom.c     kernels of the user's own
  *   errors.c     OpenCL's codes in words
+ *   loss.c       lost devices, and bringing them back
  *
  * Every handle of the vtable is a pointer to one of the structs below. */
 #ifndef OPENCL_OPENCL_H
@@ -77,7 +80,10 @@ int opencl_version(const char *text);
 
 /* ---- Device -------------------------------------------------------------------------------- */
 
-typedef struct opencl_staging opencl_staging;
+typedef struct opencl_staging opencl_staging;         /* transfer.c */
+typedef struct opencl_host_memory opencl_host_memory; /* host.c */
+typedef struct opencl_past opencl_past;               /* loss.c */
+typedef struct opencl_queue opencl_queue;
 
 typedef struct opencl_device {
   const compute_services *services;
@@ -87,6 +93,11 @@ typedef struct opencl_device {
   uint32_t index;
   cl_device_id id;
   cl_context context;
+  opencl_past *past;    /* contexts of before the device was lost */
+  uint32_t generation;  /* atomic: counts the contexts */
+  int32_t lost;         /* atomic: the code that ended the context, or 0 */
+  char lost_where[160]; /* what was being done then; written once, before `lost` */
+  pthread_mutex_t loss_mutex;
   compute_target target;
   char options[96]; /* for the compiler of generated kernels */
   char device_version[OPENCL_TEXT], driver_version[OPENCL_TEXT], full_name[OPENCL_TEXT];
@@ -110,6 +121,14 @@ typedef struct opencl_device {
   pthread_mutex_t staging_mutex;
   pthread_cond_t staging_returned;
   opencl_staging *staging; /* of a device with two queues; made at the first transfer */
+
+  pthread_mutex_t host_mutex;
+  opencl_host_memory *host_memories; /* allocated and registered ones; its head is atomic */
+
+  pthread_mutex_t clock_mutex; /* the driver's clock: timer.c */
+  cl_command_queue clock_queue;
+  cl_mem clock_buffer;
+  int64_t clock_offset, clock_measured;
 } opencl_device;
 
 compute_status opencl_device_open(void *instance, uint32_t index, void **device);
@@ -125,10 +144,31 @@ char *opencl_duplicate(const opencl_device *device, const char *text, size_t byt
 const char *opencl_error_name(cl_int code);
 compute_status opencl_error_status(cl_int code);
 
-/* Records "opencl: <what>: <words> (CL_NAME, -5)" and returns the code's status. */
-compute_status opencl_fail(const compute_services *services, cl_int code, const char *format, ...)
+/* Records "opencl: <what>: <words> (CL_NAME, -5)" and returns the code's status. One that means
+ * DEVICE_LOST makes the device lost. */
+compute_status opencl_fail(opencl_device *device, cl_int code, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 compute_status opencl_fail_memory(const compute_services *services, const char *what);
+
+/* ---- Lost devices -------------------------------------------------------------------------- */
+
+void opencl_lose(opencl_device *device, cl_int code, const char *what);
+
+/* Before calls of the driver: fail when the device is lost, and when what is used was made before
+ * it was brought back. */
+compute_status opencl_enter(opencl_device *device);
+compute_status opencl_enter_queue(opencl_queue *queue);
+compute_status opencl_enter_memory(opencl_device *device, const compute_memory *memory);
+compute_status opencl_fail_stale(const opencl_device *device, const char *what);
+
+static inline bool opencl_is_stale(const opencl_device *device, uint32_t generation) {
+  return generation != __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
+}
+
+/* NULL with *code. */
+cl_context opencl_context_create(const opencl_device *device, cl_int *code);
+compute_status opencl_device_recover(void *device);
+void opencl_past_release(opencl_device *device);
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
@@ -139,12 +179,16 @@ typedef struct opencl_memory {
   void *shared; /* fine-grained shared memory under the buffer, or NULL */
   uint64_t bytes;
   uint64_t used[LANES]; /* atomic: the highest ticket of a command that uses it */
+  cl_context context;   /* that `shared` is of */
+  uint32_t generation;  /* of the device when it was made */
 } opencl_memory;
 
 /* Finds out whether shared memory, where the driver offers it, really is. */
 void opencl_memory_try(opencl_device *device);
 compute_status opencl_memory_allocate(void *device, uint64_t bytes, compute_memory *memory);
 void opencl_memory_release(void *device, compute_memory *memory);
+/* A queue for the few commands that memory management needs. memory_mutex held. */
+cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code);
 compute_status opencl_memory_import(void *device, void *data, uint64_t bytes,
                                     compute_memory *memory);
 
@@ -164,17 +208,19 @@ typedef struct opencl_lane {
   uint64_t entering; /* what `seen` becomes when the command at hand has been submitted */
 } opencl_lane;
 
-typedef struct opencl_queue {
+struct opencl_queue {
   opencl_device *device;
+  uint32_t generation; /* of the device when it was made */
   opencl_lane lanes[LANES];
   cl_int failure;       /* the first code of a command that failed since the last wait */
+  bool keeps_times;     /* its lanes are made to keep their commands' times */
   bool faults;          /* kernels that may set the fault word were submitted */
   compute_memory fault; /* one int32_t, zeroed; made when first needed */
   cl_mem workspace;     /* scratch of kernels, one after the other */
   uint64_t workspace_bytes;
   cl_mem held[HELD_BUFFERS]; /* sub-buffers in use by commands */
   uint32_t held_count;
-} opencl_queue;
+};
 
 compute_status opencl_queue_create(void *device, void **queue);
 void opencl_queue_destroy(void *queue);
@@ -205,6 +251,13 @@ compute_status opencl_event_wait(void *device, void *event);
 compute_status opencl_event_query(void *device, void *event, bool *complete);
 compute_status opencl_queue_wait_event(void *queue, void *event);
 
+/* From now on the driver keeps the times of the queue's commands; waits for it the first time. */
+compute_status opencl_queue_keep_times(opencl_queue *queue);
+compute_status opencl_timer_record(void *queue, void **timer);
+compute_status opencl_timer_read(void *device, void *timer, int64_t *nanoseconds);
+void opencl_timer_destroy(void *device, void *timer);
+void opencl_clock_release(opencl_device *device);
+
 compute_status opencl_upload(void *queue, const compute_argument *destination, const void *source,
                              uint64_t bytes);
 compute_status opencl_download(void *queue, void *destination, const compute_argument *source,
@@ -212,6 +265,13 @@ compute_status opencl_download(void *queue, void *destination, const compute_arg
 compute_status opencl_copy(void *queue, const compute_argument *destination,
                            const compute_argument *source, uint64_t bytes);
 void opencl_staging_release(opencl_device *device);
+
+compute_status opencl_host_allocate(void *device, uint64_t bytes, void **data);
+void opencl_host_release(void *device, void *data);
+compute_status opencl_host_register(void *device, void *data, uint64_t bytes);
+void opencl_host_unregister(void *device, void *data);
+/* Whether all of it lies in such memory. */
+bool opencl_host_is_known(opencl_device *device, const void *data, uint64_t bytes);
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 

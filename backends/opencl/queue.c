@@ -126,7 +126,7 @@ compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *wor
       code = CL_INVALID_BUFFER_SIZE;
     }
     if (!queue->workspace)
-      return opencl_fail(device->services, code ? code : CL_MEM_OBJECT_ALLOCATION_FAILURE,
+      return opencl_fail(device, code ? code : CL_MEM_OBJECT_ALLOCATION_FAILURE,
                          "%llu bytes of scratch memory for a kernel", (unsigned long long)rounded);
     queue->workspace_bytes = rounded;
   }
@@ -143,8 +143,7 @@ static compute_status fault_write(opencl_queue *queue, int32_t value) {
   const cl_int code =
       queue->device->cl->clEnqueueWriteBuffer(queue->lanes[LANE_COMPUTE].queue, memory->buffer,
                                               CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
-  return code ? opencl_fail(queue->device->services, code, "preparing the check of indices")
-              : COMPUTE_OK;
+  return code ? opencl_fail(queue->device, code, "preparing the check of indices") : COMPUTE_OK;
 }
 
 compute_status opencl_fault_word(opencl_queue *queue, opencl_memory **memory) {
@@ -186,21 +185,49 @@ void opencl_queue_hold(opencl_queue *queue, cl_mem buffer) {
 
 /* ---- The vtable's functions ---------------------------------------------------------------- */
 
-compute_status opencl_queue_create(void *handle, void **result) {
-  opencl_device *device = handle;
-  opencl_queue *queue = opencl_allocate(device, sizeof *queue);
-  if (!queue) return opencl_fail_memory(device->services, "a queue");
-  queue->device = device;
+/* The lanes that the device's queues have; those that are there are replaced. On a failure they
+ * stay as they are. */
+static compute_status lanes_make(opencl_queue *queue, cl_command_queue_properties properties) {
+  opencl_device *device = queue->device;
+  const opencl_library *cl = device->cl;
+  cl_command_queue made[LANES] = {NULL};
   const int lanes = device->two_queues ? LANES : 1;
   for (int i = 0; i < lanes; i++) {
     cl_int code = CL_SUCCESS;
-    queue->lanes[i].queue = device->cl->clCreateCommandQueue(device->context, device->id, 0, &code);
-    if (queue->lanes[i].queue) continue;
-    opencl_queue_destroy(queue);
-    return opencl_fail(device->services, code, "making a queue of device %u", device->index);
+    made[i] = cl->clCreateCommandQueue(device->context, device->id, properties, &code);
+    if (made[i]) continue;
+    while (i-- > 0) cl->clReleaseCommandQueue(made[i]);
+    return opencl_fail(device, code, "making a queue of device %u", device->index);
   }
-  *result = queue;
+  for (int i = 0; i < lanes; i++) {
+    if (queue->lanes[i].queue) cl->clReleaseCommandQueue(queue->lanes[i].queue);
+    queue->lanes[i].queue = made[i];
+  }
   return COMPUTE_OK;
+}
+
+compute_status opencl_queue_create(void *handle, void **result) {
+  opencl_device *device = handle;
+  compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
+  opencl_queue *queue = opencl_allocate(device, sizeof *queue);
+  if (!queue) return opencl_fail_memory(device->services, "a queue");
+  queue->device = device;
+  queue->generation = device->generation;
+  status = lanes_make(queue, 0);
+  if (status == COMPUTE_OK)
+    *result = queue;
+  else
+    opencl_release(device, queue);
+  return status;
+}
+
+compute_status opencl_queue_keep_times(opencl_queue *queue) {
+  if (queue->keeps_times) return COMPUTE_OK;
+  opencl_queue_drain(queue);
+  const compute_status status = lanes_make(queue, CL_QUEUE_PROFILING_ENABLE);
+  queue->keeps_times = status == COMPUTE_OK;
+  return status;
 }
 
 void opencl_queue_destroy(void *handle) {
@@ -218,12 +245,14 @@ void opencl_queue_destroy(void *handle) {
 compute_status opencl_queue_wait(void *handle) {
   opencl_queue *queue = handle;
   const compute_services *services = queue->device->services;
+  const compute_status status = opencl_enter_queue(queue);
+  if (status != COMPUTE_OK) return status;
   opencl_queue_drain(queue);
   const bool fault = fault_found(queue);
   const cl_int failure = queue->failure;
   queue->failure = CL_SUCCESS;
   if (failure != CL_SUCCESS)
-    return opencl_fail(services, failure, "work on device %u failed", queue->device->index);
+    return opencl_fail(queue->device, failure, "work on device %u failed", queue->device->index);
   if (fault)
     return services->fail(services->host, COMPUTE_ERROR_INDEX, 0, NULL,
                           "index out of range: an index tensor points outside its axis");

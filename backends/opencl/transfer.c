@@ -4,7 +4,8 @@
  * queue has nothing more to do with it. On a device with memory of its own, copies go through a
  * small ring of pinned host memory, which the device reaches at full speed and without the driver
  * pinning pages at every call: while the device moves one piece, the host copies the next.
- * Elsewhere (unified memory that is not shared) the driver's blocking copy is a plain memcpy. */
+ * Elsewhere (unified memory that is not shared) the driver's blocking copy is a plain memcpy.
+ * Memory of host.c needs none of this: it is copied by one command that nobody waits for. */
 #include "opencl.h"
 
 #include <string.h>
@@ -15,6 +16,11 @@
 
 static opencl_memory *memory_of(const compute_argument *argument) {
   return argument->memory->handle;
+}
+
+static compute_status enter(opencl_queue *queue, const compute_argument *argument) {
+  const compute_status status = opencl_enter_queue(queue);
+  return status == COMPUTE_OK ? opencl_enter_memory(queue->device, argument->memory) : status;
 }
 
 /* ---- By the host --------------------------------------------------------------------------- */
@@ -165,6 +171,18 @@ static cl_int transfer_piece(opencl_queue *queue, direction to, opencl_memory *m
   return code;
 }
 
+/* All of it in one command, which the device carries out while the caller goes on. */
+static cl_int transfer_known(opencl_queue *queue, direction to, const compute_argument *argument,
+                             void *host, uint64_t bytes) {
+  cl_event event;
+  const cl_int code =
+      transfer_piece(queue, to, memory_of(argument), argument->offset, host, bytes, false, &event);
+  if (code != CL_SUCCESS) return code;
+  const opencl_lane *lane =
+      &queue->lanes[queue->lanes[LANE_TRANSFER].queue ? LANE_TRANSFER : LANE_COMPUTE];
+  return queue->device->cl->clFlush(lane->queue);
+}
+
 /* Lets a slot be used again once this command is done. */
 static void slot_use(opencl_queue *queue, slot *used, cl_event event) {
   if (event && queue->device->cl->clRetainEvent(event) == CL_SUCCESS)
@@ -192,17 +210,22 @@ static cl_int upload_piece(opencl_queue *queue, opencl_memory *memory, uint64_t 
 compute_status opencl_upload(void *handle, const compute_argument *destination, const void *source,
                              uint64_t bytes) {
   opencl_queue *queue = handle;
-  if (destination->memory->host) {
+  const compute_status status = enter(queue, destination);
+  if (status != COMPUTE_OK) return status;
+  const bool known = opencl_host_is_known(queue->device, source, bytes);
+  if (!known && destination->memory->host) {
     copy_by_host(queue, (char *)destination->memory->host + destination->offset, source, bytes);
     return COMPUTE_OK;
   }
   cl_int code = CL_SUCCESS;
-  for (uint64_t done = 0, piece; done < bytes && code == CL_SUCCESS; done += piece) {
+  if (known) code = transfer_known(queue, TO_DEVICE, destination, (void *)(uintptr_t)source, bytes);
+  for (uint64_t done = known ? bytes : 0, piece; done < bytes && code == CL_SUCCESS;
+       done += piece) {
     piece = bytes - done < SLOT_BYTES || !queue->device->two_queues ? bytes - done : SLOT_BYTES;
     code = upload_piece(queue, memory_of(destination), destination->offset + done,
                         (const unsigned char *)source + done, piece);
   }
-  return code ? opencl_fail(queue->device->services, code, "copying %llu bytes to device %u",
+  return code ? opencl_fail(queue->device, code, "copying %llu bytes to device %u",
                             (unsigned long long)bytes, queue->device->index)
               : COMPUTE_OK;
 }
@@ -262,14 +285,18 @@ compute_status opencl_download(void *handle, void *destination, const compute_ar
                                uint64_t bytes) {
   opencl_queue *queue = handle;
   opencl_device *device = queue->device;
-  if (source->memory->host) {
+  const compute_status status = enter(queue, source);
+  if (status != COMPUTE_OK) return status;
+  const bool known = opencl_host_is_known(device, destination, bytes);
+  if (!known && source->memory->host) {
     copy_by_host(queue, destination, (char *)source->memory->host + source->offset, bytes);
     return COMPUTE_OK;
   }
   arrival pieces[2] = {{0}}; /* one is copied out while the other one arrives */
   cl_int code = CL_SUCCESS;
   int turn = 0;
-  for (uint64_t done = 0; done < bytes && code == CL_SUCCESS; turn ^= 1) {
+  if (known) code = transfer_known(queue, TO_HOST, source, destination, bytes);
+  for (uint64_t done = known ? bytes : 0; done < bytes && code == CL_SUCCESS; turn ^= 1) {
     arrival *piece = &pieces[turn];
     code = arrive(device, piece);
     if (code != CL_SUCCESS) break;
@@ -282,7 +309,7 @@ compute_status opencl_download(void *handle, void *destination, const compute_ar
     const cl_int last = arrive(device, &pieces[turn ^ i]);
     if (code == CL_SUCCESS) code = last;
   }
-  return code ? opencl_fail(device->services, code, "copying %llu bytes from device %u",
+  return code ? opencl_fail(device, code, "copying %llu bytes from device %u",
                             (unsigned long long)bytes, device->index)
               : COMPUTE_OK;
 }
@@ -290,6 +317,9 @@ compute_status opencl_download(void *handle, void *destination, const compute_ar
 compute_status opencl_copy(void *handle, const compute_argument *destination,
                            const compute_argument *source, uint64_t bytes) {
   opencl_queue *queue = handle;
+  compute_status status = enter(queue, destination);
+  if (status == COMPUTE_OK) status = enter(queue, source);
+  if (status != COMPUTE_OK) return status;
   opencl_memory *memories[2] = {memory_of(destination), memory_of(source)};
   opencl_lane *lane;
   cl_event wait, event = NULL;
@@ -298,7 +328,7 @@ compute_status opencl_copy(void *handle, const compute_argument *destination,
       lane->queue, memories[1]->buffer, memories[0]->buffer, (size_t)source->offset,
       (size_t)destination->offset, (size_t)bytes, waits, waits ? &wait : NULL, &event);
   if (code != CL_SUCCESS)
-    return opencl_fail(queue->device->services, code, "copying %llu bytes within device %u",
+    return opencl_fail(queue->device, code, "copying %llu bytes within device %u",
                        (unsigned long long)bytes, queue->device->index);
   opencl_lane_submitted(queue, lane, event, memories, 2);
   return COMPUTE_OK;

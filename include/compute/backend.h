@@ -481,13 +481,15 @@ typedef struct compute_backend {
   compute_status (*timer_read)(void *device, void *timer, int64_t *nanoseconds);
   void (*timer_destroy)(void *device, void *timer);
 
-  /* Together: host memory from which and to which this device copies fastest, without holding up
-   * the caller (page-locked). */
+  /* Together: host memory from which and to which this device copies fastest (page-locked). Copies
+   * do not hold up the caller: upload returns before it has read such memory, download before it
+   * has written it. Not initialised. COMPUTE_ERROR_OUT_OF_MEMORY. */
   compute_status (*host_allocate)(void *device, uint64_t bytes, void **data);
   void (*host_release)(void *device, void *data);
 
   /* Together: makes the caller's own memory such memory, for as long as it is registered. Slow;
-   * pays for memory that is copied many times. */
+   * pays for memory that is copied many times. COMPUTE_ERROR_UNSUPPORTED where the driver cannot,
+   * _INVALID_STATE where some of it is such memory already, _OUT_OF_MEMORY. */
   compute_status (*host_register)(void *device, void *data, uint64_t bytes);
   void (*host_unregister)(void *device, void *data);
 

@@ -42,6 +42,8 @@ static void a_device_that_cannot_be_used_is_explained(void **state) {
       {"init=34", NULL, "stub"},
       {"init=100", NULL, "no GPU"},
       {"", "", "no GPU"},
+      {"device_count=2", "7", "CUDA_VISIBLE_DEVICES=7"},
+      {"", "nonsense", "CUDA_VISIBLE_DEVICES=nonsense"},
       {"driver_version=10020", NULL, "no usable NVIDIA driver"},
       {"init=999", NULL, "CUDA_ERROR_UNKNOWN"},
   };

@@ -36,6 +36,8 @@ static const struct {
     {"no_register", offsetof(machine, no_register)},
     {"unified", offsetof(machine, unified)},
     {"delay_copies", offsetof(machine, delay_copies)},
+    {"copy_rate", offsetof(machine, copy_rate)},
+    {"delay_kernels", offsetof(machine, delay_kernels)},
 };
 
 static _Atomic int64_t counts[CALL_COUNT], count_of_any, failures;

@@ -3,7 +3,6 @@
  * arrived when the call returns. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "driver_private.h"
 
@@ -12,28 +11,29 @@ typedef struct copy_operation {
   void *to;
   const void *from;
   size_t bytes;
+  int engine;
   unsigned char own[]; /* of pageable memory */
 } copy_operation;
 
-static void delay(void) {
-  const int64_t milliseconds = stand_in_machine.delay_copies;
-  if (milliseconds == 0) return;
-  nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
+static int64_t duration(size_t bytes) {
+  const machine *m = &stand_in_machine;
+  return m->delay_copies * 1000000 + (m->copy_rate ? (int64_t)bytes * 1000 / m->copy_rate : 0);
 }
 
 static void run_copy(operation *self, int device) {
   const copy_operation *o = (const copy_operation *)self;
-  (void)device;
-  delay();
+  engine_work(device, o->engine, duration(o->bytes));
   memmove(o->to, o->from, o->bytes);
 }
 
-static cuda_result submit(void *to, const void *from, size_t bytes, bool take, cuda_stream on) {
+static cuda_result submit(void *to, const void *from, size_t bytes, int engine, bool take,
+                          cuda_stream on) {
   copy_operation *o = operation_create(sizeof *o + (take ? bytes : 0), run_copy);
   if (!o) return CUDA_OUT_OF_MEMORY;
   o->to = to;
   o->from = from;
   o->bytes = bytes;
+  o->engine = engine;
   if (take) {
     memcpy(o->own, from, bytes);
     o->from = o->own;
@@ -50,14 +50,14 @@ EXPORT cuda_result cuMemcpyHtoDAsync(cuda_pointer to, const void *from, size_t b
   ENTER(cuMemcpyHtoDAsync);
   if (bytes == 0) return CUDA_OK;
   if (!memory_is_on_device(address(to), bytes)) return CUDA_INVALID_VALUE;
-  return submit(address(to), from, bytes, !memory_at(from), on);
+  return submit(address(to), from, bytes, ENGINE_TO_DEVICE, !memory_at(from), on);
 }
 
 EXPORT cuda_result cuMemcpyDtoHAsync(void *to, cuda_pointer from, size_t bytes, cuda_stream on) {
   ENTER(cuMemcpyDtoHAsync);
   if (bytes == 0) return CUDA_OK;
   if (!memory_is_on_device(address(from), bytes)) return CUDA_INVALID_VALUE;
-  const cuda_result code = submit(to, address(from), bytes, false, on);
+  const cuda_result code = submit(to, address(from), bytes, ENGINE_TO_HOST, false, on);
   if (code != CUDA_OK || memory_at(to)) return code;
   return stream_drain(stream_of(on));
 }
@@ -68,7 +68,7 @@ EXPORT cuda_result cuMemcpyDtoDAsync(cuda_pointer to, cuda_pointer from, size_t 
   if (bytes == 0) return CUDA_OK;
   if (!memory_is_on_device(address(to), bytes) || !memory_is_on_device(address(from), bytes))
     return CUDA_INVALID_VALUE;
-  return submit(address(to), address(from), bytes, false, on);
+  return submit(address(to), address(from), bytes, ENGINE_TO_DEVICE, false, on);
 }
 
 EXPORT cuda_result cuMemcpyPeerAsync(cuda_pointer to, cuda_context to_context, cuda_pointer from,
@@ -80,7 +80,7 @@ EXPORT cuda_result cuMemcpyPeerAsync(cuda_pointer to, cuda_context to_context, c
       target->header.device != device_of_context(to_context) ||
       source->header.device != device_of_context(from_context))
     return CUDA_INVALID_VALUE;
-  return submit(address(to), address(from), bytes, false, on);
+  return submit(address(to), address(from), bytes, ENGINE_TO_DEVICE, false, on);
 }
 
 typedef struct set_operation {

@@ -29,12 +29,30 @@ int device_of_context(cuda_context context) {
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
+/* As the driver: GPUs up to the first number that none has, or that comes twice. */
+static int visible_count(void) {
+  const char *text = getenv("CUDA_VISIBLE_DEVICES");
+  const int all = (int)stand_in_machine.device_count;
+  bool taken[MOST_DEVICES] = {false};
+  int count = 0;
+  if (!text) return all;
+  while (*text) {
+    char *end;
+    const long number = strtol(text, &end, 10);
+    if (end == text || number < 0 || number >= all || taken[number]) break;
+    taken[number] = true;
+    count++;
+    if (*end != ',') break;
+    text = end + 1;
+  }
+  return count;
+}
+
 EXPORT cuda_result cuInit(uint32_t flags) {
-  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   ENTER(cuInit);
   if (flags) return CUDA_INVALID_VALUE;
   if (stand_in_machine.init) return (cuda_result)stand_in_machine.init;
-  if (stand_in_machine.device_count == 0 || (visible && !visible[0])) return CUDA_NO_DEVICE;
+  if (visible_count() == 0) return CUDA_NO_DEVICE;
   initialised = true;
   return CUDA_OK;
 }
@@ -59,6 +77,8 @@ static const struct {
     {200, "CUDA_ERROR_INVALID_IMAGE"},
     {201, "CUDA_ERROR_INVALID_CONTEXT"},
     {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+    {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"},
     {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
     {400, "CUDA_ERROR_INVALID_HANDLE"},
     {500, "CUDA_ERROR_NOT_FOUND"},
@@ -66,6 +86,7 @@ static const struct {
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
     {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
     {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+    {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
     {719, "CUDA_ERROR_LAUNCH_FAILED"},
     {801, "CUDA_ERROR_NOT_SUPPORTED"},
     {999, "CUDA_ERROR_UNKNOWN"},
@@ -91,13 +112,13 @@ EXPORT cuda_result cuGetErrorString(cuda_result code, const char **text) {
 /* ---- Devices ------------------------------------------------------------------------------- */
 
 static bool is_device(int32_t device) {
-  return device >= 0 && device < stand_in_machine.device_count;
+  return device >= 0 && device < visible_count();
 }
 
 EXPORT cuda_result cuDeviceGetCount(int32_t *count) {
   ENTER(cuDeviceGetCount);
   if (!initialised) return CUDA_NOT_INITIALIZED;
-  *count = (int32_t)stand_in_machine.device_count;
+  *count = (int32_t)visible_count();
   return CUDA_OK;
 }
 

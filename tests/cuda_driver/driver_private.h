@@ -5,7 +5,8 @@
  *   memory.c    memory of the device, of the host, and what an address is
  *   stream.c    streams and events
  *   copy.c      copies
- *   kernels.c   modules, launches, graphs */
+ *   kernels.c   modules, launches, graphs
+ *   bridge.c    what the stand-ins of vendor libraries (libraries/) need */
 #ifndef CUDA_DRIVER_PRIVATE_H
 #define CUDA_DRIVER_PRIVATE_H
 
@@ -56,7 +57,7 @@ void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 
 /* What the orders say of the machine. */
 typedef struct machine {
   int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
-      unified, delay_copies;
+      unified, delay_copies, copy_rate, delay_kernels;
 } machine;
 extern machine stand_in_machine;
 
@@ -136,6 +137,12 @@ stream *stream_of(cuda_stream handle);
 void stream_finish(stream *s); /* drains and frees */
 void stream_default_create(int device);
 void event_destroy(object *event);
+
+/* The parts of a GPU that do one thing at a time. */
+enum { ENGINE_TO_DEVICE, ENGINE_TO_HOST, ENGINE_KERNELS, ENGINES };
+
+/* Keeps the engine busy for so long; does nothing for 0. */
+void engine_work(int device, int engine, int64_t nanoseconds);
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 

@@ -44,8 +44,8 @@ EXPORT cuda_result cuModuleLoadData(cuda_module *result, const void *data) {
   const int capability = (int)stand_in_machine.capability;
   if (memcmp(data, IMAGE_MAGIC, sizeof IMAGE_MAGIC) != 0) return CUDA_INVALID_IMAGE;
   memcpy(&head, data, sizeof head);
-  if (head.is_ptx && head.compiler_major > stand_in_machine.driver_version / 1000)
-    return CUDA_UNSUPPORTED_PTX_VERSION;
+  if (head.compiler_major > stand_in_machine.driver_version / 1000)
+    return head.is_ptx ? CUDA_UNSUPPORTED_PTX_VERSION : CUDA_INVALID_IMAGE;
   if (head.architecture > capability || (!head.is_ptx && head.architecture / 10 != capability / 10))
     return CUDA_NO_BINARY_FOR_GPU;
   void *library = dlopen(head.object, RTLD_NOW | RTLD_LOCAL);
@@ -176,6 +176,7 @@ static void run_launch(launch *l, int device) {
     arguments[i] = l->values + at;
     at += l->entry.sizes[i];
   }
+  engine_work(device, ENGINE_KERNELS, stand_in_machine.delay_kernels * 1000000);
   pthread_mutex_lock(&emulator_mutex);
   const bool good = emulator_launch_plain(l->entry.enter, l->entry.call, l->block, l->grid,
                                           arguments, EMULATOR_MIXED, problem, sizeof problem);

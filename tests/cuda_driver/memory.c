@@ -186,6 +186,17 @@ EXPORT cuda_result cuMemPoolSetAttribute(cuda_memory_pool set, int32_t attribute
   return attribute == CUDA_POOL_RELEASE_THRESHOLD && value ? CUDA_OK : CUDA_INVALID_VALUE;
 }
 
+EXPORT cuda_result cuMemPoolSetAccess(cuda_memory_pool of, const cuda_memory_access *access,
+                                      size_t count) {
+  ENTER(cuMemPoolSetAccess);
+  if (!object_is(of, OBJECT_POOL)) return INVALID_HANDLE;
+  for (size_t i = 0; i < count; i++)
+    if (access[i].location.type != CUDA_LOCATION_DEVICE || access[i].location.id < 0 ||
+        access[i].location.id >= stand_in_machine.device_count)
+      return CUDA_INVALID_VALUE;
+  return stand_in_machine.no_peers ? CUDA_NOT_SUPPORTED : CUDA_OK;
+}
+
 EXPORT cuda_result cuMemPoolTrimTo(cuda_memory_pool trimmed, size_t keep) {
   ENTER(cuMemPoolTrimTo);
   (void)keep;

@@ -16,6 +16,8 @@
  *   no_register=1             host memory cannot be pinned
  *   unified=1                 the GPU shares the host's memory
  *   delay_copies=5            each copy takes so many milliseconds longer
+ *   copy_rate=100             and so many MB/s; copies in one direction share that of their device
+ *   delay_kernels=5           each kernel takes so many milliseconds longer, one after the other
  *   fail=cuLaunchKernel:3:700 the third call fails with 700; 3+: that and all later ones; "any": of
  *                             whatever kind; "kernel": the third kernel fails while it runs
  *   reset=1                   every context ends, as with its process
@@ -46,6 +48,22 @@ typedef int64_t stand_in_live_function(char *text, uint64_t text_bytes);
 /* Misuse that was seen: writes outside of memory, calls after a device was lost, kernels that went
  * wrong without having been told to. `text` gets the first. */
 typedef int64_t stand_in_misuse_function(char *text, uint64_t text_bytes);
+
+/* For stand-ins of vendor libraries (libraries/): runs `run(data)` in the order of a stream, then
+ * frees `data`, which it takes over in every case; whether memory of the device holds all these
+ * bytes; notes a misuse; the driver's version, or 0 when no working context is current. */
+typedef int32_t stand_in_submit_function(void *stream, void (*run)(void *data), void *data);
+typedef bool stand_in_on_device_function(const void *address, uint64_t bytes);
+typedef void stand_in_note_function(const char *words);
+typedef int32_t stand_in_usable_function(void);
+
+/* Of a vendor library's stand-in: new orders, as in libraries/library.h; how often a call was made
+ * since, and under the name "live" how many of its objects there are. */
+typedef bool stand_in_library_configure_function(const char *orders);
+typedef int64_t stand_in_library_count_function(const char *call);
+
+#define STAND_IN_LIBRARY_CONFIGURE "stand_in_library_configure"
+#define STAND_IN_LIBRARY_COUNT     "stand_in_library_count"
 
 #define STAND_IN_CONFIGURE "stand_in_configure"
 #define STAND_IN_FAILURES  "stand_in_failures"

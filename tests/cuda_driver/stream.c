@@ -81,6 +81,22 @@ cuda_result stream_drain(stream *s) {
   return stand_in_lost(s->header.device);
 }
 
+/* ---- Engines ------------------------------------------------------------------------------- */
+
+static pthread_mutex_t engines[MOST_DEVICES][ENGINES];
+
+static __attribute__((constructor)) void engines_make(void) {
+  for (int i = 0; i < MOST_DEVICES * ENGINES; i++)
+    pthread_mutex_init(&engines[i / ENGINES][i % ENGINES], NULL);
+}
+
+void engine_work(int device, int engine, int64_t nanoseconds) {
+  if (nanoseconds <= 0) return;
+  pthread_mutex_lock(&engines[device][engine]);
+  nanosleep(&(struct timespec){nanoseconds / 1000000000, nanoseconds % 1000000000}, NULL);
+  pthread_mutex_unlock(&engines[device][engine]);
+}
+
 /* ---- Streams ------------------------------------------------------------------------------- */
 
 static stream *create(void) {
@@ -166,6 +182,7 @@ typedef struct event {
   uint64_t asked, done;
   struct timespec when;
   int references;
+  bool timed;
 } event;
 
 typedef struct event_operation {
@@ -226,12 +243,13 @@ static cuda_result submit(event *e, cuda_stream on, bool record) {
 
 EXPORT cuda_result cuEventCreate(cuda_event *result, uint32_t flags) {
   ENTER(cuEventCreate);
-  (void)flags;
+  if (flags & ~(uint32_t)CUDA_EVENT_DISABLE_TIMING) return CUDA_INVALID_VALUE;
   event *e = object_create(OBJECT_EVENT, sizeof *e);
   if (!e) return CUDA_OUT_OF_MEMORY;
   pthread_mutex_init(&e->mutex, NULL);
   pthread_cond_init(&e->came, NULL);
   e->references = 1;
+  e->timed = !(flags & CUDA_EVENT_DISABLE_TIMING);
   *result = (cuda_event)(void *)e;
   return CUDA_OK;
 }
@@ -280,10 +298,19 @@ EXPORT cuda_result cuEventQuery(cuda_event asked) {
 
 EXPORT cuda_result cuEventElapsedTime(float *milliseconds, cuda_event first, cuda_event last) {
   ENTER(cuEventElapsedTime);
-  const event *a = (event *)(void *)first, *b = (event *)(void *)last;
-  if (!object_is(a, OBJECT_EVENT) || !object_is(b, OBJECT_EVENT)) return INVALID_HANDLE;
-  if (a->done < a->asked || b->done < b->asked) return CUDA_NOT_READY;
-  *milliseconds = (float)((double)(b->when.tv_sec - a->when.tv_sec) * 1e3 +
-                          (double)(b->when.tv_nsec - a->when.tv_nsec) * 1e-6);
+  event *both[2] = {(event *)(void *)first, (event *)(void *)last};
+  struct timespec when[2];
+  for (int i = 0; i < 2; i++) {
+    event *e = both[i];
+    if (!object_is(e, OBJECT_EVENT) || !e->timed || e->asked == 0) return INVALID_HANDLE;
+    if (e->header.device != both[0]->header.device) return INVALID_HANDLE;
+    pthread_mutex_lock(&e->mutex);
+    const bool done = e->done >= e->asked;
+    when[i] = e->when;
+    pthread_mutex_unlock(&e->mutex);
+    if (!done) return CUDA_NOT_READY;
+  }
+  *milliseconds = (float)((double)(when[1].tv_sec - when[0].tv_sec) * 1e3 +
+                          (double)(when[1].tv_nsec - when[0].tv_nsec) * 1e-6);
   return CUDA_OK;
 }

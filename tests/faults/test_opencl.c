@@ -1,8 +1,8 @@
 /* A job on an OpenCL device whose driver fails: the n-th call of each kind, for n = 1, 2, … until
  * nothing fails any more, and all calls from the n-th on. Each time the result is right (another
- * way was found) or the call says in words what failed; afterwards the same context works again,
- * and nothing of ours or of the driver's is left behind. Then drivers that lie about what they can
- * do.
+ * way was found) or the call says in words what failed; afterwards the same context works again, if
+ * need be once its lost device has been brought back, and nothing of ours or of the driver's is
+ * left behind. Then drivers that lie about what they can do.
  *
  * The layer of tests/opencl_layer/ stands between the loader and PoCL. */
 #include <math.h>
@@ -93,7 +93,12 @@ static int64_t do_job_with_failure(const char *call, int64_t nth, bool onward, i
   if (s != COMPUTE_OK) check_words(s);
   if (failures == 0 && s != COMPUTE_OK) fail_msg("%s: failed without a failure", when);
   if (opened) {
-    if (s != COMPUTE_OK && do_job(context, &result) != COMPUTE_OK)
+    if (s != COMPUTE_OK) s = do_job(context, &result);
+    if (s == COMPUTE_ERROR_DEVICE_LOST) {
+      s = compute_device_recover(compute_default_device(context));
+      if (s == COMPUTE_OK) s = do_job(context, &result);
+    }
+    if (s != COMPUTE_OK)
       fail_msg("%s; the context is useless afterwards: %s", when, compute_error_message(context));
     check_result(&result, when);
     assert_ok(compute_close(context));

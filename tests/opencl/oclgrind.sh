@@ -4,9 +4,10 @@
 # TREE BUILD_DIR SCRATCH_DIR ICD LAYER races|uninitialised ORDERS [TUNING [ONLY]].
 #
 # ORDERS go to the layer: cpu=1 for the kernels that CPUs get, gpu=1 for those of GPUs. TUNING forces
-# parameters upon generated kernels, ONLY picks samples by a part of their name.
+# parameters upon generated kernels, ONLY picks samples by a part of their name. For races, TEST_PROGRAM
+# may name another test of a device.
 set -euo pipefail
-program=$2/tests/bin/opencl_small_kernels scratch=$3 mode=$6
+program=$2/tests/bin/${TEST_PROGRAM:-opencl_small_kernels} scratch=$3 mode=$6
 mkdir -p "$scratch"
 log=$scratch/report output=$scratch/output
 # The plain environment of the device: nothing tuned, nothing cached.

@@ -1,0 +1,131 @@
+/* Timing what a library proposes: its own order is an estimate, and the first is often not the
+ * fastest. Each candidate runs on memory of no interest, on a stream of its own, between two
+ * events. Nothing here may fail a kernel: what cannot be timed leaves the library's order. */
+#include "cuda.h"
+
+enum {
+  MOST_TURNS = 10,
+  LARGEST_PART = 4, /* of the free memory: one in so many */
+  ALIGNMENT = 256,
+  PATTERN = 0x3f803f80 /* about 1 in f32 and in bf16, about 1.9 in f16 */
+};
+
+#define LARGEST_SCRATCH ((uint64_t)1 << 30)
+static const float time_for_one = 2.0F; /* milliseconds */
+
+uint64_t cuda_element_bytes(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64:
+  case COMPUTE_I64: return 8;
+  case COMPUTE_F32:
+  case COMPUTE_I32: return 4;
+  case COMPUTE_F16:
+  case COMPUTE_BF16: return 2;
+  default: return 1;
+  }
+}
+
+uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
+                           compute_dtype dtype) {
+  uint64_t last = 0;
+  for (int32_t i = 0; i < rank; i++) {
+    if (size[i] == 0) return 0;
+    last += (uint64_t)(size[i] - 1) * (uint64_t)(stride[i] < 0 ? -stride[i] : stride[i]);
+  }
+  return (last + 1) * cuda_element_bytes(dtype);
+}
+
+/* What the contest needs of the driver. */
+typedef struct ground {
+  cuda_stream stream;
+  cuda_event first, last;
+  cuda_pointer memory;
+  cuda_pointer operands[CUDA_PRODUCT_OPERANDS];
+  cuda_pointer workspace;
+} ground;
+
+static uint64_t padded(uint64_t bytes) {
+  return (bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+}
+
+static void clear(cuda_device *device, ground *g) {
+  const cuda_driver *driver = device->driver;
+  cuda_result code = CUDA_OK;
+  if (!cuda_enter_to_release(device)) return;
+  if (g->stream) code = driver->stream_wait(g->stream);
+  if (g->first && !cuda_is_fatal(code)) code = driver->event_destroy(g->first);
+  if (g->last && !cuda_is_fatal(code)) code = driver->event_destroy(g->last);
+  if (g->stream && !cuda_is_fatal(code)) code = driver->stream_destroy(g->stream);
+  if (g->memory && !cuda_is_fatal(code)) code = driver->memory_free(g->memory);
+  cuda_notice(device, code, "releasing what a contest of kernels needed");
+}
+
+/* Scratch memory comes from the driver itself, so that the pools keep nothing of it. */
+static bool prepare(cuda_device *device, const cuda_contest *contest, ground *g) {
+  const cuda_driver *driver = device->driver;
+  size_t available = 0, total = 0;
+  uint64_t bytes = padded(contest->workspace_bytes);
+  for (int i = 0; i < CUDA_PRODUCT_OPERANDS; i++) bytes += padded(contest->operand_bytes[i]);
+  cuda_result code = driver->memory_info(&available, &total);
+  if (code == CUDA_OK && (bytes > LARGEST_SCRATCH || bytes > available / LARGEST_PART))
+    return false;
+  if (code == CUDA_OK) code = driver->memory_allocate(&g->memory, bytes + ALIGNMENT);
+  if (code != CUDA_OK) g->memory = 0;
+  if (code == CUDA_OK) code = driver->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING);
+  if (code == CUDA_OK) code = driver->event_create(&g->first, CUDA_EVENT_DEFAULT);
+  if (code == CUDA_OK) code = driver->event_create(&g->last, CUDA_EVENT_DEFAULT);
+  if (code == CUDA_OK) code = driver->set_words(g->memory, PATTERN, bytes / 4, g->stream);
+  cuda_notice(device, code, "timing what a library proposes");
+  cuda_pointer at = g->memory;
+  for (int i = 0; i < CUDA_PRODUCT_OPERANDS; i++) {
+    g->operands[i] = contest->operand_bytes[i] ? at : 0;
+    at += padded(contest->operand_bytes[i]);
+  }
+  g->workspace = at;
+  return code == CUDA_OK;
+}
+
+/* Milliseconds of `turns` runs; below 0 when they fail, or when nothing can be timed. */
+static float measure(cuda_device *device, const cuda_contest *contest, const ground *g,
+                     uint32_t which, int turns, bool *ran) {
+  const cuda_driver *driver = device->driver;
+  float milliseconds = -1;
+  cuda_result code = driver->event_record(g->first, g->stream);
+  *ran = true;
+  for (int i = 0; i < turns && code == CUDA_OK && *ran; i++)
+    *ran = contest->submit(contest->argument, which, g->operands, g->workspace, g->stream);
+  if (!*ran) return -1;
+  if (code == CUDA_OK) code = driver->event_record(g->last, g->stream);
+  if (code == CUDA_OK) code = driver->event_wait(g->last);
+  if (code == CUDA_OK) code = driver->event_elapsed(&milliseconds, g->first, g->last);
+  cuda_notice(device, code, "timing what a library proposes");
+  return code == CUDA_OK ? milliseconds : -1;
+}
+
+int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest) {
+  ground g = {0};
+  int32_t best = -1, first = -1;
+  float best_time = 0;
+  bool ran;
+  if (contest->count == 0) return -1;
+  if (!prepare(device, contest, &g)) {
+    clear(device, &g);
+    return 0;
+  }
+  for (uint32_t i = 0; i < contest->count; i++) {
+    /* The first run loads the kernel; the second says how often to run it. */
+    float once = measure(device, contest, &g, i, 1, &ran);
+    if (!ran) continue;
+    if (first < 0) first = (int32_t)i;
+    if (once >= 0) once = measure(device, contest, &g, i, 1, &ran);
+    if (once < 0) continue;
+    const float turns = once > 0 ? time_for_one / once : MOST_TURNS;
+    const int count = turns >= MOST_TURNS ? MOST_TURNS : turns < 1 ? 1 : (int)turns;
+    const float time = measure(device, contest, &g, i, count, &ran) / (float)count;
+    if (time < 0 || (best >= 0 && time >= best_time)) continue;
+    best = (int32_t)i;
+    best_time = time;
+  }
+  clear(device, &g);
+  return best >= 0 ? best : first;
+}

@@ -1,0 +1,282 @@
+/* Convolutions by cuDNN. A plan is made when a kernel is prepared, the best few that the heuristics
+ * propose are timed, and which of them won is kept in the disk cache: with the same library and GPU
+ * the heuristics say the same again.
+ *
+ * A handle of cuDNN serves one thread and one stream at a time, so each queue has its own, and what
+ * is prepared is prepared under a lock. Plans say how their operands are aligned; as with products
+ * there is one for aligned addresses and one for any. */
+#include "cudnn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+enum { ALIGNED = 16, PROPOSALS = 5 };
+
+#define WORKSPACE_LIMIT ((int64_t)256 << 20)
+
+typedef struct cudnn_product {
+  cuda_product shared;
+  cudnn_problem problem;
+  const cuda_library *library;
+  cudnn_pile pile[CUDNN_WAYS];
+  cudnn_way way[CUDNN_WAYS]; /* for aligned addresses, for any */
+} cudnn_product;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of devices' own handles */
+
+/* ---- The library --------------------------------------------------------------------------- */
+
+#define CUDNN_ROW(member, symbol, type, parameters) {#symbol, offsetof(cudnn_functions, member)},
+static const cuda_library_row rows[] = {CUDNN_FUNCTIONS(CUDNN_ROW)};
+static cudnn_functions functions[CUDA_LIBRARY_NAMES];
+
+static size_t version(const void *of) {
+  return ((const cudnn_functions *)of)->version();
+}
+
+static int32_t create(const void *of, void **handle) {
+  return ((const cudnn_functions *)of)->create(handle);
+}
+
+static int32_t destroy(const void *of, void *handle) {
+  return ((const cudnn_functions *)of)->destroy(handle);
+}
+
+const cuda_library_kind cudnn_kind = {
+    .title = "cuDNN",
+    .choice = "cudnn",
+    .names = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"},
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .functions = functions,
+    .function_bytes = sizeof *functions,
+    .version = version,
+    .oldest = 90000,
+    .create = create,
+    .destroy = destroy,
+};
+
+static compute_status fail(cuda_device *device, int32_t code, const char *what) {
+  const cudnn_functions *f = device->libraries[CUDA_CUDNN].functions;
+  const compute_status status = code == CUDNN_HOST_MEMORY     ? COMPUTE_ERROR_OUT_OF_MEMORY
+                                : code == CUDNN_DEVICE_MEMORY ? COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY
+                                : code / 1000 == CUDNN_BAD_PARAMETER / 1000 ? COMPUTE_ERROR_INTERNAL
+                                : code / 1000 == CUDNN_UNSUPPORTED / 1000
+                                    ? COMPUTE_ERROR_UNSUPPORTED
+                                    : COMPUTE_ERROR_LAUNCH;
+  return cuda_library_fail(device, status, code, "set COMPUTE_CUDA_LIBRARIES=cublas, and report it",
+                           "cuda:%u: %s: cuDNN says %s (%d)", device->index, what,
+                           f->error_text(code), code);
+}
+
+/* ---- Running a plan ------------------------------------------------------------------------ */
+
+static int32_t execute(const cudnn_functions *f, void *handle, cudnn_descriptor plan,
+                       const cuda_pointer *operands, cuda_pointer workspace) {
+  static const int64_t names[3] = {1, 2, 3};
+  void *pointers[3], *scratch = (void *)(uintptr_t)workspace;
+  cudnn_descriptor bindings = NULL;
+  for (int i = 0; i < 3; i++) pointers[i] = (void *)(uintptr_t)operands[i];
+  int32_t code = f->describe(CUDNN_KIND_BINDINGS, &bindings);
+  if (code != CUDNN_OK) return code;
+  code = f->set(bindings, CUDNN_BINDINGS_NAMES, CUDNN_IS_INT64, 3, names);
+  if (code == CUDNN_OK)
+    code = f->set(bindings, CUDNN_BINDINGS_POINTERS, CUDNN_IS_POINTER, 3, pointers);
+  if (code == CUDNN_OK)
+    code = f->set(bindings, CUDNN_BINDINGS_WORKSPACE, CUDNN_IS_POINTER, 1, &scratch);
+  if (code == CUDNN_OK) code = f->finalize(bindings);
+  if (code == CUDNN_OK) code = f->execute(handle, plan, bindings);
+  f->forget(bindings);
+  return code;
+}
+
+/* ---- Choosing a plan ----------------------------------------------------------------------- */
+
+typedef struct trial {
+  const cudnn_product *product;
+  const cudnn_way *ways;
+} trial;
+
+static bool try_out(void *argument, uint32_t which, const cuda_pointer *operands,
+                    cuda_pointer workspace, cuda_stream stream) {
+  const trial *t = argument;
+  const cuda_library *library = t->product->library;
+  const cudnn_functions *f = library->functions;
+  return f->set_stream(library->handle, stream) == CUDNN_OK &&
+         execute(f, library->handle, t->ways[which].plan, operands, workspace) == CUDNN_OK;
+}
+
+static compute_dtype dtype_of(int32_t type) {
+  return type == CUDNN_F64 ? COMPUTE_F64 : type == CUDNN_F32 ? COMPUTE_F32 : COMPUTE_F16;
+}
+
+static int32_t contest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
+                       int32_t count) {
+  const cudnn_problem *p = &product->problem;
+  trial t = {product, ways};
+  cuda_contest c = {.count = (uint32_t)count, .submit = try_out, .argument = &t};
+  for (int i = 0; i < 3; i++)
+    c.operand_bytes[i] = cuda_extent_bytes(p->sizes[i], p->strides[i], 4,
+                                           dtype_of(i == 2 ? p->result_type : p->type));
+  for (int32_t i = 0; i < count; i++)
+    if ((uint64_t)ways[i].workspace_bytes > c.workspace_bytes)
+      c.workspace_bytes = (uint64_t)ways[i].workspace_bytes;
+  const int32_t winner = cuda_contest_hold(device, &c);
+  const cudnn_functions *f = product->library->functions;
+  if (cuda_enter_to_release(device)) /* the contest's stream is gone */
+    f->set_stream(product->library->handle, NULL);
+  return winner;
+}
+
+enum { KEY_PARTS = 6 };
+
+static void key_make(const cuda_device *device, const cudnn_product *product,
+                     compute_cache_part parts[KEY_PARTS]) {
+  static const char what[] = "cudnn plan 1";
+  const compute_target *t = &device->target;
+  parts[0] = (compute_cache_part){what, sizeof what};
+  parts[1] = (compute_cache_part){&product->library->version, sizeof product->library->version};
+  parts[2] = (compute_cache_part){t->model, strlen(t->model)};
+  parts[3] = (compute_cache_part){t->family, strlen(t->family)};
+  parts[4] = (compute_cache_part){t->driver, strlen(t->driver)};
+  parts[5] = (compute_cache_part){&product->problem, sizeof product->problem};
+}
+
+/* Which of `count` plans won before, or -1. */
+static int32_t recall(const cuda_device *device, const cudnn_product *product, int32_t count) {
+  const compute_services *services = device->services;
+  compute_cache_part parts[KEY_PARTS];
+  int32_t known[2] = {0, -1};
+  size_t bytes = 0;
+  if (!services->cache_load) return -1;
+  key_make(device, product, parts);
+  void *stored = services->cache_load(services->host, parts, KEY_PARTS, &bytes);
+  if (stored && bytes == sizeof known) memcpy(known, stored, sizeof known);
+  if (stored) services->release(services->host, stored);
+  return known[0] == count && known[1] >= 0 && known[1] < count ? known[1] : -1;
+}
+
+static void remember(const cuda_device *device, const cudnn_product *product, int32_t count,
+                     int32_t winner) {
+  const compute_services *services = device->services;
+  compute_cache_part parts[KEY_PARTS];
+  const int32_t known[2] = {count, winner};
+  if (!services->cache_store) return;
+  key_make(device, product, parts);
+  services->cache_store(services->host, parts, KEY_PARTS, known, sizeof known);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
+  cudnn_problem problem;
+  return cudnn_translate(descriptor, &problem, reason);
+}
+
+static void product_destroy(cuda_device *device, cuda_product *destroyed) {
+  cudnn_product *product = (cudnn_product *)destroyed;
+  const bool usable = cuda_enter_to_release(device); /* else the library's part is forgotten */
+  for (int i = 0; i < CUDNN_WAYS && usable; i++) {
+    cudnn_way_clear(product->library->functions, &product->way[i]);
+    cudnn_pile_clear(&product->pile[i]);
+  }
+  cuda_release(device, product);
+}
+
+/* Keeps one plan of those proposed, and forgets the others. */
+static compute_status choose(cuda_device *device, cudnn_product *product, int which) {
+  const cuda_library *library = product->library;
+  cudnn_way ways[PROPOSALS];
+  cudnn_pile *pile = &product->pile[which];
+  int32_t count = 0, winner = 0;
+  pile->functions = library->functions;
+  const int64_t element = (int64_t)cuda_element_bytes(dtype_of(product->problem.type));
+  const int32_t code =
+      cudnn_propose(library, &product->problem, which == 0 ? ALIGNED : element, WORKSPACE_LIMIT,
+                    pile, ways, which == 0 ? PROPOSALS : 1, &count);
+  if (code != CUDNN_OK) return fail(device, code, "choosing a plan");
+  if (which == 0) {
+    winner = recall(device, product, count);
+    const bool known = winner >= 0;
+    if (!known) winner = contest(device, product, ways, count);
+    if (!known && winner >= 0) remember(device, product, count, winner);
+  }
+  const compute_status status = cuda_enter(device); /* the contest may have ended the device */
+  for (int32_t i = 0; i < count; i++) {
+    if (i == winner)
+      product->way[which] = ways[i];
+    else if (status == COMPUTE_OK)
+      cudnn_way_clear(library->functions, &ways[i]);
+  }
+  if (status != COMPUTE_OK) return status;
+  if (winner < 0) return fail(device, CUDNN_EXECUTION, "trying its plans");
+  const uint64_t workspace = (uint64_t)product->way[which].workspace_bytes;
+  if (workspace > product->shared.workspace_bytes) product->shared.workspace_bytes = workspace;
+  return COMPUTE_OK;
+}
+
+static compute_status prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
+                              cuda_product **result) {
+  const char *reason;
+  cudnn_product *product = cuda_allocate(device, sizeof *product);
+  if (!product) return cuda_fail_memory(device->services, "a kernel");
+  product->shared.vendor = &cudnn_vendor;
+  product->library = cuda_library_open(device, CUDA_CUDNN);
+  (void)cudnn_translate(descriptor, &product->problem, &reason);
+  compute_status status = COMPUTE_OK;
+  pthread_mutex_lock(&mutex);
+  for (int i = 0; i < CUDNN_WAYS && status == COMPUTE_OK; i++) status = choose(device, product, i);
+  pthread_mutex_unlock(&mutex);
+  if (status != COMPUTE_OK) {
+    product_destroy(device, &product->shared);
+    return status;
+  }
+  snprintf(product->shared.text, sizeof product->shared.text, "%s", product->library->name);
+  *result = &product->shared;
+  return COMPUTE_OK;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+static int32_t handle_of(cuda_queue *queue, const cuda_library *library) {
+  const cudnn_functions *f = library->functions;
+  void *handle = NULL;
+  if (queue->convolutions) return CUDNN_OK;
+  int32_t code = f->create(&handle);
+  if (code != CUDNN_OK) return code;
+  code = f->set_stream(handle, queue->stream);
+  if (code == CUDNN_OK)
+    queue->convolutions = handle;
+  else
+    f->destroy(handle);
+  return code;
+}
+
+static compute_status submit(cuda_queue *queue, const cuda_product *submitted,
+                             const cuda_pointer *operands, cuda_pointer workspace) {
+  const cudnn_product *product = (const cudnn_product *)submitted;
+  const cuda_library *library = product->library;
+  const int way = (operands[0] | operands[1] | operands[2]) % ALIGNED == 0 ? 0 : 1;
+  int32_t code = handle_of(queue, library);
+  if (code == CUDNN_OK)
+    code = execute(library->functions, queue->convolutions, product->way[way].plan, operands,
+                   workspace);
+  return code == CUDNN_OK ? COMPUTE_OK : fail(queue->device, code, "a convolution");
+}
+
+void cudnn_queue_release(cuda_queue *queue) {
+  const cudnn_functions *f = queue->device->libraries[CUDA_CUDNN].functions;
+  if (queue->convolutions && cuda_enter_to_release(queue->device)) f->destroy(queue->convolutions);
+  queue->convolutions = NULL;
+}
+
+const cuda_vendor cudnn_vendor = {
+    .library = CUDA_CUDNN,
+    .kind = COMPUTE_KERNEL_CONV,
+    .serves = serves,
+    .prepare = prepare,
+    .destroy = product_destroy,
+    .submit = submit,
+};

@@ -1,0 +1,154 @@
+/* The part of cuDNN 9 that is used, its backend interface: a graph of operations is described by
+ * descriptors with attributes, the library's heuristics name engines for it, and an engine with its
+ * settings becomes a plan that can be executed. Declared by us. */
+#ifndef CUDA_CUDNN_H
+#define CUDA_CUDNN_H
+
+#include "vendor.h"
+
+typedef void *cudnn_descriptor;
+
+enum {
+  CUDNN_OK = 0,
+  CUDNN_BAD_PARAMETER = 2000, /* all from here to the next are of its kind, and so on */
+  CUDNN_UNSUPPORTED = 3000,
+  CUDNN_INTERNAL = 4000,
+  CUDNN_HOST_MEMORY = 4003,
+  CUDNN_DEVICE_MEMORY = 4004,
+  CUDNN_EXECUTION = 5000,
+
+  CUDNN_F32 = 0, /* cudnnDataType_t */
+  CUDNN_F64 = 1,
+  CUDNN_F16 = 2,
+  CUDNN_BF16 = 9,
+
+  CUDNN_MODE_CROSS_CORRELATION = 1, /* cudnnConvolutionMode_t */
+
+  CUDNN_HEURISTICS_FALLBACK = 2, /* cudnnBackendHeurMode_t */
+  CUDNN_HEURISTICS_A = 3,
+
+  CUDNN_NOTE_TENSOR_CORE = 0, /* cudnnBackendNumericalNote_t */
+  CUDNN_NOTE_DOWN_CONVERT = 1,
+  CUDNN_NOTE_REDUCED_REDUCTION = 2,
+  CUDNN_NOTE_FFT = 3,
+  CUDNN_NOTE_NONDETERMINISTIC = 4,
+  CUDNN_NOTE_WINOGRAD_6 = 7, /* of so many a side */
+  CUDNN_NOTE_WINOGRAD_13 = 8,
+  CUDNN_NOTES = 16, /* room for more than there are */
+
+  CUDNN_IS_HANDLE = 0, /* cudnnBackendAttributeType_t */
+  CUDNN_IS_DATA_TYPE = 1,
+  CUDNN_IS_INT64 = 3,
+  CUDNN_IS_FLOAT = 4,
+  CUDNN_IS_DOUBLE = 5,
+  CUDNN_IS_POINTER = 6,
+  CUDNN_IS_CONVOLUTION_MODE = 7,
+  CUDNN_IS_HEURISTICS = 8,
+  CUDNN_IS_NOTE = 11,
+  CUDNN_IS_DESCRIPTOR = 15,
+
+  CUDNN_KIND_CONVOLUTION = 1, /* cudnnBackendDescriptorType_t */
+  CUDNN_KIND_ENGINE = 2,
+  CUDNN_KIND_ENGINE_SETTINGS = 3,
+  CUDNN_KIND_HEURISTICS = 4,
+  CUDNN_KIND_PLAN = 5,
+  CUDNN_KIND_FORWARD = 10,
+  CUDNN_KIND_BY_FILTER = 11,
+  CUDNN_KIND_BY_DATA = 12,
+  CUDNN_KIND_GRAPH = 15,
+  CUDNN_KIND_BINDINGS = 16,
+  CUDNN_KIND_TENSOR = 17,
+
+  CUDNN_CONVOLUTION_TYPE = 100, /* cudnnBackendAttributeName_t */
+  CUDNN_CONVOLUTION_MODE = 101,
+  CUDNN_CONVOLUTION_DILATION = 102,
+  CUDNN_CONVOLUTION_STRIDE = 103,
+  CUDNN_CONVOLUTION_PADDING_AFTER = 104,
+  CUDNN_CONVOLUTION_PADDING = 105,
+  CUDNN_CONVOLUTION_RANK = 106,
+  CUDNN_HEURISTICS_MODE = 200,
+  CUDNN_HEURISTICS_GRAPH = 201,
+  CUDNN_HEURISTICS_RESULTS = 202,
+  CUDNN_SETTINGS_ENGINE = 300,
+  CUDNN_PLAN_HANDLE = 400,
+  CUDNN_PLAN_SETTINGS = 401,
+  CUDNN_PLAN_WORKSPACE = 402,
+  CUDNN_FORWARD_ALPHA = 700, /* beta, convolution, w, x, y follow; for gradients too */
+  CUDNN_BY_DATA_ALPHA = 706,
+  CUDNN_BY_FILTER_ALPHA = 712,
+  CUDNN_GRAPH_HANDLE = 800,
+  CUDNN_GRAPH_OPERATIONS = 801,
+  CUDNN_TENSOR_ALIGNMENT = 900,
+  CUDNN_TENSOR_TYPE = 901,
+  CUDNN_TENSOR_SIZES = 902,
+  CUDNN_TENSOR_STRIDES = 903,
+  CUDNN_TENSOR_NAME = 906,
+  CUDNN_BINDINGS_NAMES = 1000,
+  CUDNN_BINDINGS_POINTERS = 1001,
+  CUDNN_BINDINGS_WORKSPACE = 1003,
+  CUDNN_ENGINE_NOTES = 1303
+};
+
+/* X(member, symbol, type of the result, parameters) */
+#define CUDNN_FUNCTIONS(X)                                                                         \
+  X(version, cudnnGetVersion, size_t, (void))                                                      \
+  X(error_text, cudnnGetErrorString, const char *, (int32_t code))                                 \
+  X(create, cudnnCreate, int32_t, (void **handle))                                                 \
+  X(destroy, cudnnDestroy, int32_t, (void *handle))                                                \
+  X(set_stream, cudnnSetStream, int32_t, (void *handle, cuda_stream stream))                       \
+  X(describe, cudnnBackendCreateDescriptor, int32_t, (int32_t type, cudnn_descriptor * result))    \
+  X(forget, cudnnBackendDestroyDescriptor, int32_t, (cudnn_descriptor descriptor))                 \
+  X(finalize, cudnnBackendFinalize, int32_t, (cudnn_descriptor descriptor))                        \
+  X(set, cudnnBackendSetAttribute, int32_t,                                                        \
+    (cudnn_descriptor descriptor, int32_t attribute, int32_t type, int64_t count,                  \
+     const void *values))                                                                          \
+  X(get, cudnnBackendGetAttribute, int32_t,                                                        \
+    (cudnn_descriptor descriptor, int32_t attribute, int32_t type, int64_t room, int64_t * count,  \
+     void *values))                                                                                \
+  X(execute, cudnnBackendExecute, int32_t,                                                         \
+    (void *handle, cudnn_descriptor plan, cudnn_descriptor bindings))
+
+#define CUDNN_MEMBER(member, symbol, type, parameters) type(*member) parameters;
+typedef struct cudnn_functions {
+  CUDNN_FUNCTIONS(CUDNN_MEMBER)
+} cudnn_functions;
+
+#define CUDNN_WAYS 2 /* plans of one kernel: for aligned addresses, and for any */
+
+/* One way to run a convolution. */
+typedef struct cudnn_way {
+  cudnn_descriptor settings, plan;
+  int64_t workspace_bytes;
+} cudnn_way;
+
+/* Descriptors that those of plans refer to. */
+typedef struct cudnn_pile {
+  const cudnn_functions *functions;
+  cudnn_descriptor descriptors[16];
+  uint32_t count;
+} cudnn_pile;
+
+void cudnn_way_clear(const cudnn_functions *functions, cudnn_way *way);
+void cudnn_pile_clear(cudnn_pile *pile);
+
+/* All bytes of it count: it is part of a key. */
+typedef struct cudnn_problem {
+  int32_t operation; /* CUDNN_KIND_FORWARD … */
+  int32_t type, sum_type, result_type, strict;
+  int32_t unused;
+  int64_t sizes[3][4], strides[3][4]; /* inputs[0], inputs[1], the output */
+  int64_t stride[2], dilation[2], padding[2], padding_after[2];
+} cudnn_problem;
+
+/* All of the descriptor, or false with a reason (a constant text). */
+bool cudnn_translate(const compute_kernel_descriptor *descriptor, cudnn_problem *problem,
+                     const char **reason);
+
+/* The plans that the heuristics propose for operands of this alignment, best first, at most `room`
+ * of them; they need the pile as long as they live, also when this fails. Returns the library's
+ * code. */
+int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *problem, int64_t alignment,
+                      int64_t workspace_limit, cudnn_pile *pile, cudnn_way *ways, int32_t room,
+                      int32_t *count);
+
+#endif

@@ -1,0 +1,200 @@
+/* Which kernels a vendor's library computes.
+ *
+ * Where the library knows a kernel's epilogue, it does all of it. Where it does not, it can still
+ * compute the sum of products into scratch memory, and a generated MAP kernel runs the epilogue on
+ * that: one more pass over the result, which pays where each sum is long. The sums get a place of
+ * their own because an output may be the very elements of an input that the epilogue reads (a
+ * parameter that is updated), and because they keep the width that they were added in.
+ *
+ * The judgement below is for kernels that nobody has measured: the tuner, the tuning file and
+ * COMPUTE_TUNING have the last word, as for every parameter. */
+#include "vendor.h"
+
+#include <stdio.h>
+
+#include "cuda.h"
+
+enum { ALIGNMENT = 256, LIBRARY = 1 /* compute_tuning.implementation */ };
+
+#define LEAST_OPERATIONS 6.7e7 /* 2 · 320³: below that a launch takes longer than the product */
+#define LEAST_DEPTH      1024  /* of a sum, for an epilogue in a pass of its own */
+#define LEAST_CONV_DEPTH 128
+#define LARGEST_SUMS     ((uint64_t)512 << 20)
+
+static const cuda_vendor *const vendors[] = {&cublas_vendor, &cudnn_vendor};
+
+static const cuda_vendor *vendor_of(const compute_kernel_descriptor *descriptor) {
+  for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+    if (vendors[i]->kind == descriptor->kind) return vendors[i];
+  return NULL;
+}
+
+/* ---- Cutting a kernel in two --------------------------------------------------------------- */
+
+/* A product without its epilogue, and the epilogue as a kernel of its own. */
+typedef struct halves {
+  compute_kernel_descriptor product, epilogue;
+  compute_operand sums;
+  compute_operand inputs[COMPUTE_MAX_OPERANDS];
+  uint64_t bytes; /* of the sums */
+} halves;
+
+/* False when the epilogue is nothing that could be cut off. */
+static bool cut(const compute_kernel_descriptor *d, halves *h) {
+  if (d->epilogue.count == 0 || d->input_count < 2 || d->input_count > COMPUTE_MAX_OPERANDS)
+    return false;
+  h->sums = (compute_operand){.dtype = d->accumulate};
+  int64_t stride = 1;
+  for (int dim = d->rank - 1; dim >= 0; dim--) {
+    h->sums.stride[dim] = stride;
+    stride *= d->size[dim];
+  }
+  h->bytes = (uint64_t)stride * cuda_element_bytes(d->accumulate);
+  if (stride == 0 || h->bytes > LARGEST_SUMS) return false;
+  h->product = *d;
+  h->product.input_count = 2;
+  h->product.output_count = 1;
+  h->product.outputs = &h->sums;
+  h->product.epilogue = (compute_program){0};
+  h->inputs[0] = h->sums;
+  for (uint32_t i = 2; i < d->input_count; i++) h->inputs[i - 1] = d->inputs[i];
+  h->epilogue = (compute_kernel_descriptor){
+      .struct_size = sizeof h->epilogue,
+      .kind = COMPUTE_KERNEL_MAP,
+      .rank = d->rank,
+      .input_count = d->input_count - 1,
+      .output_count = d->output_count,
+      .inputs = h->inputs,
+      .outputs = d->outputs,
+      .epilogue = d->epilogue,
+  };
+  for (int dim = 0; dim < d->rank; dim++) h->epilogue.size[dim] = d->size[dim];
+  return true;
+}
+
+/* The generated kernel's operands as the whole kernel counts them: its first is the scratch memory,
+ * the others stand one place later. */
+static bool renumber(builder_kernel *epilogue) {
+  if (epilogue->workspace_bytes || epilogue->faults) return false;
+  for (uint32_t i = 0; i < epilogue->launch_count; i++) {
+    builder_launch *launch = &epilogue->launches[i];
+    for (uint32_t j = 0; j < launch->buffer_count; j++) {
+      uint32_t *argument = &launch->buffers[j].argument;
+      *argument = *argument == 0 ? COMPUTE_GENERATED_WORKSPACE : *argument + 1;
+    }
+  }
+  return true;
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------ */
+
+/* How much of a kernel its library can take over: 2 all, 1 the product, 0 nothing. */
+static int extent(const compute_kernel_descriptor *d, halves *h, const char **reason) {
+  const cuda_vendor *vendor = vendor_of(d);
+  const char *second;
+  *reason = "there is a library for products and convolutions only";
+  if (!vendor) return 0;
+  if (vendor->serves(d, reason)) return 2;
+  return cut(d, h) && vendor->serves(&h->product, &second) ? 1 : 0;
+}
+
+const char *cuda_implementation_name(void *handle, const compute_kernel_descriptor *descriptor,
+                                     uint32_t index) {
+  cuda_device *device = handle;
+  const char *reason;
+  halves h;
+  if (index != LIBRARY || extent(descriptor, &h, &reason) == 0) return NULL;
+  if (cuda_enter(device) != COMPUTE_OK) return NULL;
+  const cuda_library_id id = vendor_of(descriptor)->library;
+  return cuda_library_open(device, id) ? cuda_library_title(id) : NULL;
+}
+
+/* Operations, and how many products each sum has. */
+static double work_of(const compute_kernel_descriptor *d, double *depth) {
+  const compute_convolution *c = &d->convolution;
+  double sums = 1;
+  for (int i = 0; i < d->rank; i++) sums *= (double)d->size[i];
+  if (d->kind == COMPUTE_KERNEL_GEMM) {
+    *depth = (double)d->k;
+    return 2 * sums * *depth;
+  }
+  const double all = 2 * (double)c->batch * (double)c->result_channels * (double)c->result_size[0] *
+                     (double)c->result_size[1] * ((double)c->data_channels / c->groups) *
+                     (double)c->filter_size[0] * (double)c->filter_size[1];
+  *depth = sums > 0 ? all / 2 / sums : 0;
+  return all;
+}
+
+bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor) {
+  const char *reason;
+  double depth;
+  halves h;
+  if (!vendor_of(descriptor) || work_of(descriptor, &depth) < LEAST_OPERATIONS) return false;
+  const int much = extent(descriptor, &h, &reason);
+  const int least = descriptor->kind == COMPUTE_KERNEL_CONV ? LEAST_CONV_DEPTH : LEAST_DEPTH;
+  return much == 2 || (much == 1 && depth >= least);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static compute_status refuse(cuda_device *device, const char *reason) {
+  device->services->log(device->services->host, COMPUTE_LOG_INFO, "cuda",
+                        "cuda:%u: no library serves a kernel: %s", device->index, reason);
+  return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                "cuda:%u: no library serves this kernel: %s", device->index,
+                                reason);
+}
+
+/* The epilogue of a product that lies in scratch memory. */
+static compute_status epilogue_prepare(cuda_device *device, const halves *h, cuda_kernel *kernel) {
+  compute_status status =
+      builder_kernel_climb_down(&device->builder, &h->epilogue, NULL, &kernel->shared);
+  if (status != COMPUTE_OK) return status;
+  if (!renumber(&kernel->shared)) {
+    builder_kernel_clear(&device->builder, &kernel->shared);
+    return refuse(device, "its epilogue is no simple kernel");
+  }
+  kernel->product_bytes = (h->bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+  return COMPUTE_OK;
+}
+
+compute_status cuda_vendor_prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
+                                   cuda_kernel *kernel) {
+  const cuda_vendor *vendor = vendor_of(descriptor);
+  const char *reason;
+  halves h;
+  const int much = extent(descriptor, &h, &reason);
+  if (much == 0) return refuse(device, reason);
+  if (!cuda_library_open(device, vendor->library))
+    return refuse(device, device->libraries[vendor->library].reason);
+  compute_status status =
+      vendor->prepare(device, much == 2 ? descriptor : &h.product, &kernel->product);
+  if (status != COMPUTE_OK) return status;
+  if (much == 1) status = epilogue_prepare(device, &h, kernel);
+  if (status != COMPUTE_OK) {
+    vendor->destroy(device, kernel->product);
+    kernel->product = NULL;
+    return status;
+  }
+  kernel->shared.operands = descriptor->input_count + descriptor->output_count;
+  kernel->shared.workspace_bytes = kernel->product_bytes + kernel->product->workspace_bytes;
+  char then[sizeof kernel->shared.text];
+  snprintf(then, sizeof then, "%s%.90s", much == 1 ? ", then " : "", kernel->shared.text);
+  snprintf(kernel->shared.text, sizeof kernel->shared.text, "%.60s%.90s", kernel->product->text,
+           then);
+  return COMPUTE_OK;
+}
+
+void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
+  if (kernel->product) kernel->product->vendor->destroy(device, kernel->product);
+  kernel->product = NULL;
+}
+
+compute_status cuda_vendor_submit(cuda_queue *queue, const cuda_kernel *kernel,
+                                  const cuda_pointer *operands, cuda_pointer workspace) {
+  const cuda_product *product = kernel->product;
+  if (kernel->product_bytes == 0)
+    return product->vendor->submit(queue, product, operands, workspace);
+  const cuda_pointer of_product[3] = {operands[0], operands[1], workspace};
+  return product->vendor->submit(queue, product, of_product, workspace + kernel->product_bytes);
+}

@@ -1,0 +1,149 @@
+/* Matrix products and convolutions by NVIDIA's own libraries, where they are installed.
+ *
+ *   vendor.c          which library, if any, serves a kernel; the epilogue behind a product
+ *   library.c         opening them at run time, once for each process and for each device
+ *   contest.c         timing what a library proposes, on memory of no interest
+ *   cublas.[ch]       cuBLASLt: its declarations; products
+ *   cublas_problem.c  a descriptor in cuBLASLt's terms
+ *   cudnn.[ch]        cuDNN 9: its declarations; convolutions
+ *   cudnn_plan.c      a descriptor in cuDNN's terms, and what its heuristics propose
+ *
+ * No library is needed: what is missing, too old, or does not start is logged once for each device,
+ * and kernels of our own serve. */
+#ifndef CUDA_VENDOR_H
+#define CUDA_VENDOR_H
+
+#include "compute/backend.h"
+#include "driver.h"
+
+struct cuda_device;
+struct cuda_queue;
+struct cuda_kernel;
+
+/* ---- Libraries ----------------------------------------------------------------------------- */
+
+#define CUDA_LIBRARY_NAMES 4
+
+typedef enum cuda_library_id { CUDA_CUBLAS, CUDA_CUDNN, CUDA_LIBRARIES } cuda_library_id;
+
+/* A library as one device uses it. `handle` is the library's own, or NULL; then `reason` says why.
+ */
+typedef struct cuda_library {
+  bool tried;
+  void *handle;
+  const void *functions; /* cublas_functions, cudnn_functions */
+  size_t version;        /* 130100 for 13.1.0 */
+  char name[32];         /* "cuBLASLt 13.1.0" */
+  char reason[256];
+} cuda_library;
+
+/* Makes the device's context current before; NULL when the library does not serve this device, with
+ * the reason in the device's record. Thread-safe. The first call may take 100 ms and more. */
+const cuda_library *cuda_library_open(struct cuda_device *device, cuda_library_id id);
+
+const char *cuda_library_title(cuda_library_id id);
+
+/* Records what a library has failed with; when the device is lost behind it, that. Returns the
+ * status. */
+compute_status cuda_library_fail(struct cuda_device *device, compute_status status, int64_t code,
+                                 const char *remedy, const char *format, ...) COMPUTE_PRINTF(5, 6);
+
+/* Gives the handles back. Nothing of the libraries is in use any more. */
+void cuda_libraries_close(struct cuda_device *device);
+
+/* One function of a library: its name, and where its address goes in a struct. */
+typedef struct cuda_library_row {
+  const char *name;
+  size_t offset;
+} cuda_library_row;
+
+/* How a library is opened and started on a device; cublas.c and cudnn.c have one each. */
+typedef struct cuda_library_kind {
+  const char *title, *choice;                /* "cuBLASLt"; its word in COMPUTE_CUDA_LIBRARIES */
+  const char *names[CUDA_LIBRARY_NAMES + 1]; /* newest first, NULL-terminated */
+  const cuda_library_row *rows;
+  uint32_t row_count;
+  void *functions; /* an array of structs, one for each name, filled in once for the process */
+  size_t function_bytes;
+  size_t (*version)(const void *functions);                /* 130100 for 13.1.0 */
+  size_t oldest;                                           /* that is served */
+  int32_t (*create)(const void *functions, void **handle); /* 0 is success */
+  int32_t (*destroy)(const void *functions, void *handle);
+} cuda_library_kind;
+
+extern const cuda_library_kind cublas_kind, cudnn_kind;
+
+/* ---- Products ------------------------------------------------------------------------------ */
+
+/* What a library computes of a kernel. The library's own struct begins with it. */
+typedef struct cuda_product {
+  const struct cuda_vendor *vendor;
+  uint64_t workspace_bytes; /* of the library */
+  char text[96];            /* "cuBLASLt 13.1, bias and gelu (tanh)" */
+} cuda_product;
+
+typedef struct cuda_vendor {
+  cuda_library_id library;
+  compute_kernel_kind kind;
+  /* Whether it can take over all of the kernel, by the descriptor alone, without the library;
+   * `reason` is a constant text. */
+  bool (*serves)(const compute_kernel_descriptor *descriptor, const char **reason);
+  /* A kernel that it serves. Records the error. */
+  compute_status (*prepare)(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
+                            cuda_product **product);
+  void (*destroy)(struct cuda_device *device, cuda_product *product);
+  /* Puts the product on the queue's stream. The operands are the inputs that the library reads,
+   * then the output. Records the error. */
+  compute_status (*submit)(struct cuda_queue *queue, const cuda_product *product,
+                           const cuda_pointer *operands, cuda_pointer workspace);
+} cuda_vendor;
+
+extern const cuda_vendor cublas_vendor, cudnn_vendor;
+
+/* Gives back what cuDNN keeps for a queue. */
+void cudnn_queue_release(struct cuda_queue *queue);
+
+/* The name of the library that can serve the kernel ("cuBLASLt"), or NULL. */
+const char *cuda_implementation_name(void *device, const compute_kernel_descriptor *descriptor,
+                                     uint32_t index);
+
+/* Whether the kernel is of a size at which a library should be tried when nobody has measured. */
+bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor);
+
+/* Fills in a kernel that a library serves, with a generated epilogue behind the product where the
+ * library lacks it. Leaves it as it was, and records the error, when that is not possible. */
+compute_status cuda_vendor_prepare(struct cuda_device *device,
+                                   const compute_kernel_descriptor *descriptor,
+                                   struct cuda_kernel *kernel);
+void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
+
+/* Submits a kernel's product. The workspace is the kernel's whole one. */
+compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_kernel *kernel,
+                                  const cuda_pointer *operands, cuda_pointer workspace);
+
+/* ---- Choosing among what a library proposes ------------------------------------------------ */
+
+#define CUDA_CANDIDATES       8
+#define CUDA_PRODUCT_OPERANDS 4
+
+typedef struct cuda_contest {
+  uint32_t count;
+  uint64_t operand_bytes[CUDA_PRODUCT_OPERANDS]; /* 0: no such operand */
+  uint64_t workspace_bytes;                      /* the largest of all candidates */
+  /* Submits candidate `which`; false when it cannot. */
+  bool (*submit)(void *argument, uint32_t which, const cuda_pointer *operands,
+                 cuda_pointer workspace, cuda_stream stream);
+  void *argument;
+} cuda_contest;
+
+/* The fastest candidate. Where there is no memory for trying, or timing fails, the first one; -1
+ * when none could be submitted. */
+int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
+
+uint64_t cuda_element_bytes(compute_dtype dtype);
+
+/* The bytes from the first to behind the last element of an operand over `rank` dimensions. */
+uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
+                           compute_dtype dtype);
+
+#endif

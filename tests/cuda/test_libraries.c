@@ -1,0 +1,397 @@
+/* Promises about NVIDIA's libraries for single kernels, on stand-ins for cuBLASLt and cuDNN
+ * (cuda_driver/libraries/): what they compute is right in every layout that they are given and to
+ * the precision asked for, and a failure of theirs, or a lack of memory, leaves a right result or
+ * an error in words. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "memory/transfer.h"
+#include "support/cuda_libraries.h"
+#include "support/failing_allocator.h"
+#include "support/sample_convolutions.h"
+#include "support/test.h"
+#include "tensor/dtype.h"
+
+enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };
+
+/* ---- Samples ------------------------------------------------------------------------------- */
+
+/* Operands of one run; device memory has `shift` further elements before each. */
+typedef struct operands {
+  uint32_t count;
+  int64_t elements[OPERANDS], first[OPERANDS], shift;
+  size_t size[OPERANDS];
+  unsigned char *before[OPERANDS], *after[OPERANDS];
+} operands;
+
+static void operands_create(const sample_kernel *s, int64_t shift, operands *o) {
+  test_random random = {.state = 5};
+  *o = (operands){.count = s->descriptor.input_count + s->descriptor.output_count, .shift = shift};
+  for (uint32_t i = 0; i < o->count; i++) {
+    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
+    int64_t low, high;
+    const bool some = sample_kernel_extent(s, i, &low, &high);
+    o->elements[i] = some ? high - low + 1 : 0;
+    o->first[i] = some ? -low : 0;
+    o->size[i] = compute_dtype_size(dtype);
+    o->before[i] = malloc((size_t)o->elements[i] * o->size[i] + 1);
+    o->after[i] = malloc((size_t)o->elements[i] * o->size[i] + 1);
+    assert_non_null(o->before[i]);
+    assert_non_null(o->after[i]);
+    for (int64_t e = 0; e < o->elements[i]; e++)
+      dtype_store(dtype, o->before[i] + (size_t)e * o->size[i],
+                  test_random_uniform(&random, s->low, s->high));
+  }
+}
+
+static void operands_release(operands *o) {
+  for (uint32_t i = 0; i < o->count; i++) {
+    free(o->before[i]);
+    free(o->after[i]);
+  }
+}
+
+/* Runs a prepared kernel, or without one the descriptor as the device likes it. */
+static void run_on(compute_device *device, const sample_kernel *s, void *kernel, operands *o) {
+  const compute_backend *b = device->backend;
+  compute_memory memory[OPERANDS];
+  compute_argument arguments[OPERANDS];
+  void *queue = NULL;
+  assert_ok(b->queue_create(device->handle, &queue));
+  for (uint32_t i = 0; i < o->count; i++) {
+    const uint64_t bytes = (uint64_t)o->elements[i] * o->size[i];
+    const uint64_t before = (uint64_t)o->shift * o->size[i];
+    assert_ok(b->memory_allocate(device->handle, bytes + before + 1, &memory[i]));
+    arguments[i] = (compute_argument){&memory[i], before};
+    if (bytes) assert_ok(b->upload(queue, &arguments[i], o->before[i], bytes));
+    arguments[i].offset += (uint64_t)o->first[i] * o->size[i];
+  }
+  assert_ok(b->queue_wait(queue));
+  if (kernel)
+    assert_ok(b->enqueue(queue, kernel, arguments, o->count));
+  else
+    assert_ok(transfer_run(device, &s->descriptor, arguments, o->count));
+  for (uint32_t i = 0; i < o->count; i++) {
+    const uint64_t bytes = (uint64_t)o->elements[i] * o->size[i];
+    arguments[i].offset = (uint64_t)o->shift * o->size[i];
+    if (bytes) assert_ok(b->download(queue, o->after[i], &arguments[i], bytes));
+  }
+  assert_ok(b->queue_wait(queue));
+  for (uint32_t i = 0; i < o->count; i++) b->memory_release(device->handle, &memory[i]);
+  b->queue_destroy(queue);
+}
+
+typedef struct visit {
+  compute_context *context;
+  compute_device *gpu, *cpu;
+  compute_kernel_kind kind;
+  int64_t shift;
+  int seen, served, staged;
+} visit;
+
+static test_tolerance tolerance_of(const sample_kernel *s, compute_dtype dtype) {
+  test_tolerance t = s->tolerance;
+  if (dtype == COMPUTE_F16) t.rtol += 0x1p-10;
+  if (dtype == COMPUTE_BF16) t.rtol += 0x1p-7;
+  return t;
+}
+
+static void compare(const sample_kernel *s, uint32_t operand, int64_t element, double actual,
+                    double expected) {
+  const compute_dtype dtype = sample_kernel_operand(s, operand)->dtype;
+  const test_tolerance tolerance = tolerance_of(s, dtype);
+  if (!test_close_enough(dtype, actual, expected, &tolerance, NULL))
+    fail_msg("%s: operand %u, element %lld is %.9g instead of %.9g", s->name, operand,
+             (long long)element, actual, expected);
+}
+
+static void check_product(const visit *v, const sample_kernel *s, const operands *o) {
+  operands expected;
+  operands_create(s, 0, &expected);
+  run_on(v->cpu, s, NULL, &expected);
+  for (uint32_t i = 0; i < o->count; i++) {
+    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
+    for (int64_t e = 0; e < o->elements[i]; e++)
+      compare(s, i, e, dtype_load(dtype, o->after[i] + (size_t)e * o->size[i]),
+              dtype_load(dtype, expected.after[i] + (size_t)e * o->size[i]));
+  }
+  operands_release(&expected);
+}
+
+static void check_convolution(const sample_kernel *s, const operands *o) {
+  const compute_kernel_descriptor *d = &s->descriptor;
+  const void *inputs[OPERANDS];
+  for (uint32_t i = 0; i < d->input_count; i++)
+    inputs[i] = o->before[i] + (size_t)o->first[i] * o->size[i];
+  for (uint32_t k = 0; k < d->output_count; k++) {
+    const uint32_t i = d->input_count + k;
+    int64_t p[4];
+    for (p[0] = 0; p[0] < d->size[0]; p[0]++)
+      for (p[1] = 0; p[1] < d->size[1]; p[1]++)
+        for (p[2] = 0; p[2] < d->size[2]; p[2]++)
+          for (p[3] = 0; p[3] < d->size[3]; p[3]++) {
+            int64_t at = o->first[i];
+            for (int dim = 0; dim < 4; dim++) at += p[dim] * d->outputs[k].stride[dim];
+            compare(s, i, at,
+                    dtype_load(d->outputs[k].dtype, o->after[i] + (size_t)at * o->size[i]),
+                    sample_convolution_element(d, inputs, k, p).real);
+          }
+  }
+}
+
+static void visit_sample(const sample_kernel *s, void *user) {
+  visit *v = user;
+  const compute_backend *b = v->gpu->backend;
+  const compute_tuning tuning = {.implementation = 1};
+  void *kernel = NULL;
+  char text[200];
+  if (s->large || s->descriptor.kind != v->kind) return;
+  v->seen++;
+  if (!b->implementation_name(v->gpu->handle, &s->descriptor, 1)) {
+    assert_int_equal(b->kernel_prepare_tuned(v->gpu->handle, &s->descriptor, &tuning, &kernel),
+                     COMPUTE_ERROR_UNSUPPORTED);
+    return;
+  }
+  const compute_status status =
+      b->kernel_prepare_tuned(v->gpu->handle, &s->descriptor, &tuning, &kernel);
+  if (status != COMPUTE_OK) fail_msg("%s: %s", s->name, compute_error_message(NULL));
+  b->kernel_describe(v->gpu->handle, kernel, text, sizeof text);
+  v->served++;
+  v->staged += strstr(text, ", then ") != NULL;
+  operands o;
+  operands_create(s, v->shift, &o);
+  run_on(v->gpu, s, kernel, &o);
+  if (v->kind == COMPUTE_KERNEL_GEMM)
+    check_product(v, s, &o);
+  else
+    check_convolution(s, &o);
+  operands_release(&o);
+  b->kernel_destroy(v->gpu->handle, kernel);
+}
+
+static visit visit_all(compute_kernel_kind kind, int64_t shift) {
+  visit v = {.context = cuda_libraries_open("cuda:0"), .kind = kind, .shift = shift};
+  v.gpu = compute_default_device(v.context);
+  assert_ok(compute_device_by_name(v.context, "cpu", &v.cpu));
+  if (kind == COMPUTE_KERNEL_GEMM)
+    sample_products(visit_sample, &v);
+  else
+    sample_convolutions(visit_sample, &v);
+  cuda_libraries_close(v.context);
+  print_message("%d samples, %d served, %d of them with an epilogue behind\n", v.seen, v.served,
+                v.staged);
+  return v;
+}
+
+static void products_match_in_every_layout_that_is_served(void **state) {
+  (void)state;
+  assert_true(blas.configure(""));
+  for (int64_t shift = 0; shift < 2; shift++) {
+    const visit v = visit_all(COMPUTE_KERNEL_GEMM, shift);
+    assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
+  }
+}
+
+static void convolutions_match_in_every_layout_that_is_served(void **state) {
+  (void)state;
+  assert_true(dnn.configure(""));
+  for (int64_t shift = 0; shift < 2; shift++) {
+    const visit v = visit_all(COMPUTE_KERNEL_CONV, shift);
+    assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
+  }
+  assert_true(dnn.count("exact") > 0);
+}
+
+/* ---- Precision ----------------------------------------------------------------------------- */
+
+enum { SIDE = 24, DEPTH = 512 };
+
+static void square_product(sample_kernel *s, compute_precision precision) {
+  sample_begin(s, COMPUTE_KERNEL_GEMM, COMPUTE_SHAPE(SIDE, SIDE), "precision");
+  s->descriptor.k = DEPTH;
+  s->descriptor.accumulate = COMPUTE_F32;
+  s->descriptor.precision = precision;
+  compute_operand *a = sample_input(s, COMPUTE_F32, 0);
+  a->stride[0] = DEPTH;
+  a->stride[1] = 1;
+  compute_operand *b = sample_input(s, COMPUTE_F32, 0);
+  b->stride[0] = SIDE;
+  b->stride[1] = 1;
+  sample_output(s, COMPUTE_F32, 3);
+  s->low = 0.5;
+  s->high = 1;
+}
+
+static void measure_product(const sample_kernel *s, void *user) {
+  double *worst = user;
+  const compute_tuning tuning = {.implementation = 1};
+  compute_context *context = cuda_libraries_open("cuda:0");
+  compute_device *device = compute_default_device(context);
+  void *kernel = NULL;
+  operands o;
+  assert_ok(
+      device->backend->kernel_prepare_tuned(device->handle, &s->descriptor, &tuning, &kernel));
+  operands_create(s, 0, &o);
+  run_on(device, s, kernel, &o);
+  const float *a = (const float *)(void *)o.before[0], *b = (const float *)(void *)o.before[1];
+  const float *y = (const float *)(void *)o.after[2];
+  *worst = 0;
+  for (int i = 0; i < SIDE; i++)
+    for (int j = 0; j < SIDE; j++) {
+      double sum = 0;
+      for (int k = 0; k < DEPTH; k++) sum += (double)a[i * DEPTH + k] * (double)b[k * SIDE + j];
+      const double error = fabs((double)y[i * SIDE + j] - sum) / sum;
+      if (error > *worst) *worst = error;
+    }
+  operands_release(&o);
+  device->backend->kernel_destroy(device->handle, kernel);
+  cuda_libraries_close(context);
+}
+
+static void f32_is_exact_unless_tf32_is_asked_for(void **state) {
+  (void)state;
+  static sample_kernel s;
+  double strict, loose;
+  assert_true(blas.configure(""));
+  square_product(&s, COMPUTE_PRECISION_STRICT);
+  sample_end(&s, measure_product, &strict);
+  square_product(&s, COMPUTE_PRECISION_TF32);
+  sample_end(&s, measure_product, &loose);
+  print_message("relative errors: strict %.2g, TF32 %.2g\n", strict, loose);
+  assert_true(strict < 1e-6);
+  assert_true(loose > 3e-6);
+}
+
+/* The first convolution with TF32 allowed may be rounded; the library's engine that does so is the
+ * first that it proposes, and none that is strict may use it. */
+static void convolve_both_ways(const sample_kernel *s, void *user) {
+  int *seen = user;
+  if (s->descriptor.inputs[0].dtype != COMPUTE_F32 || (*seen)++ > 0) return;
+  compute_context *context = cuda_libraries_open("cuda:0");
+  compute_device *device = compute_default_device(context);
+  const compute_tuning tuning = {.implementation = 1};
+  for (int way = 0; way < 2; way++) {
+    compute_kernel_descriptor d = s->descriptor;
+    void *kernel = NULL;
+    d.precision = way ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT;
+    assert_true(dnn.configure(""));
+    assert_ok(device->backend->kernel_prepare_tuned(device->handle, &d, &tuning, &kernel));
+    operands o;
+    operands_create(s, 0, &o);
+    run_on(device, s, kernel, &o);
+    operands_release(&o);
+    device->backend->kernel_destroy(device->handle, kernel);
+    if (way)
+      assert_true(dnn.count("rounding") > 0);
+    else
+      assert_int_equal(dnn.count("rounding"), 0);
+  }
+  cuda_libraries_close(context);
+}
+
+static void strict_convolutions_take_no_engine_that_rounds(void **state) {
+  (void)state;
+  int seen = 0;
+  sample_convolutions(convolve_both_ways, &seen);
+  assert_true(seen > 0);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+/* A convolution, prepared while some call fails. */
+static void convolve_with_failures(const sample_kernel *s, void *user) {
+  static const char *const calls[] = {"cudnnCreate",
+                                      "cudnnSetStream",
+                                      "cudnnBackendCreateDescriptor",
+                                      "cudnnBackendSetAttribute",
+                                      "cudnnBackendGetAttribute",
+                                      "cudnnBackendFinalize",
+                                      "cudnnBackendExecute"};
+  int *seen = user;
+  if (s->descriptor.inputs[0].dtype != COMPUTE_F32 || (*seen)++ > 0) return;
+  const compute_tuning tuning = {.implementation = 1};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    bool reached = true;
+    for (int nth = 1; reached; nth += 1 + nth / 2) {
+      char orders[128];
+      void *kernel = NULL;
+      compute_context *context = cuda_libraries_open("cuda:0");
+      compute_device *device = compute_default_device(context);
+      snprintf(orders, sizeof orders, "fail=%s:%d:4000", calls[i], nth);
+      assert_true(dnn.configure(orders));
+      const compute_status status =
+          device->backend->kernel_prepare_tuned(device->handle, &s->descriptor, &tuning, &kernel);
+      reached = dnn.count(calls[i]) >= nth;
+      if (status == COMPUTE_OK) {
+        assert_true(dnn.configure(""));
+        operands o;
+        operands_create(s, 0, &o);
+        run_on(device, s, kernel, &o);
+        check_convolution(s, &o);
+        operands_release(&o);
+        device->backend->kernel_destroy(device->handle, kernel);
+      } else {
+        assert_true(reached);
+        assert_true(strlen(compute_error_message(NULL)) > 0);
+      }
+      cuda_libraries_close(context);
+    }
+  }
+}
+
+static void any_call_of_the_library_for_convolutions_may_fail(void **state) {
+  (void)state;
+  int seen = 0;
+  sample_convolutions(convolve_with_failures, &seen);
+  assert_true(dnn.configure(""));
+}
+
+/* Memory of the host may be short at any request while a library's kernel is made. */
+static void starve(const sample_kernel *s, void *user) {
+  int *seen = user;
+  if (s->descriptor.inputs[0].dtype != COMPUTE_F32 || s->large || (*seen)++ > 0) return;
+  const compute_tuning tuning = {.implementation = 1};
+  failing_allocator_install();
+  compute_context *context = cuda_libraries_open("cuda:0");
+  compute_device *device = compute_default_device(context);
+  void *kernel = NULL;
+  bool failed = true;
+  for (int64_t nth = 1; failed; nth++) {
+    failing_allocator_arm(nth, false);
+    const compute_status status =
+        device->backend->kernel_prepare_tuned(device->handle, &s->descriptor, &tuning, &kernel);
+    failed = failing_allocator_failures() > 0;
+    failing_allocator_arm(0, false);
+    assert_true(failed || status == COMPUTE_OK);
+    if (status == COMPUTE_OK) device->backend->kernel_destroy(device->handle, kernel);
+    if (status != COMPUTE_OK) assert_int_equal(status, COMPUTE_ERROR_OUT_OF_MEMORY);
+  }
+  cuda_libraries_close(context);
+  assert_int_equal(failing_allocator_remove(), 0);
+}
+
+static void host_memory_may_be_short_at_any_request(void **state) {
+  (void)state;
+  int seen = 0;
+  sample_products(starve, &seen);
+  seen = 0;
+  sample_convolutions(starve, &seen);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_match_in_every_layout_that_is_served),
+      cmocka_unit_test(convolutions_match_in_every_layout_that_is_served),
+      cmocka_unit_test(f32_is_exact_unless_tf32_is_asked_for),
+      cmocka_unit_test(strict_convolutions_take_no_engine_that_rounds),
+      cmocka_unit_test(any_call_of_the_library_for_convolutions_may_fail),
+      cmocka_unit_test(host_memory_may_be_short_at_any_request),
+  };
+  if (!cuda_libraries_begin()) {
+    fprintf(stderr, "Skipped: no stand-ins for the CUDA driver and NVIDIA's libraries.\n");
+    return SKIPPED;
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* A process that finds all its kernels in the disk cache: it never opens NVRTC, compiles nothing,
+ * and has its first result soon. What depends on how CUDA was started is tried here too. Each part
+ * runs in a process of its own, since what is once opened stays open. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support/cuda_stand_in.h"
+#include "support/device_job.h"
+#include "support/test.h"
+
+enum { SKIPPED = 77 };
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+static bool nvrtc_is_open(void) {
+  return dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+typedef struct first_result {
+  compute_build_statistics builds;
+  bool nvrtc;
+  bool right;
+  double milliseconds;
+} first_result;
+
+/* From nothing to the results of the job. */
+static first_result start(const job_result *expected) {
+  first_result r = {0};
+  job_result result;
+  compute_context *context = NULL;
+  const double before = now();
+  assert_ok(compute_open(&context, &(compute_open_options){.device = "cuda:0"}));
+  assert_ok(device_job(context, &result));
+  r.milliseconds = now() - before;
+  r.nvrtc = nvrtc_is_open();
+  r.right = memcmp(&result, expected, sizeof result) == 0;
+  assert_ok(compute_build_query(compute_default_device(context), &r.builds));
+  assert_ok(compute_close(context));
+  return r;
+}
+
+/* The same in a child, whose test failures end it. `change` is done there first. */
+static first_result start_in_child(const job_result *expected, void (*change)(void)) {
+  int ends[2], status = -1;
+  first_result r = {0};
+  assert_int_equal(pipe(ends), 0);
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (change) change();
+    r = start(expected);
+    _exit(write(ends[1], &r, sizeof r) == sizeof r ? 0 : 1);
+  }
+  close(ends[1]);
+  assert_int_equal(read(ends[0], &r, sizeof r), sizeof r);
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  return r;
+}
+
+static cuda_stand_in gpu;
+static job_result expected;
+
+static void cache_anew(void) {
+  static int number;
+  char path[512];
+  snprintf(path, sizeof path, "%s/cache_%d_%d", TEST_SCRATCH_DIR, (int)getpid(), number++);
+  mkdir(path, 0700);
+  setenv("COMPUTE_CACHE_DIR", path, 1);
+}
+
+static void what_the_cache_holds_needs_no_compiler(void **state) {
+  (void)state;
+  cache_anew();
+  const first_result cold = start_in_child(&expected, NULL);
+  assert_true(cold.nvrtc && cold.builds.programs_compiled > 0);
+  double best = 1e9;
+  for (int i = 0; i < 5; i++) {
+    const first_result warm = start_in_child(&expected, NULL);
+    assert_true(warm.right);
+    assert_int_equal(warm.builds.programs_compiled, 0);
+    assert_int_equal(warm.builds.programs_from_disk, cold.builds.programs_compiled);
+    assert_false(warm.nvrtc);
+    if (warm.milliseconds < best) best = warm.milliseconds;
+  }
+  print_message("first result after %.1f ms; with everything to compile, %.0f ms\n", best,
+                cold.milliseconds);
+  assert_true(best < 300);
+}
+
+/* Another folder may hold another version: what is remembered counts for the same folders only. */
+static void elsewhere(void) {
+  char folders[1024];
+  snprintf(folders, sizeof folders, "%s:/nonexistent", getenv("LD_LIBRARY_PATH"));
+  setenv("LD_LIBRARY_PATH", folders, 1);
+}
+
+static void another_search_path_is_looked_through_again(void **state) {
+  (void)state;
+  cache_anew();
+  start_in_child(&expected, NULL);
+  const first_result other = start_in_child(&expected, elsewhere);
+  assert_true(other.nvrtc && other.right);
+  assert_int_equal(other.builds.programs_compiled, 0);
+}
+
+static void no_cache(void) {
+  setenv("COMPUTE_CACHE_LIMIT", "0", 1);
+}
+
+static void without_a_cache_the_compiler_is_opened(void **state) {
+  (void)state;
+  const first_result r = start_in_child(&expected, no_cache);
+  assert_true(r.nvrtc && r.right);
+  assert_true(r.builds.programs_compiled > 0);
+}
+
+/* The driver is asked for its version once in a process, so this needs one of its own. */
+static void a_compiler_newer_than_the_driver_is_noted(void **state) {
+  (void)state;
+  int status = -1;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    compute_context *context = NULL;
+    compute_device_info info;
+    assert_true(gpu.configure("driver_version=12040"));
+    assert_ok(compute_open(&context, &(compute_open_options){.device = "cuda:0"}));
+    assert_ok(compute_device_describe(compute_default_device(context), &info));
+    if (!strstr(info.notes, "newer than the driver") || !strstr(info.notes, "libnvrtc.so.12"))
+      fail_msg("the notes are \"%s\"", info.notes);
+    assert_ok(compute_close(context));
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+/* The reference, from the GPU too, so that it is the same to the last bit. */
+static void reference(void) {
+  int ends[2], status = -1;
+  assert_int_equal(pipe(ends), 0);
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    compute_context *context = NULL;
+    if (compute_open(&context, &(compute_open_options){.device = "cuda:0"}) != COMPUTE_OK)
+      _exit(SKIPPED);
+    const bool good = device_job(context, &expected) == COMPUTE_OK &&
+                      write(ends[1], &expected, sizeof expected) == sizeof expected;
+    compute_close(context);
+    _exit(good ? 0 : 1);
+  }
+  close(ends[1]);
+  const bool got = read(ends[0], &expected, sizeof expected) == sizeof expected;
+  close(ends[0]);
+  if (waitpid(child, &status, 0) != child || !got || status != 0) {
+    fprintf(stderr, "Skipped: no device cuda:0.\n");
+    exit(WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED ? SKIPPED : 1);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_the_cache_holds_needs_no_compiler),
+      cmocka_unit_test(another_search_path_is_looked_through_again),
+      cmocka_unit_test(without_a_cache_the_compiler_is_opened),
+      cmocka_unit_test(a_compiler_newer_than_the_driver_is_noted),
+  };
+  if (!cuda_stand_in_open(&gpu)) {
+    fprintf(stderr, "Skipped: no stand-in for the CUDA driver.\n");
+    return SKIPPED;
+  }
+  reference();
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
