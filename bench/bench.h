@@ -70,7 +70,8 @@ typedef struct bench_suite {
 } bench_suite;
 
 extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suite_reduce,
-    bench_suite_memory, bench_suite_overhead;
+    bench_suite_memory, bench_suite_overhead, bench_suite_routing, bench_suite_batch,
+    bench_suite_faults;
 
 /* A record for a case with all its numbers NaN and ok false. */
 bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);

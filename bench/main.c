@@ -15,9 +15,9 @@
 #include "peers.h"
 
 /* overhead comes first, before the peers' libraries have filled the process. */
-static const bench_suite *const suites[] = {&bench_suite_overhead, &bench_suite_elementwise,
-                                            &bench_suite_matmul, &bench_suite_reduce,
-                                            &bench_suite_memory};
+static const bench_suite *const suites[] = {
+    &bench_suite_overhead, &bench_suite_elementwise, &bench_suite_matmul, &bench_suite_reduce,
+    &bench_suite_memory,   &bench_suite_routing,     &bench_suite_batch,  &bench_suite_faults};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const char help[] =

@@ -1,0 +1,219 @@
+/* Suite "batch": a run of the batch iterator against its longest part.
+ *
+ * Sources and sinks take a known time for each batch by waiting, as a disk or an instrument makes
+ * one wait; the work's own time, and that of copies where the device has memory of its own, is
+ * measured beforehand, one batch at a time. All parts at once cannot take less than the longest of
+ * them; a record is ok when they take at most a tenth more, and every result was right. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "measure.h"
+
+enum { SIDE = 128, ITEMS = 32, BATCHES = 64, LAYERS = 4, TRIES = 5 };
+
+typedef struct batch_state {
+  compute_tensor *weights;
+  int layers;
+  double source_wait, sink_wait;       /* seconds for each batch */
+  double source_seconds, sink_seconds; /* that the callbacks of one run took */
+  float expected[SIDE];                /* of an item: all are alike */
+  bool wrong;
+} batch_state;
+
+static void wait_for(double seconds) {
+  const long nanoseconds = (long)(seconds * 1e9);
+  if (nanoseconds > 0)
+    nanosleep(&(struct timespec){nanoseconds / 1000000000, nanoseconds % 1000000000}, NULL);
+}
+
+static void build(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
+                  compute_node *outputs) {
+  const batch_state *s = user;
+  (void)items;
+  compute_node x = inputs[0], w = compute_parameter(graph, s->weights);
+  for (int i = 0; i < s->layers; i++) x = compute_tanh(graph, compute_matmul(graph, x, w));
+  outputs[0] = compute_sum(graph, x, COMPUTE_AXES(1), false);
+}
+
+static float element(int64_t i) {
+  return (float)(i * 37 % 101) / 100;
+}
+
+static compute_status read_items(void *user, int64_t first, int64_t items, void *data,
+                                 int64_t *count) {
+  batch_state *s = user;
+  const double start = bench_clock();
+  float *x = data;
+  /* What lies there from the batch before is as good: only the first item is written anew. */
+  for (int64_t i = 0; i < (first < ITEMS * 16 ? items : 1) * SIDE * SIDE; i++)
+    x[i] = element(i % (SIDE * SIDE));
+  *count = items;
+  wait_for(s->source_wait - (bench_clock() - start));
+  s->source_seconds += bench_clock() - start;
+  return COMPUTE_OK;
+}
+
+static compute_status check_items(void *user, int64_t first, int64_t items, const void *data) {
+  batch_state *s = user;
+  const double start = bench_clock();
+  const float *sums = data;
+  if (first == 0) memcpy(s->expected, sums, sizeof s->expected);
+  for (int64_t i = 0; i < items * SIDE; i++)
+    s->wrong |= !(fabsf(sums[i] - s->expected[i % SIDE]) < 1e-3f);
+  wait_for(s->sink_wait - (bench_clock() - start));
+  s->sink_seconds += bench_clock() - start;
+  return COMPUTE_OK;
+}
+
+/* ---- The parts, one batch at a time ---------------------------------------------------------- */
+
+typedef struct batch_parts {
+  double upload, compute, download; /* seconds; the copies are 0 where memory is shared */
+} batch_parts;
+
+static double median(double *values, int count) {
+  bench_sort(values, (size_t)count);
+  return values[count / 2];
+}
+
+static compute_status time_parts(bench_session *session, const compute_plan *plan, compute_node in,
+                                 compute_node out, batch_parts *parts) {
+  static float host[ITEMS * SIDE * SIDE], sums[ITEMS * SIDE];
+  double up[9], run[9], down[9];
+  compute_tensor *x = NULL, *y = NULL;
+  compute_status s = compute_plan_create_tensor(plan, in, &x);
+  if (!s) s = compute_plan_create_tensor(plan, out, &y);
+  for (int64_t i = 0; i < ITEMS * SIDE * SIDE; i++) host[i] = element(i % (SIDE * SIDE));
+  for (int i = -1; !s && i < 9; i++) {
+    double at[4] = {bench_clock()};
+    s = compute_tensor_write(x, host, sizeof host);
+    at[1] = bench_clock();
+    if (!s) s = compute_run(plan, (compute_binding[]){{in, x}, {out, y}}, 2, session->queue);
+    if (!s) s = compute_queue_wait(session->queue);
+    at[2] = bench_clock();
+    if (!s) s = compute_tensor_read(y, sums, sizeof sums);
+    at[3] = bench_clock();
+    if (i < 0) continue; /* the first compiles */
+    up[i] = at[1] - at[0], run[i] = at[2] - at[1], down[i] = at[3] - at[2];
+  }
+  const bool shared = compute_tensor_data(x) != NULL;
+  if (!s)
+    *parts = (batch_parts){.upload = shared ? 0 : median(up, 9),
+                           .compute = median(run, 9),
+                           .download = shared ? 0 : median(down, 9)};
+  compute_tensor_release(x);
+  compute_tensor_release(y);
+  return s;
+}
+
+static compute_status measure_parts(bench_session *session, batch_state *state,
+                                    batch_parts *parts) {
+  compute_plan *plan = NULL;
+  compute_graph *g = compute_graph_create(session->context);
+  compute_node in = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(ITEMS, SIDE, SIDE)), out;
+  build(state, g, ITEMS, &in, &out);
+  compute_status s =
+      compute_compile(g, &out, 1, &(compute_plan_options){.device = session->device}, &plan);
+  if (!s) s = time_parts(session, plan, in, out, parts);
+  compute_plan_release(plan);
+  compute_graph_release(g);
+  return s;
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
+
+/* The best of some runs, since others use the machine too; each is held against its own parts. */
+static compute_status measure_run(compute_batch *batch, batch_state *state,
+                                  const batch_parts *parts, double *total, double *longest) {
+  compute_batch_result result;
+  const double device = BATCHES * larger(parts->compute, larger(parts->upload, parts->download));
+  const compute_batch_source source = {.read = read_items, .user = state};
+  const compute_batch_sink sink = {.write = check_items, .user = state};
+  const compute_batch_run_options options = {
+      .items = (int64_t)ITEMS * BATCHES, .sources = &source, .sinks = &sink};
+  *total = INFINITY, *longest = 1;
+  for (int i = 0; i < TRIES && (i == 0 || *total > 1.1 * *longest); i++) {
+    state->source_seconds = state->sink_seconds = 0;
+    const compute_status s = compute_batch_run(batch, &options, &result);
+    if (s) return s;
+    const double part = larger(device, larger(state->source_seconds, state->sink_seconds));
+    if (result.seconds / part > *total / *longest) continue;
+    *total = result.seconds;
+    *longest = part;
+  }
+  return COMPUTE_OK;
+}
+
+/* size: milliseconds of the source and of the sink for each batch (-1: what the work takes), and
+ * layers of the work. */
+static void run_batch(bench_session *session, const char *suite, const bench_case *c) {
+  batch_state state = {.layers = (int)c->size[2]};
+  batch_parts parts = {0};
+  compute_batch *batch = NULL;
+  double total = NAN, longest = NAN;
+  compute_device *device = session->device;
+  compute_status s = compute_tensor_random(device, COMPUTE_F32, COMPUTE_SHAPE(SIDE, SIDE), -0.1,
+                                           0.1, 5, &state.weights);
+  if (!s) s = measure_parts(session, &state, &parts);
+  state.source_wait = c->size[0] < 0 ? parts.compute : (double)c->size[0] * 1e-3;
+  state.sink_wait = c->size[1] < 0 ? parts.compute : (double)c->size[1] * 1e-3;
+  const compute_batch_port port = {COMPUTE_F32, COMPUTE_SHAPE(SIDE, SIDE)};
+  if (!s)
+    s = compute_batch_create(session->context,
+                             &(compute_batch_options){.build = build,
+                                                      .user = &state,
+                                                      .inputs = &port,
+                                                      .input_count = 1,
+                                                      .output_count = 1,
+                                                      .devices = &device,
+                                                      .device_count = 1,
+                                                      .batch = ITEMS,
+                                                      .name = c->name},
+                             &batch);
+  if (!s) s = measure_run(batch, &state, &parts, &total, &longest);
+  if (s) {
+    bench_fail(session, suite, c, "does not run");
+  } else {
+    bench_record record = bench_record_new(session, suite, c);
+    record.ms = record.ms_p10 = record.ms_p90 = total * 1e3;
+    record.gbytes_s = (double)ITEMS * BATCHES * SIDE * SIDE * sizeof(float) / total * 1e-9;
+    record.ok = !state.wrong && total <= 1.1 * longest;
+    bench_record_add(session, &record);
+    bench_note(session,
+               "%s/%s: %.0f ms, %.2f of the longest part; source %.0f, upload %.0f, compute %.0f, "
+               "download %.0f, sink %.0f ms%s",
+               suite, c->name, total * 1e3, total / longest, state.source_seconds * 1e3,
+               parts.upload * BATCHES * 1e3, parts.compute * BATCHES * 1e3,
+               parts.download * BATCHES * 1e3, state.sink_seconds * 1e3,
+               state.wrong ? "; results are wrong" : "");
+  }
+  compute_batch_release(batch);
+  compute_tensor_release(state.weights);
+}
+
+#define CASE(name_, source, sink, layers)                                                          \
+  {                                                                                                \
+    .name = name_, .dtype = COMPUTE_F32, .when = BENCH_ALWAYS, .run = run_batch, .size = {         \
+      source,                                                                                      \
+      sink,                                                                                        \
+      layers                                                                                       \
+    }                                                                                              \
+  }
+
+static const bench_case cases[] = {
+    CASE("source_bound", 12, 2, 1),
+    CASE("sink_bound", 2, 12, 1),
+    CASE("compute_bound", 1, 1, LAYERS),
+    CASE("balanced", -1, -1, LAYERS),
+};
+
+const bench_suite bench_suite_batch = {"batch", "the batch iterator against its longest part",
+                                       cases, sizeof cases / sizeof *cases};

@@ -1,0 +1,371 @@
+/* Suite "faults": what goes wrong on purpose, what the library makes of it, and how long that
+ * takes.
+ *
+ * Everything is provoked from outside, as a program or its machine may do it: memory that is short,
+ * sources and sinks that fail, time limits, cancelling, source text that does not compile, damaged
+ * files, modules that are none, devices that compute nothing. A record is ok when the library did
+ * what its headers promise and a result was right in the end; its time is that from the fault to
+ * the right result, or to the status where that is what was asked for. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "faults.h"
+#include "measure.h"
+
+enum { BATCH_ITEMS = 4096, BATCH_WIDTH = 64, FAILING_ITEM = 1000 };
+
+/* ---- A plan whose result is known ---------------------------------------------------------- */
+
+static float fault_element(int64_t i) {
+  return (float)(i * 37 % 29 - 14) * 0.0625F;
+}
+
+/* tanh(x·x) summed over rows, `repeats` times over so that it takes its time. */
+compute_status fault_model_create(compute_context *context, compute_device *device,
+                                  compute_device *where, int repeats, compute_fallback fallback,
+                                  uint32_t flags, fault_model *m) {
+  static float values[FAULT_SIDE * FAULT_SIDE];
+  *m = (fault_model){.repeats = repeats};
+  for (int64_t i = 0; i < FAULT_SIDE * FAULT_SIDE; i++) values[i] = fault_element(i);
+  compute_graph *g = compute_graph_create(context);
+  if (!g) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  m->x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(FAULT_SIDE, FAULT_SIDE));
+  compute_node h = m->x;
+  for (int i = 0; i < repeats; i++) h = compute_tanh(g, compute_matmul(g, h, m->x));
+  m->y = compute_sum(g, h, COMPUTE_AXES(1), false);
+  const compute_plan_options options = {
+      .device = device, .fallback = fallback, .flags = flags, .name = "fault"};
+  compute_status s = compute_compile(g, &m->y, 1, &options, &m->plan);
+  compute_graph_release(g);
+  if (!s)
+    s = compute_tensor_from_host(where, COMPUTE_F32, COMPUTE_SHAPE(FAULT_SIDE, FAULT_SIDE), values,
+                                 &m->in);
+  if (!s) s = compute_tensor_create(where, COMPUTE_F32, COMPUTE_SHAPE(FAULT_SIDE), &m->out);
+  return s;
+}
+
+void fault_model_release(fault_model *m) {
+  compute_plan_release(m->plan);
+  compute_tensor_release(m->in);
+  compute_tensor_release(m->out);
+}
+
+size_t fault_model_bind(const fault_model *m, compute_binding bindings[2]) {
+  bindings[0] = (compute_binding){m->x, m->in};
+  bindings[1] = (compute_binding){m->y, m->out};
+  return 2;
+}
+
+compute_status fault_model_run(const fault_model *m, const compute_run_options *options) {
+  compute_binding bindings[2];
+  return compute_run_with(m->plan, bindings, fault_model_bind(m, bindings), options, NULL);
+}
+
+/* The same in double precision; the inputs are small, so that nothing saturates. */
+static void evaluate(int repeats, double sums[FAULT_SIDE]) {
+  static double h[FAULT_SIDE][FAULT_SIDE], next[FAULT_SIDE][FAULT_SIDE];
+  for (int64_t i = 0; i < FAULT_SIDE * FAULT_SIDE; i++)
+    h[i / FAULT_SIDE][i % FAULT_SIDE] = (double)fault_element(i);
+  for (int r = 0; r < repeats; r++) {
+    for (int i = 0; i < FAULT_SIDE; i++)
+      for (int j = 0; j < FAULT_SIDE; j++) {
+        double sum = 0;
+        for (int k = 0; k < FAULT_SIDE; k++)
+          sum += h[i][k] * (double)fault_element(k * FAULT_SIDE + j);
+        next[i][j] = tanh(sum);
+      }
+    memcpy(h, next, sizeof h);
+  }
+  for (int i = 0; i < FAULT_SIDE; i++) {
+    sums[i] = 0;
+    for (int j = 0; j < FAULT_SIDE; j++) sums[i] += h[i][j];
+  }
+}
+
+bool fault_model_is_right(const fault_model *m) {
+  float found[FAULT_SIDE];
+  double expected[FAULT_SIDE];
+  if (compute_tensor_read(m->out, found, sizeof found)) return false;
+  evaluate(m->repeats, expected);
+  for (int i = 0; i < FAULT_SIDE; i++)
+    if (!(fabs((double)found[i] - expected[i]) <= 1e-3)) return false;
+  return true;
+}
+
+bool fault_computes(compute_context *context, compute_device *device) {
+  fault_model m;
+  const bool right =
+      !fault_model_create(context, device, device, 1, COMPUTE_FALLBACK_STRICT, 0, &m) &&
+      !fault_model_run(&m, NULL) && fault_model_is_right(&m);
+  fault_model_release(&m);
+  return right;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* Blocks of other sizes lie in the cache and fill the budget. */
+static bool cached_blocks_go(fault *f) {
+  enum { BYTES = 8 << 20, MANY = 4 };
+  compute_pool_statistics before, after;
+  compute_tensor *tensor = NULL;
+  bool ok = !compute_pool_trim(f->device, 0) && !compute_pool_query(f->device, &before) &&
+            !compute_pool_set_budget(f->device, before.bytes_allocated + MANY * BYTES);
+  for (int i = 0; ok && i < MANY; i++) { /* of sizes that do not serve each other */
+    compute_tensor *other = NULL;
+    ok =
+        !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(BYTES / 2 + (i << 18)), &other);
+    compute_tensor_release(other);
+  }
+  const double start = bench_clock();
+  ok = ok &&
+       !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(4 * BYTES - (1 << 20)), &tensor);
+  f->seconds = bench_clock() - start;
+  ok = ok && !compute_pool_query(f->device, &after) && after.evictions > before.evictions;
+  fault_says(f, "the pool was full of cached blocks; %d were given back",
+             ok ? (int)(after.evictions - before.evictions) : 0);
+  compute_tensor_release(tensor);
+  compute_pool_set_budget(f->device, 0);
+  return ok && fault_computes(f->context, f->device);
+}
+
+/* On the CPU there is nothing to fall back to: the status says so, and with memory it works. */
+static bool memory_is_short(fault *f) {
+  fault_model m;
+  bool ok = !fault_model_create(f->context, f->device, f->cpu, 3, COMPUTE_FALLBACK_SILENT, 0, &m) &&
+            !fault_model_run(&m, NULL) && !compute_pool_trim(f->device, 0) &&
+            !compute_pool_set_budget(f->device, 1);
+  const double start = bench_clock();
+  const compute_status s = ok ? fault_model_run(&m, NULL) : COMPUTE_ERROR_INTERNAL;
+  f->seconds = bench_clock() - start;
+  compute_pool_set_budget(f->device, 0);
+  fault_says(f, "no device memory at all: %s", compute_status_name(s));
+  if (f->device == f->cpu) {
+    ok = ok && s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
+    ok = ok && !fault_model_run(&m, NULL);
+  } else {
+    ok = ok && s == COMPUTE_OK && fault_counted(f).runs_on_cpu == 1;
+  }
+  ok = ok && fault_model_is_right(&m);
+  fault_model_release(&m);
+  return ok;
+}
+
+/* ---- Batches ------------------------------------------------------------------------------- */
+
+typedef struct fault_stream {
+  int64_t read_failure, write_failure; /* the item that fails; negative: none */
+  int64_t written;
+  bool wrong;
+} fault_stream;
+
+static void build_batch(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
+                        compute_node *outputs) {
+  (void)user;
+  (void)items;
+  outputs[0] = compute_sum(graph, compute_mul(graph, inputs[0], inputs[0]), COMPUTE_AXES(1), false);
+}
+
+static compute_status read_batch(void *user, int64_t first, int64_t items, void *to,
+                                 int64_t *count) {
+  const fault_stream *s = user;
+  float *x = to;
+  for (int64_t i = 0; i < items * BATCH_WIDTH; i++) x[i] = (float)((first * BATCH_WIDTH + i) % 7);
+  const bool fails = s->read_failure >= first && s->read_failure < first + items;
+  *count = fails ? s->read_failure - first : items;
+  return fails ? COMPUTE_ERROR_FILE : COMPUTE_OK;
+}
+
+static compute_status write_batch(void *user, int64_t first, int64_t items, const void *data) {
+  fault_stream *s = user;
+  const float *sums = data;
+  if (s->write_failure >= first && s->write_failure < first + items) return COMPUTE_ERROR_FILE;
+  for (int64_t i = 0; i < items; i++) {
+    float sum = 0;
+    for (int64_t j = 0; j < BATCH_WIDTH; j++) {
+      const float x = (float)(((first + i) * BATCH_WIDTH + j) % 7);
+      sum += x * x;
+    }
+    s->wrong |= sums[i] != sum;
+  }
+  s->written += items;
+  return COMPUTE_OK;
+}
+
+static compute_status stream(fault *f, fault_stream *s, uint64_t budget, double *seconds,
+                             compute_batch_result *result) {
+  const compute_batch_port port = {COMPUTE_F32, COMPUTE_SHAPE(BATCH_WIDTH)};
+  const compute_batch_source source = {.read = read_batch, .user = s};
+  const compute_batch_sink sink = {.write = write_batch, .user = s};
+  compute_batch *batch = NULL;
+  const compute_batch_options options = {.build = build_batch,
+                                         .inputs = &port,
+                                         .input_count = 1,
+                                         .output_count = 1,
+                                         .devices = &f->device,
+                                         .device_count = 1,
+                                         .batch = budget ? BATCH_ITEMS : 256,
+                                         .fallback = COMPUTE_FALLBACK_SILENT};
+  compute_status status = compute_batch_create(f->context, &options, &batch);
+  if (budget) {
+    compute_pool_trim(f->device, 0);
+    compute_pool_set_budget(f->device, budget);
+  }
+  const double start = bench_clock();
+  if (!status)
+    status = compute_batch_run(
+        batch,
+        &(compute_batch_run_options){.items = BATCH_ITEMS, .sources = &source, .sinks = &sink},
+        result);
+  *seconds = bench_clock() - start;
+  if (budget) compute_pool_set_budget(f->device, 0);
+  compute_batch_release(batch);
+  return status;
+}
+
+static bool batches_are_halved(fault *f) {
+  fault_stream s = {.read_failure = -1, .write_failure = -1};
+  compute_batch_result result = {0};
+  const compute_status status = stream(f, &s, 1 << 20, &f->seconds, &result);
+  fault_says(f, "1 MiB for batches of as much: made smaller %lld times, %lld of %d items",
+             (long long)result.halved, (long long)result.items, BATCH_ITEMS);
+  return !status && result.halved > 0 && s.written == BATCH_ITEMS && !s.wrong;
+}
+
+/* What came before is delivered, and the next run does it all. */
+static bool ends_at(fault *f, fault_stream s, const char *what) {
+  compute_batch_result result = {0};
+  const compute_status status = stream(f, &s, 0, &f->seconds, &result);
+  fault_says(f, "a %s failed at item %d: %s, %lld items complete", what, FAILING_ITEM,
+             compute_status_name(status), (long long)result.items);
+  const bool clean = status == COMPUTE_ERROR_FILE && result.items == s.written &&
+                     result.items <= FAILING_ITEM && !s.wrong;
+  fault_stream again = {.read_failure = -1, .write_failure = -1};
+  double seconds;
+  return clean && !stream(f, &again, 0, &seconds, &result) && again.written == BATCH_ITEMS &&
+         !again.wrong;
+}
+
+static bool source_fails(fault *f) {
+  return ends_at(f, (fault_stream){.read_failure = FAILING_ITEM, .write_failure = -1}, "source");
+}
+
+static bool sink_fails(fault *f) {
+  return ends_at(f, (fault_stream){.read_failure = -1, .write_failure = FAILING_ITEM}, "sink");
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+/* A kernel that had not ended in time is waited for. */
+static bool is_back(compute_device *device) {
+  const double start = bench_clock();
+  while (compute_device_recover(device))
+    if (bench_clock() - start > 10) return false;
+  return true;
+}
+
+static bool time_limit_passes(fault *f) {
+  fault_model m;
+  bool ok =
+      !fault_model_create(f->context, f->device, f->device, 40, COMPUTE_FALLBACK_SILENT, 0, &m) &&
+      !fault_model_run(&m, NULL);
+  const double start = bench_clock();
+  const compute_status s =
+      ok ? fault_model_run(&m, &(compute_run_options){.time_limit = 1e-5}) : COMPUTE_ERROR_INTERNAL;
+  f->seconds = bench_clock() - start;
+  fault_says(f, "10 us for a plan that takes longer: %s", compute_status_name(s));
+  /* A device that seemed to hang may have handed the tensors' contents over only now. */
+  ok = ok && (s == COMPUTE_ERROR_TIMEOUT || s == COMPUTE_ERROR_DEVICE_LOST) && is_back(f->device) &&
+       !fault_model_run(&m, NULL) && fault_model_is_right(&m);
+  fault_model_release(&m);
+  return ok;
+}
+
+static bool job_is_cancelled(fault *f) {
+  fault_model m;
+  compute_binding bindings[2];
+  compute_job *job = NULL;
+  bool ok =
+      !fault_model_create(f->context, f->device, f->device, 200, COMPUTE_FALLBACK_SILENT, 0, &m) &&
+      !compute_submit(m.plan, bindings, fault_model_bind(&m, bindings), NULL, &job);
+  const double start = bench_clock();
+  ok = ok && !compute_job_cancel(job);
+  const compute_status s = ok ? compute_job_wait(job, 0) : COMPUTE_ERROR_INTERNAL;
+  f->seconds = bench_clock() - start;
+  fault_says(f, "cancelled: %s", compute_status_name(s));
+  ok = ok && s == COMPUTE_ERROR_CANCELLED && !fault_model_run(&m, NULL) && fault_model_is_right(&m);
+  compute_job_release(job);
+  fault_model_release(&m);
+  return ok;
+}
+
+/* ---- Cases --------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  bool (*provoke)(fault *f);
+  bool once; /* nothing of one device: not repeated for each */
+} faults[] = {
+    {"cached_blocks_go", cached_blocks_go, false},
+    {"memory_is_short", memory_is_short, false},
+    {"batches_are_halved", batches_are_halved, false},
+    {"source_fails", source_fails, false},
+    {"sink_fails", sink_fails, false},
+    {"time_limit_passes", time_limit_passes, false},
+    {"job_is_cancelled", job_is_cancelled, false},
+    {"kernel_source_is_wrong", fault_kernel_source_is_wrong, false},
+    {"cache_is_damaged", fault_cache_is_damaged, false},
+    {"step_is_refused", fault_step_is_refused, true},
+    {"module_is_none", fault_module_is_none, true},
+};
+
+static void run_on(bench_session *session, const char *suite, const bench_case *c, size_t which,
+                   compute_device *cpu, const compute_device_info *info, compute_device *device) {
+  bench_record record = bench_record_new(session, suite, c);
+  fault f = {.context = session->context, .device = device, .cpu = cpu, .seconds = NAN};
+  memcpy(record.device, info->name, sizeof record.device);
+  compute_fallback_query(f.context, &f.before);
+  compute_error_clear(NULL);
+  record.ok = faults[which].provoke(&f);
+  record.ms = record.ms_p10 = record.ms_p90 = f.seconds * 1e3;
+  const compute_fallback_statistics now = fault_counted(&f);
+  bench_note(session,
+             "%s/%s on %s: %s; fallbacks: %d steps on the CPU, %d other kernels, %d evictions, "
+             "%d smaller batches, %d runs on the CPU%s%s",
+             suite, c->name, info->name, f.said, (int)now.steps_on_cpu, (int)now.other_kernels,
+             (int)now.evictions, (int)now.smaller_batches, (int)now.runs_on_cpu,
+             record.ok ? "" : "; NOT as promised: ", record.ok ? "" : compute_error_message(NULL));
+  bench_record_add(session, &record);
+}
+
+static void run_fault(bench_session *session, const char *suite, const bench_case *c) {
+  compute_device *cpu = NULL, *device;
+  compute_device_info info;
+  size_t which = 0;
+  while (strcmp(faults[which].name, c->name) != 0) which++;
+  if (compute_device_by_name(session->context, "cpu", &cpu)) {
+    bench_note(session, "%s/%s skipped: there is no CPU device", suite, c->name);
+    return;
+  }
+  for (size_t i = 0; (device = compute_device_at(session->context, i)) != NULL; i++)
+    if (!compute_device_describe(device, &info) &&
+        (info.capabilities & COMPUTE_CAPABILITY_COMPUTE) && (device == cpu || !faults[which].once))
+      run_on(session, suite, c, which, cpu, &info, device);
+}
+
+#define CASE(name_)                                                                                \
+  { .name = name_, .dtype = COMPUTE_F32, .when = BENCH_ALWAYS, .run = run_fault }
+
+static const bench_case cases[] = {
+    CASE("cached_blocks_go"),   CASE("memory_is_short"),
+    CASE("batches_are_halved"), CASE("source_fails"),
+    CASE("sink_fails"),         CASE("time_limit_passes"),
+    CASE("job_is_cancelled"),   CASE("kernel_source_is_wrong"),
+    CASE("cache_is_damaged"),   CASE("step_is_refused"),
+    CASE("module_is_none"),
+};
+
+const bench_suite bench_suite_faults = {
+    "faults", "what goes wrong on purpose, and how long it takes to go on", cases,
+    sizeof cases / sizeof *cases};

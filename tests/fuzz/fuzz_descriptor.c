@@ -1,0 +1,143 @@
+/* Kernel descriptors: whatever descriptor_check accepts can be counted, classed and generated for
+ * every dialect, or is refused with a reason; nothing crashes or overflows. */
+#include <string.h>
+
+#include "fuzz.h"
+#include "generate/generate.h"
+#include "kernel/cost.h"
+#include "kernel/program.h"
+#include "tune/kernel_class.h"
+
+typedef struct reader {
+  const uint8_t *data;
+  size_t left;
+} reader;
+
+static uint8_t byte(reader *r) {
+  if (r->left == 0) return 0;
+  r->left--;
+  return *r->data++;
+}
+
+/* Mostly small; now and then at the edges of its range. */
+static int64_t number(reader *r) {
+  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1,     INT32_MAX, 65536,
+                                 INT32_MIN, INT64_C(1) << 40, 1000003};
+  uint8_t b = byte(r);
+  return b < 240 ? b % 17 : wild[b & 7];
+}
+
+static void read_operands(reader *r, compute_operand *operands, uint32_t count, int32_t rank) {
+  for (uint32_t i = 0; i < count; i++) {
+    operands[i].dtype = (compute_dtype)(byte(r) % 10);
+    for (int32_t k = 0; k < rank && k < COMPUTE_MAX_RANK; k++) operands[i].stride[k] = number(r);
+  }
+}
+
+static void read_program(reader *r, compute_program *program, compute_instruction *instructions,
+                         uint16_t *outputs, uint32_t most) {
+  uint32_t count = byte(r) % most, output_count = byte(r) % 4;
+  for (uint32_t i = 0; i < count; i++) {
+    instructions[i] = (compute_instruction){.code = (uint8_t)(byte(r) % (COMPUTE_I_END + 2)),
+                                            .type = (uint8_t)(byte(r) % 9),
+                                            .a = byte(r),
+                                            .b = byte(r),
+                                            .c = byte(r)};
+    instructions[i].immediate.i64 = number(r);
+  }
+  for (uint32_t i = 0; i < output_count; i++) outputs[i] = byte(r);
+  *program = (compute_program){.count = count,
+                               .output_count = output_count,
+                               .instructions = instructions,
+                               .outputs = outputs};
+}
+
+static void read_convolution(reader *r, compute_convolution *c) {
+  c->direction = (compute_convolution_direction)(byte(r) % 4);
+  c->groups = (int32_t)number(r);
+  c->batch = number(r);
+  c->data_channels = number(r);
+  c->result_channels = number(r);
+  for (int i = 0; i < 2; i++) {
+    c->data_size[i] = number(r);
+    c->result_size[i] = number(r);
+    c->filter_size[i] = number(r);
+    c->stride[i] = number(r);
+    c->dilation[i] = number(r);
+    c->padding[i] = number(r);
+  }
+}
+
+static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
+                     const compute_tuning *tuning) {
+  compute_target target = {.struct_size = sizeof target,
+                           .dialect = dialect,
+                           .type = flags & 32 ? COMPUTE_DEVICE_CPU : COMPUTE_DEVICE_GPU,
+                           .flags = flags & 31,
+                           .backend = "fuzz",
+                           .family = "sm_90",
+                           .compute_units = 8,
+                           .lanes = 32,
+                           .vector_width = 4,
+                           .group_limit = 256,
+                           .group_limit_of = {256, 256, 64},
+                           .local_bytes = 32768,
+                           .cache_bytes = 1 << 20};
+  char reason[256] = "";
+  const compute_generated *generated = NULL;
+  compute_status status = generate_kernel(&target, d, tuning, &generated, reason, sizeof reason);
+  FUZZ_CHECK((status == COMPUTE_OK) == (generated != NULL));
+  FUZZ_CHECK(status == COMPUTE_OK || (status == COMPUTE_ERROR_UNSUPPORTED && reason[0]));
+  if (!generated) return;
+  for (uint32_t i = 0; i < generated->launch_count; i++) {
+    const compute_generated_launch *l = &generated->launches[i];
+    FUZZ_CHECK(l->group[0] * l->group[1] * l->group[2] <= target.group_limit);
+    FUZZ_CHECK(l->groups[0] && l->groups[1] - 1 < 65535 && l->groups[2] - 1 < 65535);
+    FUZZ_CHECK(l->shape_bytes % 8 == 0 && l->shape_bytes <= 3072);
+  }
+  generate_release(generated);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  enum { MOST = 12, OPERANDS = 6 };
+  reader r = {data, size};
+  compute_operand inputs[OPERANDS] = {{0}}, outputs[OPERANDS] = {{0}};
+  compute_instruction prologue[MOST], epilogue[MOST];
+  uint16_t prologue_outputs[4], epilogue_outputs[4];
+  compute_kernel_descriptor d = {.struct_size = sizeof d};
+  d.kind = (compute_kernel_kind)(byte(&r) % 10);
+  d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
+  for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
+  d.input_count = byte(&r) % OPERANDS;
+  d.output_count = byte(&r) % OPERANDS;
+  d.inputs = inputs;
+  d.outputs = outputs;
+  read_operands(&r, inputs, d.input_count, d.rank);
+  read_operands(&r, outputs, d.output_count, d.rank);
+  read_program(&r, &d.prologue, prologue, prologue_outputs, MOST);
+  read_program(&r, &d.epilogue, epilogue, epilogue_outputs, MOST);
+  d.prologue_inputs = byte(&r);
+  d.accumulate = (compute_dtype)(byte(&r) % 10);
+  d.kept_rank = (int32_t)number(&r);
+  d.combine = (compute_combine)(byte(&r) % 8);
+  d.row = (compute_row_operation)(byte(&r) % 5);
+  d.epsilon = byte(&r) * 0.01;
+  d.k = number(&r);
+  d.axis_size = number(&r);
+  d.axis_stride = number(&r);
+  d.precision = (compute_precision)(byte(&r) % 3);
+  if (d.kind == COMPUTE_KERNEL_CONV) read_convolution(&r, &d.convolution);
+  compute_tuning tuning = {.variant = byte(&r) % 9, .group_x = (uint32_t)number(&r) & 0xfffff};
+  char reason[256] = "", name[KERNEL_CLASS_BYTES];
+  if (!descriptor_check(&d, reason, sizeof reason)) {
+    FUZZ_CHECK(reason[0] != 0);
+    return 0;
+  }
+  (void)kernel_cost_of(&d);
+  kernel_class_print(&d, name);
+  FUZZ_CHECK(strlen(name) < sizeof name && kernel_class_valid(name, strlen(name)));
+  uint8_t flags = byte(&r);
+  for (int dialect = COMPUTE_DIALECT_OPENCL; dialect <= COMPUTE_DIALECT_C; dialect++)
+    generate(&d, (compute_dialect)dialect, flags, tuning.variant ? &tuning : NULL);
+  return 0;
+}

@@ -1,0 +1,31 @@
+# Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
+# corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
+# scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time.
+set -euo pipefail
+tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-30}}
+
+command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
+mkdir -p "$build"
+cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' \
+  -DCMAKE_C_COMPILER=clang -DCOMPUTE_SANITIZE=fuzzer-no-link,address,undefined \
+  -DCOMPUTE_TESTS=OFF -DCOMPUTE_BENCH=OFF -DCOMPUTE_FUZZ=ON >"$build.log" ||
+  { cat "$build.log"; exit 1; }
+cmake --build "$build" --target fuzzers
+
+export COMPUTE_BACKEND_PATH=$build/lib/compute
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
+fuzz() {
+  local name=$1 corpus=$tree/tests/fuzz/corpus/${1#fuzz_} found=$scratch/$1
+  mkdir -p "$found"
+  local folders=("$found")
+  [[ ! -d $corpus ]] || folders+=("$corpus")
+  "$build/bin/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+    -print_final_stats=1 -artifact_prefix="$found/" "${folders[@]}" >"$found.log" 2>&1 ||
+    { tail -40 "$found.log"; echo "$name found something: see $found"; return 1; }
+  printf '%s: %s runs without a finding\n' "$name" \
+    "$(sed -n 's/^stat::number_of_executed_units: *//p' "$found.log")"
+}
+export -f fuzz
+export tree build scratch seconds
+printf '%s\0' "$build"/bin/fuzz_* | xargs -0 -n1 basename |
+  xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
