@@ -12,11 +12,11 @@ compute_status gemm_emit(generation *g, gemm_problem *problem) {
   g->wide = gemm_problem_is_wide(problem);
   switch ((gemm_variant)g->tuning.variant) {
   case GEMM_TILED:
-  case GEMM_SPLIT: return gemm_emit_tiled(g, problem);
+  case GEMM_SPLIT:
+  case GEMM_MATRIX: return gemm_emit_tiled(g, problem);
   case GEMM_DOT: return gemm_emit_dot(g, problem);
   case GEMM_DIRECT:
   case GEMM_PACKED: return gemm_emit_direct(g, problem);
-  case GEMM_MATRIX: return gemm_emit_matrix(g, problem);
   case GEMM_PLAIN: break;
   }
   return gemm_emit_plain(g, problem);

@@ -6,7 +6,7 @@
  *   gemm_text.c     what all variants say: loads, batches, epilogue, stores
  *   gemm_plain.c    one item for each element of C
  *   gemm_tiled.c    tiles through local memory, also with k cut into parts
- *   gemm_matrix.c   tiles on matrix units
+ *   gemm_matrix.c   what is different where matrix units multiply the tiles
  *   gemm_dot.c      few columns: groups of items add up one row
  *   gemm_direct.c   one item for each block of C, for CPUs
  *
@@ -166,7 +166,15 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem);
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
 uint32_t gemm_matrix_step(const generation *g, const gemm_problem *problem);
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
-compute_status gemm_emit_matrix(generation *g, gemm_problem *problem);
+void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
+                          size_t bytes);
+/* As gemm_define_tile, gemm_begin_tile, gemm_begin_staged, gemm_store_part, the last between
+ * gemm_matrix_begin_staged and gemm_end_staged. */
+#define GEMM_MATRIX_SUM "staged[from]"
+void gemm_matrix_define(generation *g, const gemm_problem *problem);
+void gemm_matrix_begin(text_buffer *text);
+void gemm_matrix_begin_staged(text_buffer *text);
+void gemm_matrix_store_part(text_buffer *text);
 compute_status gemm_emit_dot(generation *g, gemm_problem *problem);
 compute_status gemm_emit_direct(generation *g, gemm_problem *problem);
 

@@ -41,7 +41,7 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
   return slabs > staged ? slabs : staged;
 }
 
-static void define(generation *g, const gemm_problem *problem) {
+void gemm_matrix_define(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   const char *unit = unit_of(g, problem);
   gemm_define_number(g, "TILE_M", t->tile_m);
@@ -56,12 +56,9 @@ static void define(generation *g, const gemm_problem *problem) {
            "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n",
            is_half(unit) ? "u16" : "u32", is_half(unit) ? "(x)" : "F32_TO_TF32(x)", unit);
   emit_template(g, &g->definitions, "gemm_matrix.h");
-  gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
-  gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
-  text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
 }
 
-static void begin(text_buffer *text) {
+void gemm_matrix_begin(text_buffer *text) {
   text_add(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
                  "LOCAL MATRIX_TYPE *slab_a = (LOCAL MATRIX_TYPE *)slabs;\n"
                  "LOCAL MATRIX_TYPE *slab_b = slab_a + TILE_M * PITCH_A;\n"
@@ -70,12 +67,11 @@ static void begin(text_buffer *text) {
                  "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n"
                  "const int warp_row = warp / WARPS_N * WARP_M;\n"
                  "const int warp_column = warp %% WARPS_N * WARP_N;\n");
+  gemm_find_tile(text);
 }
 
-/* 16 rows of every warp at a time come into local memory, from where neighbouring items take
- * neighbours: one copy of the program in the code, and what it reads and writes lies side by side.
- * What stands between the two stores staged[from] at row, column. */
-static void begin_staged(text_buffer *text) {
+/* 16 rows of every warp at a time. */
+void gemm_matrix_begin_staged(text_buffer *text) {
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
                  "if (held == i) {\n"
@@ -97,53 +93,15 @@ static void begin_staged(text_buffer *text) {
                  "if (row < ROWS && column < COLUMNS) {\n");
 }
 
-static void store_part(text_buffer *text) {
+void gemm_matrix_store_part(text_buffer *text) {
   text_add(text, "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * "
                  "COLUMNS + column] = staged[from];\n");
 }
 
-compute_status gemm_emit_matrix(generation *g, gemm_problem *problem) {
+void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
+                          size_t bytes) {
   const compute_tuning *t = &g->tuning;
-  const bool parts = t->groups > 1;
-  const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
-  const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
-  if (tiles_m > INT32_MAX / tiles_n)
-    return emit_refuse(g, "the product has too many tiles for one launch");
-  const int64_t slabs = (problem->k + t->tile_k - 1) / t->tile_k;
-  const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
-  const int64_t count = parts ? (problem->k + part - 1) / part : 1;
-  gemm_define(g, problem, false);
-  define(g, problem);
-  emit_launch *launch =
-      gemm_launch(g, problem, "gemm_matrix", gemm_items(t), tiles_m * tiles_n, count);
-  if (!launch) return COMPUTE_OK;
-  gemm_take_factors(g, launch, problem);
-  if (parts) {
-    gemm_take_parts(g, launch, problem, count);
-  } else {
-    gemm_take_epilogue(g, launch, problem);
-    gemm_store_fields(g, launch, problem);
-  }
-  gemm_fields(g, launch, problem);
-  emit_field_index(g, launch, "tiles_m", tiles_m);
-  emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
-  gemm_part_field(g, launch, part);
-  begin(&launch->body);
-  gemm_find_tile(&launch->body);
-  gemm_find_part(&launch->body);
-  gemm_begin_batches(g, launch, problem);
-  emit_template(g, &launch->body, "gemm_tiled.h");
-  emit_template(g, &launch->body, "gemm_matrix_products.h");
-  begin_staged(&launch->body);
-  if (parts)
-    store_part(&launch->body);
-  else
-    gemm_store(g, &launch->body, problem, "staged[from]");
-  gemm_end_staged(&launch->body);
-  text_add(&launch->body, "}\n");
-  if (parts) gemm_emit_combine(g, problem, count);
-  snprintf(g->text, sizeof g->text, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp",
-           unit_of(g, problem), (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k,
-           (unsigned)t->item_m, (unsigned)t->item_n);
-  return COMPUTE_OK;
+  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp", unit_of(g, problem),
+           (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
+           (unsigned)t->item_n);
 }

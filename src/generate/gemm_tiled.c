@@ -1,6 +1,6 @@
 /* Tiles of C through local memory, for GPUs: the text is kernels/gemm_tiled.h, which says how it
- * works. With k in parts, each part stores its sums to the workspace, and a second launch adds them
- * up. */
+ * works, for matrix units with kernels/gemm_matrix.h. With k in parts, each part stores its sums to
+ * the workspace, and a second launch adds them up. */
 #include <stdio.h>
 
 #include "generate/gemm.h"
@@ -147,10 +147,40 @@ void gemm_end_staged(text_buffer *text) {
                  "}\n");
 }
 
+/* The sums of the group's tile, in registers. */
+static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem, bool matrix) {
+  text_buffer *text = &launch->body;
+  if (matrix)
+    gemm_matrix_begin(text);
+  else
+    gemm_begin_tile(text);
+  gemm_find_part(text);
+  gemm_begin_batches(g, launch, problem);
+  emit_template(g, text, "gemm_tiled.h");
+  emit_template(g, text, matrix ? "gemm_matrix_products.h" : "gemm_products.h");
+}
+
+static void store_sums(generation *g, text_buffer *text, const gemm_problem *problem, bool matrix,
+                       bool parts) {
+  if (parts && !matrix) {
+    gemm_store_part(text);
+    return;
+  }
+  if (matrix)
+    gemm_matrix_begin_staged(text);
+  else
+    gemm_begin_staged(text);
+  if (parts)
+    gemm_matrix_store_part(text);
+  else
+    gemm_store(g, text, problem, matrix ? GEMM_MATRIX_SUM : GEMM_STAGED_SUM);
+  gemm_end_staged(text);
+}
+
 compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const bool parts = t->variant == GEMM_SPLIT;
-  const uint32_t group = gemm_items(t);
+  const bool matrix = t->variant == GEMM_MATRIX;
+  const bool parts = matrix ? t->groups > 1 : t->variant == GEMM_SPLIT;
   const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
   const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
   if (tiles_m > INT32_MAX / tiles_n)
@@ -159,11 +189,15 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
   const int64_t count = parts ? (problem->k + part - 1) / part : 1;
   gemm_define(g, problem, false);
-  gemm_define_tile(g, problem);
+  if (matrix)
+    gemm_matrix_define(g, problem);
+  else
+    gemm_define_tile(g, problem);
   gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
   gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
   text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
-  emit_launch *launch = gemm_launch(g, problem, "gemm_tiled", group, tiles_m * tiles_n, count);
+  emit_launch *launch = gemm_launch(g, problem, matrix ? "gemm_matrix" : "gemm_tiled",
+                                    gemm_items(t), tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
   gemm_take_factors(g, launch, problem);
   if (parts) {
@@ -176,21 +210,14 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   emit_field_index(g, launch, "tiles_m", tiles_m);
   emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
   gemm_part_field(g, launch, part);
-  gemm_begin_tile(&launch->body);
-  gemm_find_part(&launch->body);
-  gemm_begin_batches(g, launch, problem);
-  emit_template(g, &launch->body, "gemm_tiled.h");
-  emit_template(g, &launch->body, "gemm_products.h");
-  if (parts) {
-    gemm_store_part(&launch->body);
-  } else {
-    gemm_begin_staged(&launch->body);
-    gemm_store(g, &launch->body, problem, GEMM_STAGED_SUM);
-    gemm_end_staged(&launch->body);
-  }
+  add_sums(g, launch, problem, matrix);
+  store_sums(g, &launch->body, problem, matrix, parts);
   text_add(&launch->body, "}\n");
   if (parts) gemm_emit_combine(g, problem, count);
-  snprintf(g->text, sizeof g->text, "tiled GEMM %ux%ux%u, %ux%u per item", (unsigned)t->tile_m,
-           (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m, (unsigned)t->item_n);
+  if (matrix)
+    gemm_matrix_describe(g, problem, g->text, sizeof g->text);
+  else
+    snprintf(g->text, sizeof g->text, "tiled GEMM %ux%ux%u, %ux%u per item", (unsigned)t->tile_m,
+             (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m, (unsigned)t->item_n);
   return COMPUTE_OK;
 }

@@ -238,11 +238,9 @@ bool generate_supports(const compute_target *target, const compute_kernel_descri
   const compute_generated *generated;
   const compute_status status =
       generate_kernel(target, descriptor, NULL, &generated, reason, reason_bytes);
-  if (status == COMPUTE_ERROR_OUT_OF_MEMORY && reason_bytes > 0) {
-    snprintf(reason, reason_bytes, "there is not enough host memory to write the kernel");
-  }
   generate_release(generated);
-  return status == COMPUTE_OK;
+  /* Want of memory is no property of the kernel: whoever builds it then says what is missing. */
+  return status == COMPUTE_OK || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }
 
 void emit_template(generation *g, text_buffer *text, const char *name) {
