@@ -155,7 +155,7 @@ static bool refused_steps_are_right(fault *f, compute_context *context) {
 
 bool fault_step_is_refused(fault *f) {
   compute_context *context = NULL;
-  if (compute_open(&context, &(compute_open_options){.device = "null:0"})) {
+  if (compute_open(&context, &(compute_open_options){.device = "null:0", .backends = "cpu,null"})) {
     fault_says(f, "not tried: the module of the null device is not installed");
     compute_error_clear(NULL);
     return true;
@@ -175,7 +175,9 @@ bool fault_module_is_none(fault *f) {
   ok = ok && write_garbage(path);
   const double start = bench_clock();
   ok = ok &&
-       !compute_open(&context, &(compute_open_options){.backend_path = folder, .device = "cpu"}) &&
+       !compute_open(&context, &(compute_open_options){.backend_path = folder,
+                                                       .backends = "cpu,broken",
+                                                       .device = "cpu"}) &&
        fault_computes(context, compute_default_device(context));
   f->seconds = bench_clock() - start;
   for (size_t i = 0; context && (probe = compute_probe_at(context, i)) != NULL; i++)

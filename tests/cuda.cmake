@@ -108,7 +108,7 @@ foreach(name plan_run plan_bindings plan_training job_job graph_eager graph_grad
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
 compute_add_variant(faults_long_run cuda
-  "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=3;${cuda_environment}")
+  "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(kernel_convolution cuda "${on_device};COMPUTE_TEST_SPREAD=9")
 
 # And once more with the libraries for whatever product they can serve.

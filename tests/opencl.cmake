@@ -57,7 +57,7 @@ foreach(name plan_run plan_bindings plan_training plan_endurance job_job graph_e
 endforeach()
 
 compute_add_variant(faults_long_run opencl
-  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=3;${opencl_environment}")
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=30;${opencl_environment}")
 # Nor is there anything for validation to find. The kernels are those of operations_row_opencl.
 compute_add_variant(operations_row opencl_validated "${on_device};COMPUTE_VALIDATE=strict")
 

@@ -243,6 +243,8 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
 void compute_batch_release(compute_batch *batch) {
   if (batch == NULL) return;
   compute_context *context = batch->context;
+  compute_error before; /* what a lost device says now is no news */
+  compute_error_get(context, &before);
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
       if (batch->lanes[i].work != NULL) slot_close(&batch->lanes[i].slots[k]);
@@ -256,6 +258,7 @@ void compute_batch_release(compute_batch *batch) {
   pthread_mutex_destroy(&batch->build_mutex);
   pthread_mutex_destroy(&batch->run_mutex);
   base_release(batch);
+  error_restore(context, &before);
   context_object_released(context);
 }
 
