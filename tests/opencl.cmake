@@ -43,7 +43,7 @@ endif()
 # The same programs on the device. Nothing may be left to the CPU. PoCL takes a quarter of a second
 # for each program, and a map has one for each pattern of strides: elementwise operations share the
 # patterns among them.
-set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
+set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
   ${opencl_environment})
 foreach(name cast elementwise gradients indexed matmul random_graphs reduction row sources
         structural eager)

@@ -49,7 +49,7 @@ static uint32_t checksum(const char *text, size_t length) {
 
 static uint64_t picoseconds(double seconds) {
   double value = seconds * PICOSECONDS;
-  return value >= (double)MOST_NUMBER ? MOST_NUMBER : value < 1 ? 1 : (uint64_t)value;
+  return value >= (double)MOST_NUMBER ? MOST_NUMBER : value < 1 ? 1 : (uint64_t)(value + 0.5);
 }
 
 static size_t print_curve(route_class class, const route_curve *c, char *text, size_t room) {
