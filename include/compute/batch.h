@@ -68,10 +68,11 @@ typedef struct compute_batch_step {
   uint64_t reserved[4];
 } compute_batch_step;
 
-/* Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. It may return
- * before the work is done; the iterator waits. Calls for one device do not overlap, save for a
- * batch that is repeated on the CPU; calls for several devices do. A status that is not COMPUTE_OK
- * fails the batch. */
+/* Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. The inputs may
+ * still be on their way to the device, in the order of that queue: what does not go through it (a
+ * compute_tensor_copy, say) must wait for it first. The step may return before the work is done;
+ * the iterator waits. Calls for one device do not overlap, save for a batch that is repeated on the
+ * CPU; calls for several devices do. A status that is not COMPUTE_OK fails the batch. */
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {

@@ -368,7 +368,9 @@ static compute_status copy_step(void *user, const compute_batch_step *step) {
   if (s->delay > 0) pause_for(s->delay * (rand_r(&seed) % 100) / 100);
   if (s->fail_at >= step->first && s->fail_at < step->first + step->items)
     return COMPUTE_ERROR_INVALID_STATE;
-  return compute_tensor_copy(step->outputs[0], step->inputs[0]);
+  /* A copy does not go through the step's queue, on which the upload may still be under way. */
+  compute_status status = step->queue ? compute_queue_wait(step->queue) : COMPUTE_OK;
+  return status ? status : compute_tensor_copy(step->outputs[0], step->inputs[0]);
 }
 
 static compute_batch *step_batch(step_state *s, compute_device *const *devices, size_t count) {
