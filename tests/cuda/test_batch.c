@@ -144,7 +144,7 @@ static void three_gpus_are_faster_than_one(void **state) {
     close_setting(&t);
   }
   print_message("one GPU %.0f ms, three %.0f ms\n", seconds[0] * 1e3, seconds[1] * 1e3);
-  assert_true(seconds[1] <= 0.8 * seconds[0]); /* a third, where nothing else runs */
+  assert_true(seconds[1] <= 0.8 * seconds[0]); /* 0.52 to 0.68 on two idle cores */
 }
 
 static void short_memory_makes_smaller_batches(void **state) {
