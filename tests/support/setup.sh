@@ -13,9 +13,10 @@ SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
   ocl-icd-opencl-dev libopenblas0-pthread)
 
-# What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler, python3
+# What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler with its
+# sanitizers and fuzzer (which clang only recommends), python3
 # for checking JSON, valgrind.
-SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang python3 valgrind pocl-opencl-icd oclgrind
+SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd oclgrind
   libclblast1)
 
 setup_packages() {
