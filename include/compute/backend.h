@@ -17,6 +17,7 @@
 #include <stdarg.h>
 
 #include "compute/device.h"
+#include "compute/fit_model.h"
 #include "compute/generator.h"
 
 #ifdef __cplusplus
@@ -24,16 +25,16 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 2
+#define COMPUTE_BACKEND_ABI_MINOR 3
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
  * A program computes one element of the iteration space from one element of each input: scalar
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
- * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32 and u8 to I32; stores convert back
- * (dtype.h says how values convert). An operation's operands have its result's type, except where
- * the list below says otherwise. Integer division and remainder by zero give 0; integer overflow
- * wraps. Minimum, maximum, relu and sign hand NaN on. */
+ * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, u8 and u16 to I32; stores convert
+ * back (dtype.h says how values convert). An operation's operands have its result's type, except
+ * where the list below says otherwise. Integer division and remainder by zero give 0; integer
+ * overflow wraps. Minimum, maximum, relu and sign hand NaN on. */
 typedef enum compute_instruction_code {
   COMPUTE_I_LOAD = 0,       /* input number immediate.i64 */
   COMPUTE_I_CONSTANT = 1,   /* immediate.f64 for F types, immediate.i64 for I types and BOOL */
@@ -127,7 +128,8 @@ typedef enum compute_kernel_kind {
   COMPUTE_KERNEL_GATHER = 4,
   COMPUTE_KERNEL_SCATTER = 5,
   COMPUTE_KERNEL_COPY = 6,
-  COMPUTE_KERNEL_CONV = 7 /* since 1.2 */
+  COMPUTE_KERNEL_CONV = 7, /* since 1.2 */
+  COMPUTE_KERNEL_FIT = 8   /* since 1.3 */
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
@@ -226,6 +228,15 @@ typedef struct compute_convolution {
  *         y as (n, o, p, q). Products are summed in `accumulate`; `epilogue` has the sum as its
  *         input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No prologue.
  *
+ * FIT     The space has rank 1: the ROIs. `fit` says what is computed, with every 0 that means a
+ *         default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is
+ *         the pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that
+ *         fit->inputs names follow in the order of its bits: corners with strides over (ROI, 3);
+ *         maps and the mask over (ROI, row, column), the first usually 0; sigma, start and bounds
+ *         over (ROI, parameter). outputs[0] is F32 with strides over (ROI, column of the record).
+ *         An ROI that would reach outside fit_frames × fit_rows × fit_columns is BAD_DATA. No
+ *         programs. An ROI's record depends on nothing but its own inputs, bit for bit.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
@@ -253,6 +264,11 @@ typedef struct compute_kernel_descriptor {
   /* Since 1.2. */
   compute_precision precision;     /* GEMM, CONV with accumulate F32 */
   compute_convolution convolution; /* CONV */
+  /* Since 1.3. */
+  const compute_fit_problem *fit; /* FIT */
+  /* FIT with corners: how many frames there are (where the pixels are frames), and the size of
+   * frames and maps. */
+  int64_t fit_frames, fit_rows, fit_columns;
 } compute_kernel_descriptor;
 
 /* ---- What the core offers a module --------------------------------------------------------- */

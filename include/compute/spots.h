@@ -1,0 +1,53 @@
+/* Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
+ * noise. Parts of a graph, so that frames stay on the device on which they are fitted. */
+#ifndef COMPUTE_SPOTS_H
+#define COMPUTE_SPOTS_H
+
+#include "compute/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum compute_spot_filter {
+  COMPUTE_SPOT_GAUSSIANS = 0, /* a Gaussian of `sigma` less one of 2 sigma */
+  COMPUTE_SPOT_BOXES = 1      /* the mean of a square of ~2 sigma less that of one of ~4 sigma */
+} compute_spot_filter;
+
+typedef struct compute_spot_options {
+  compute_spot_filter filter;
+  double sigma;         /* of a spot, in pixels; > 0, at most 50 */
+  double threshold;     /* in standard deviations of the filtered background; 0: 5 */
+  int32_t distance;     /* how far a spot is the maximum, each way; 0: 2 sigma, up; at most 100 */
+  int64_t limit;        /* most spots of one frame that are kept, the brightest; 0: all */
+  uint64_t reserved[4]; /* must be zero */
+} compute_spot_options;
+
+/* `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
+ * *response f32 [n, height, width], the filtered frames divided by the standard deviation that each
+ * frame's noise has after the filter; the return value is bool of the same shape, true at the
+ * spots. The noise is estimated from what changes from pixel to pixel, so that spots hardly count;
+ * frames that were smoothed before seem quieter than they are and need a larger threshold. At the
+ * border a frame is continued by its edge. Of equal neighbours the first in row-major order is the
+ * spot. NaN and infinity hide spots only around them. Errors: COMPUTE_ERROR_SHAPE,
+ * _INVALID_ARGUMENT, _DTYPE. `response` may be NULL. `limit` does not apply here. */
+COMPUTE_API compute_node compute_find_spots(compute_graph *graph, compute_node frames,
+                                            const compute_spot_options *options,
+                                            compute_node *response);
+
+/* Turns one chunk of results (host memory) into corners of ROIs of rows × columns, centred on the
+ * spots and moved inwards at the frame's border, in the order frame, row, column: i32 [*count, 3],
+ * frames counted from `first_frame`. `capacity` is the room in `corners`; *count is how many there
+ * are, also if that is more: then COMPUTE_ERROR_OVERFLOW, and the first `capacity` are written.
+ * `response` may be NULL where options->limit is 0. Thread-safe. */
+COMPUTE_API compute_status compute_spot_corners(compute_context *context,
+                                                const compute_spot_options *options,
+                                                const bool *spots, const float *response,
+                                                int64_t frames, int64_t height, int64_t width,
+                                                int32_t rows, int32_t columns, int64_t first_frame,
+                                                int32_t *corners, int64_t capacity, int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
