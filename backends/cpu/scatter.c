@@ -157,6 +157,7 @@ LOOPS(f32, float, float)
 LOOPS(i64, int64_t, uint64_t)
 LOOPS(i32, int32_t, uint32_t)
 LOOPS(u8, uint8_t, uint32_t)
+LOOPS(u16, uint16_t, uint32_t)
 #undef LOOPS
 
 static const scatter_loops *loops_of(compute_dtype dtype) {
@@ -168,6 +169,7 @@ static const scatter_loops *loops_of(compute_dtype dtype) {
   case COMPUTE_I64: return &i64_loops;
   case COMPUTE_I32: return &i32_loops;
   case COMPUTE_U8: return &u8_loops;
+  case COMPUTE_U16: return &u16_loops;
   default: return NULL;
   }
 }

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
- * loaded, they become f32, and results round to nearest even. u8 computes as i32 and wraps when
- * stored. bool is one byte, 0 or 1.
+ * loaded, they become f32, and results round to nearest even. u8 and u16 compute as i32 and wrap
+ * when stored. bool is one byte, 0 or 1.
  *
  * Casts: to a narrower float round to nearest even; float to integer truncates toward zero and
  * saturates, NaN becomes 0; integer to a narrower integer wraps; anything to bool is "not equal to
@@ -28,10 +28,11 @@ typedef enum compute_dtype {
   COMPUTE_I64 = 5,
   COMPUTE_I32 = 6,
   COMPUTE_U8 = 7,
-  COMPUTE_BOOL = 8
+  COMPUTE_BOOL = 8,
+  COMPUTE_U16 = 9
 } compute_dtype;
 
-#define COMPUTE_DTYPE_COUNT 9 /* including COMPUTE_DTYPE_NONE */
+#define COMPUTE_DTYPE_COUNT 10 /* including COMPUTE_DTYPE_NONE */
 
 /* Bytes of one element; 0 for a value that is no dtype. Thread-safe. */
 COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);

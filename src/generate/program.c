@@ -21,8 +21,9 @@ const char *emit_type(compute_dtype type) {
 
 const char *emit_storage(compute_dtype dtype) {
   static const char *const names[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = "f64", [COMPUTE_F32] = "f32", [COMPUTE_F16] = "u16", [COMPUTE_BF16] = "u16",
-      [COMPUTE_I64] = "i64", [COMPUTE_I32] = "i32", [COMPUTE_U8] = "u8",   [COMPUTE_BOOL] = "u8",
+      [COMPUTE_F64] = "f64",  [COMPUTE_F32] = "f32", [COMPUTE_F16] = "u16",
+      [COMPUTE_BF16] = "u16", [COMPUTE_I64] = "i64", [COMPUTE_I32] = "i32",
+      [COMPUTE_U8] = "u8",    [COMPUTE_BOOL] = "u8", [COMPUTE_U16] = "u16",
   };
   return names[dtype] ? names[dtype] : "void";
 }
@@ -341,7 +342,8 @@ void emit_load(text_buffer *text, compute_dtype dtype, const char *pointer, cons
 }
 
 void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, const char *value) {
-  if (from == dtype || (dtype == COMPUTE_U8 && from == COMPUTE_I32)) {
+  const bool wraps = dtype == COMPUTE_U8 || dtype == COMPUTE_U16;
+  if (from == dtype || (wraps && from == COMPUTE_I32)) {
     text_add(text, "(%s)(%s)", emit_storage(dtype), value);
   } else {
     text_add(text, "convert_%s_%s(%s)", cast_name(from), emit_dtype(dtype), value);

@@ -16,11 +16,15 @@ static void write_sum(const scatter *s, text_buffer *text) {
     text_add(text, "#define SUM(a, b) ((a) + (b))\n");
 }
 
-/* A u8 wraps too, where a conversion would not. */
+/* u8 and u16 wrap too, where a conversion would not. */
 static void write_store(const scatter *s, text_buffer *text, const char *at, const char *value) {
   const compute_dtype dtype = s->g->descriptor->outputs[0].dtype;
   char wrapped[160];
-  snprintf(wrapped, sizeof wrapped, dtype == COMPUTE_U8 ? "(%s) & 255" : "%s", value);
+  snprintf(wrapped, sizeof wrapped,
+           dtype == COMPUTE_U8    ? "(%s) & 255"
+           : dtype == COMPUTE_U16 ? "(%s) & 65535"
+                                  : "%s",
+           value);
   emit_store(text, dtype, s->sum, "out0", at, wrapped);
 }
 

@@ -51,7 +51,7 @@ static bool is_computed(const builder *b, uint32_t i) {
 
 /* A stored value of these is narrower than what a program would hand on in registers. */
 static bool must_round(const ir_node *n) {
-  return n->dtype == COMPUTE_U8 ||
+  return n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16 ||
          (n->op == OP_cast && (n->dtype == COMPUTE_F16 || n->dtype == COMPUTE_BF16));
 }
 

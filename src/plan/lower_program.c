@@ -57,7 +57,9 @@ static uint16_t emit_random(program_builder *b, const ir_node *n, uint16_t seed)
 /* The store converts to the narrow dtypes; inside a program only the computing type changes. */
 static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x,
                           uint16_t operand) {
-  if (n->dtype == COMPUTE_F16 || n->dtype == COMPUTE_BF16 || n->dtype == COMPUTE_U8) return operand;
+  if (n->dtype == COMPUTE_F16 || n->dtype == COMPUTE_BF16 || n->dtype == COMPUTE_U8 ||
+      n->dtype == COMPUTE_U16)
+    return operand;
   compute_dtype type = value_type(n->dtype);
   return type == value_type(x->dtype) ? operand
                                       : program_apply(b, COMPUTE_I_CAST, type, operand, 0, 0);

@@ -33,6 +33,7 @@ static const dtype_row dtype_table[COMPUTE_DTYPE_COUNT] = {
     [COMPUTE_I32] = {"i32", 4, CLASS_INTEGER, COMPUTE_I32},
     [COMPUTE_U8] = {"u8", 1, CLASS_INTEGER, COMPUTE_I32},
     [COMPUTE_BOOL] = {"bool", 1, CLASS_BOOL, COMPUTE_BOOL},
+    [COMPUTE_U16] = {"u16", 2, CLASS_INTEGER, COMPUTE_I32},
 };
 
 /* Any integer may arrive in a compute_dtype: the row of a value that is none is that of NONE. */
@@ -171,6 +172,9 @@ void dtype_store(compute_dtype dtype, void *element, double value) {
     memcpy(element, &(int32_t){(int32_t)integer_of(value, INT32_MIN, INT32_MAX)}, 4);
     break;
   case COMPUTE_U8: *(uint8_t *)element = (uint8_t)integer_of(value, 0, UINT8_MAX); break;
+  case COMPUTE_U16:
+    memcpy(element, &(uint16_t){(uint16_t)integer_of(value, 0, UINT16_MAX)}, 2);
+    break;
   case COMPUTE_BOOL: *(uint8_t *)element = value != 0.0; break;
   case COMPUTE_DTYPE_NONE: break;
   }
@@ -196,6 +200,7 @@ double dtype_load(compute_dtype dtype, const void *element) {
   case COMPUTE_I64:
   case COMPUTE_I32:
   case COMPUTE_U8:
+  case COMPUTE_U16:
   case COMPUTE_BOOL: f64 = (double)dtype_load_integer(dtype, element); break;
   case COMPUTE_DTYPE_NONE: break;
   }
@@ -215,6 +220,7 @@ void dtype_store_integer(compute_dtype dtype, void *element, int64_t value) {
   case COMPUTE_I64: memcpy(element, &value, 8); break;
   case COMPUTE_I32: memcpy(element, &(uint32_t){(uint32_t)value}, 4); break;
   case COMPUTE_U8: *(uint8_t *)element = (uint8_t)value; break;
+  case COMPUTE_U16: memcpy(element, &(uint16_t){(uint16_t)value}, 2); break;
   case COMPUTE_BOOL: *(uint8_t *)element = value != 0; break;
   case COMPUTE_DTYPE_NONE: break;
   }
@@ -230,6 +236,7 @@ int64_t dtype_load_integer(compute_dtype dtype, const void *element) {
     i64 = i32;
     break;
   case COMPUTE_U8: i64 = *(const uint8_t *)element; break;
+  case COMPUTE_U16: i64 = read_u16(element); break;
   case COMPUTE_BOOL: i64 = *(const uint8_t *)element != 0; break;
   case COMPUTE_F64:
   case COMPUTE_F32:

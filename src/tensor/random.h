@@ -5,11 +5,10 @@
 
 #include <stdint.h>
 
-/* The first two of the four words for a key, a counter and a stream. */
-static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream, uint32_t *word0,
-                                uint32_t *word1) {
+/* All four words for a key and the four words of a counter. */
+static inline void random_block(uint64_t key, const uint32_t counter[4], uint32_t words[4]) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = stream, c3 = 0;
+  uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   for (int round = 0; round < 10; round++) {
     uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
     uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
@@ -20,8 +19,20 @@ static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream,
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  *word0 = c0;
-  *word1 = c1;
+  words[0] = c0;
+  words[1] = c1;
+  words[2] = c2;
+  words[3] = c3;
+}
+
+/* The first two of the four words for a key, a counter and a stream. */
+static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream, uint32_t *word0,
+                                uint32_t *word1) {
+  const uint32_t place[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), stream, 0};
+  uint32_t words[4];
+  random_block(key, place, words);
+  *word0 = words[0];
+  *word1 = words[1];
 }
 
 /* Uniform in [0, 1). */

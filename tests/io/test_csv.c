@@ -171,12 +171,19 @@ static void integers_are_exact_to_the_last(void **state) {
   assert_ok(compute_tensor_read(tensor, u8, sizeof u8));
   assert_true(u8[0] == 0 && u8[1] == 255 && u8[2] == 0 && u8[3] == 7);
   compute_tensor_release(tensor);
+  uint16_t u16[4];
+  write_text("0,65535,-0,000256\n");
+  tensor = read_table(COMPUTE_U16, NULL, 1, 4);
+  assert_ok(compute_tensor_read(tensor, u16, sizeof u16));
+  assert_true(u16[0] == 0 && u16[1] == 65535 && u16[2] == 0 && u16[3] == 256);
+  compute_tensor_release(tensor);
 }
 
 static void every_number_dtype_can_be_read(void **state) {
   (void)state;
   write_text("0,1\n2,100\n");
-  for (int dtype = COMPUTE_F64; dtype <= COMPUTE_U8; dtype++) {
+  for (int dtype = COMPUTE_F64; dtype < COMPUTE_DTYPE_COUNT; dtype++) {
+    if (dtype == COMPUTE_BOOL) continue;
     compute_tensor *tensor = read_table((compute_dtype)dtype, NULL, 2, 2);
     assert_int_equal(compute_tensor_dtype(tensor), dtype);
     assert_true(test_element(tensor, 3) == 100);
@@ -258,6 +265,8 @@ static void numbers_that_do_not_fit_are_named(void **state) {
   assert_refused("2147483648\n", COMPUTE_I32, "does not fit i32");
   assert_refused("256\n", COMPUTE_U8, "does not fit u8");
   assert_refused("-1\n", COMPUTE_U8, "does not fit u8");
+  assert_refused("65536\n", COMPUTE_U16, "does not fit u16");
+  assert_refused("-1\n", COMPUTE_U16, "does not fit u16");
   assert_refused("2.5\n", COMPUTE_I32, "whole");
   assert_refused("1e3\n", COMPUTE_I32, "whole");
   assert_refused("nan\n", COMPUTE_I32, "whole");

@@ -121,6 +121,10 @@ static void large_integers_convert_exactly(void **state) {
   cast_values(COMPUTE_I64, source, COMPUTE_U8, bytes, 7);
   static const uint8_t wrapped_bytes[] = {255, 0, 1, 255, 0xf0, 0, 127};
   for (int i = 0; i < 7; i++) assert_int_equal(bytes[i], wrapped_bytes[i]);
+  uint16_t words[7];
+  cast_values(COMPUTE_I64, source, COMPUTE_U16, words, 7);
+  static const uint16_t wrapped_words[] = {65535, 0, 1, 65535, 0xdef0, 256, 65407};
+  for (int i = 0; i < 7; i++) assert_int_equal(words[i], wrapped_words[i]);
   float single[7];
   cast_values(COMPUTE_I64, source, COMPUTE_F32, single, 7);
   for (int i = 0; i < 7; i++) assert_true(single[i] == (float)source[i]);

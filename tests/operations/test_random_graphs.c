@@ -53,10 +53,11 @@ static void integer_graphs_are_exact(void **state) {
   check_seeds(COMPUTE_I64, 4000, (test_tolerance){0});
 }
 
-/* u8 computes as i32 and wraps when stored: fused or not, each operation's result is a u8. */
+/* u8 and u16 compute as i32 and wrap when stored: fused or not, so does each operation. */
 static void byte_graphs_wrap_after_every_operation(void **state) {
   (void)state;
   check_seeds(COMPUTE_U8, 5000, (test_tolerance){0});
+  if (test_spread() == 1) check_seeds(COMPUTE_U16, 6000, (test_tolerance){0});
 }
 
 int main(void) {

@@ -106,7 +106,8 @@ static void check_reduction(const reduction *r, const reduction_sample *sample, 
   const reduction_request request = {r, sample};
   for (const compute_dtype *dtype = operation_dtypes(r->domain); *dtype; dtype++) {
     /* Factors near 1 for floats; for integers small ones whose product wraps around. */
-    const bool integer = *dtype == COMPUTE_I64 || *dtype == COMPUTE_I32 || *dtype == COMPUTE_U8;
+    const bool integer = *dtype == COMPUTE_I64 || *dtype == COMPUTE_I32 || *dtype == COMPUTE_U8 ||
+                         *dtype == COMPUTE_U16;
     const double high = !product ? 8 : integer ? 3 : 1.1, low = product && !integer ? 0.9 : -high;
     operation_case c = {.name = r->name,
                         .build = build_reduction,

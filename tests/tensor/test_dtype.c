@@ -139,9 +139,10 @@ static int64_t as_integer(compute_dtype dtype, double value) {
 
 static void floats_truncate_and_saturate(void **state) {
   (void)state;
-  static const compute_dtype types[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8};
-  static const int64_t low[] = {INT64_MIN, INT32_MIN, 0}, high[] = {INT64_MAX, INT32_MAX, 255};
-  for (size_t i = 0; i < 3; i++) {
+  static const compute_dtype types[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8, COMPUTE_U16};
+  static const int64_t low[] = {INT64_MIN, INT32_MIN, 0, 0};
+  static const int64_t high[] = {INT64_MAX, INT32_MAX, 255, 65535};
+  for (size_t i = 0; i < 4; i++) {
     assert_int_equal(as_integer(types[i], NAN), 0);
     assert_int_equal(as_integer(types[i], INFINITY), high[i]);
     assert_int_equal(as_integer(types[i], -INFINITY), low[i]);
@@ -161,6 +162,7 @@ static void integers_wrap_when_narrowed(void **state) {
   (void)state;
   int32_t i32;
   uint8_t u8;
+  uint16_t u16;
   dtype_store_integer(COMPUTE_I32, &i32, INT64_C(0x123456789));
   assert_int_equal(i32, 0x23456789);
   dtype_store_integer(COMPUTE_I32, &i32, INT64_C(0x80000000));
@@ -169,6 +171,11 @@ static void integers_wrap_when_narrowed(void **state) {
   assert_int_equal(u8, 44);
   dtype_store_integer(COMPUTE_U8, &u8, -1);
   assert_int_equal(u8, 255);
+  dtype_store_integer(COMPUTE_U16, &u16, 65536 + 7);
+  assert_int_equal(u16, 7);
+  dtype_store_integer(COMPUTE_U16, &u16, -1);
+  assert_int_equal(u16, 65535);
+  assert_true(dtype_load(COMPUTE_U16, &u16) == 65535);
 }
 
 static void large_integers_are_exact(void **state) {
@@ -197,7 +204,7 @@ static void anything_but_zero_is_true(void **state) {
 static void unaligned_elements_are_read_and_written(void **state) {
   (void)state;
   unsigned char bytes[9];
-  for (int dtype = COMPUTE_F64; dtype <= COMPUTE_BOOL; dtype++) {
+  for (int dtype = COMPUTE_F64; dtype < COMPUTE_DTYPE_COUNT; dtype++) {
     dtype_store((compute_dtype)dtype, bytes + 1, 1.0);
     assert_true(dtype_load((compute_dtype)dtype, bytes + 1) == 1.0);
     assert_int_equal(dtype_load_integer((compute_dtype)dtype, bytes + 1), 1);
@@ -217,6 +224,7 @@ static void facts_agree_with_the_header(void **state) {
       {COMPUTE_F16, COMPUTE_F32, 2, "f16"}, {COMPUTE_BF16, COMPUTE_F32, 2, "bf16"},
       {COMPUTE_I64, COMPUTE_I64, 8, "i64"}, {COMPUTE_I32, COMPUTE_I32, 4, "i32"},
       {COMPUTE_U8, COMPUTE_I32, 1, "u8"},   {COMPUTE_BOOL, COMPUTE_BOOL, 1, "bool"},
+      {COMPUTE_U16, COMPUTE_I32, 2, "u16"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     assert_int_equal(compute_dtype_size(rows[i].dtype), rows[i].size);
@@ -228,7 +236,7 @@ static void facts_agree_with_the_header(void **state) {
 
 static void numbers_that_are_no_dtype_are_recognised(void **state) {
   (void)state;
-  static const int wrong[] = {0, 9, 10, 255, 256, -1, INT32_MAX, INT32_MIN};
+  static const int wrong[] = {0, 10, 11, 255, 256, -1, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     compute_dtype dtype = (compute_dtype)wrong[i];
     assert_int_equal(compute_dtype_size(dtype), 0);

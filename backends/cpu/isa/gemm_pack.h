@@ -43,6 +43,7 @@ GEMM_INLINE GEMM_ELEMENT gemm_read(const void *data, int64_t index, const comput
   case COMPUTE_I64: return (GEMM_ELEMENT)((const int64_t *)data)[index];
   case COMPUTE_I32: return (GEMM_ELEMENT)((const int32_t *)data)[index];
   case COMPUTE_U8: return (GEMM_ELEMENT)((const uint8_t *)data)[index];
+  case COMPUTE_U16: return (GEMM_ELEMENT)((const uint16_t *)data)[index];
   case COMPUTE_BOOL: return (GEMM_ELEMENT)(((const uint8_t *)data)[index] != 0);
   default: return 0;
   }
@@ -81,6 +82,7 @@ static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_
     GEMM_CONVERT_CASE(COMPUTE_I64)
     GEMM_CONVERT_CASE(COMPUTE_I32)
     GEMM_CONVERT_CASE(COMPUTE_U8)
+    GEMM_CONVERT_CASE(COMPUTE_U16)
     GEMM_CONVERT_CASE(COMPUTE_BOOL)
   default: break;
   }

@@ -58,6 +58,12 @@ CPU_INLINE int32_t byte_to_value(uint8_t x) {
 CPU_INLINE uint8_t value_to_byte(int32_t x) {
   return (uint8_t)x;
 }
+CPU_INLINE int32_t word_to_value(uint16_t x) {
+  return x;
+}
+CPU_INLINE uint16_t value_to_word(int32_t x) {
+  return (uint16_t)x;
+}
 CPU_INLINE int32_t byte_to_mask(uint8_t x) {
   return -(x != 0);
 }
@@ -72,6 +78,7 @@ LOAD_LOOP(load_i32, same_i32, int32_t, int32_t)
 LOAD_LOOP(load_bf16, convert_bf16_to_f32, float, uint16_t)
 LOAD_LOOP(load_f16_any, convert_f16_to_f32, float, uint16_t)
 LOAD_LOOP(load_u8, byte_to_value, int32_t, uint8_t)
+LOAD_LOOP(load_u16, word_to_value, int32_t, uint16_t)
 LOAD_LOOP(load_bool, byte_to_mask, int32_t, uint8_t)
 
 STORE_LOOP(store_f64, same_f64, double, double)
@@ -81,6 +88,7 @@ STORE_LOOP(store_i32, same_i32, int32_t, int32_t)
 STORE_LOOP(store_bf16, convert_f32_to_bf16, uint16_t, float)
 STORE_LOOP(store_f16_any, convert_f32_to_f16, uint16_t, float)
 STORE_LOOP(store_u8, value_to_byte, uint8_t, int32_t)
+STORE_LOOP(store_u16, value_to_word, uint16_t, int32_t)
 STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
 
 /* Eight at a time where the processor converts f16 itself, which no loop above makes it do. */
@@ -118,12 +126,14 @@ CONVERT_LOOP(convert_f64_to_i64, int64_t, double)
 CONVERT_LOOP(convert_f64_to_i32, int32_t, double)
 CONVERT_LOOP(convert_f64_to_mask, int32_t, double)
 CONVERT_LOOP(convert_f64_to_byte, int32_t, double)
+CONVERT_LOOP(convert_f64_to_word, int32_t, double)
 CONVERT_LOOP(convert_f64_to_odd, float, double)
 CONVERT_LOOP(convert_f32_to_f64, double, float)
 CONVERT_LOOP(convert_f32_to_i64, int64_t, float)
 CONVERT_LOOP(convert_f32_to_i32, int32_t, float)
 CONVERT_LOOP(convert_f32_to_mask, int32_t, float)
 CONVERT_LOOP(convert_f32_to_byte, int32_t, float)
+CONVERT_LOOP(convert_f32_to_word, int32_t, float)
 CONVERT_LOOP(convert_i64_to_f64, double, int64_t)
 CONVERT_LOOP(convert_i64_to_f32, float, int64_t)
 CONVERT_LOOP(convert_i64_to_i32, int32_t, int64_t)
@@ -143,14 +153,14 @@ extern const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT];
 const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT] = {
     [COMPUTE_F64] = load_f64, [COMPUTE_F32] = load_f32,   [COMPUTE_F16] = load_f16,
     [COMPUTE_I64] = load_i64, [COMPUTE_BF16] = load_bf16, [COMPUTE_I32] = load_i32,
-    [COMPUTE_U8] = load_u8,   [COMPUTE_BOOL] = load_bool,
+    [COMPUTE_U8] = load_u8,   [COMPUTE_BOOL] = load_bool, [COMPUTE_U16] = load_u16,
 };
 
 extern const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT];
 const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT] = {
     [COMPUTE_F64] = store_f64, [COMPUTE_F32] = store_f32,   [COMPUTE_F16] = store_f16,
     [COMPUTE_I64] = store_i64, [COMPUTE_BF16] = store_bf16, [COMPUTE_I32] = store_i32,
-    [COMPUTE_U8] = store_u8,   [COMPUTE_BOOL] = store_bool,
+    [COMPUTE_U8] = store_u8,   [COMPUTE_BOOL] = store_bool, [COMPUTE_U16] = store_u16,
 };
 
 /* Rows: from F64, F32, I64, I32, BOOL; columns: to the same. */
@@ -177,11 +187,13 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE
                       [COMPUTE_I64] = convert_f64_to_i64_loop,
                       [COMPUTE_I32] = convert_f64_to_i32_loop,
                       [COMPUTE_U8] = convert_f64_to_byte_loop,
+                      [COMPUTE_U16] = convert_f64_to_word_loop,
                       [COMPUTE_BOOL] = convert_f64_to_mask_loop},
     [CPU_TYPE_F32] = {[COMPUTE_F64] = convert_f32_to_f64_loop,
                       [COMPUTE_I64] = convert_f32_to_i64_loop,
                       [COMPUTE_I32] = convert_f32_to_i32_loop,
                       [COMPUTE_U8] = convert_f32_to_byte_loop,
+                      [COMPUTE_U16] = convert_f32_to_word_loop,
                       [COMPUTE_BOOL] = convert_f32_to_mask_loop},
     [CPU_TYPE_I64] = {[COMPUTE_F64] = convert_i64_to_f64_loop,
                       [COMPUTE_F32] = convert_i64_to_f32_loop,
@@ -189,6 +201,7 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE
                       [COMPUTE_BF16] = convert_i64_to_odd_loop,
                       [COMPUTE_I32] = convert_i64_to_i32_loop,
                       [COMPUTE_U8] = convert_i64_to_i32_loop,
+                      [COMPUTE_U16] = convert_i64_to_i32_loop,
                       [COMPUTE_BOOL] = convert_i64_to_mask_loop},
     [CPU_TYPE_I32] = {[COMPUTE_F64] = convert_i32_to_f64_loop,
                       [COMPUTE_F32] = convert_i32_to_f32_loop,
@@ -202,5 +215,6 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE
                        [COMPUTE_BF16] = convert_mask_to_f32_loop,
                        [COMPUTE_I64] = convert_mask_to_i64_loop,
                        [COMPUTE_I32] = convert_mask_to_i32_loop,
-                       [COMPUTE_U8] = convert_mask_to_i32_loop},
+                       [COMPUTE_U8] = convert_mask_to_i32_loop,
+                       [COMPUTE_U16] = convert_mask_to_i32_loop},
 };

@@ -56,7 +56,7 @@ struct cpu_tile_table {
   const cpu_convert_loop (*cast)[CPU_TYPE_COUNT];
 
   /* [from]: prepares values of a type for `store` as a dtype with another computing type. Not
-   * always the cast: it saturates to u8, and rounds f64 only once on the way to f16. */
+   * always the cast: it saturates to u8 and u16, and rounds f64 only once on the way to f16. */
   const cpu_convert_loop (*narrow)[COMPUTE_DTYPE_COUNT];
 
   const cpu_load_loop *load;            /* [dtype] */
