@@ -178,7 +178,7 @@ COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, co
 
 /* Along `axes` (empty: all); with keep_axes the reduced axes stay with size 1. Of nothing, sum is
  * 0, prod 1, mean NaN; max, min, argmax and argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16
- * accumulate in f32; u8 sums as i32 and wraps when stored, so cast before summing. */
+ * accumulate in f32; u8 and u16 sum as i32 and wrap when stored, so cast before summing. */
 COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
 COMPUTE_API compute_node compute_mean(compute_graph *graph, compute_node x, compute_axes axes,

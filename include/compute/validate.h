@@ -100,7 +100,7 @@ typedef struct compute_validation_statistics {
   uint64_t vague;    /* of them so ill-conditioned that any number would pass */
   uint64_t findings; /* outputs of steps that were reported */
   uint64_t replaced; /* outputs that became the plain result */
-  uint64_t skipped;  /* steps for which memory was short */
+  uint64_t skipped;  /* steps for which memory was short, and fits, which are not evaluated again */
   uint64_t reserved[10];
 } compute_validation_statistics;
 

@@ -25,6 +25,7 @@ typedef enum graph_category {
   CATEGORY_MATMUL,
   CATEGORY_INDEXED,
   CATEGORY_JOIN,
+  CATEGORY_FIT,
   CATEGORY_STATE
 } graph_category;
 
@@ -49,7 +50,8 @@ typedef struct graph_attributes {
 } graph_attributes;
 
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
- * (compute_scalar, compute_full), just that one element: `uniform`. */
+ * (compute_scalar, compute_full), just that one element: `uniform`. For gaussian_fit the block holds
+ * the problem, one compute_fit_problem as fit_problem_normalize leaves it. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
@@ -57,7 +59,7 @@ typedef struct graph_node {
   uint32_t input_count;
   uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
   graph_attributes attributes;
-  void *constant; /* OP_constant; one reference */
+  void *constant; /* OP_constant, OP_gaussian_fit; one reference */
   bool uniform;
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */

@@ -63,6 +63,7 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
       [CATEGORY_MATMUL] = "matmul",
       [CATEGORY_INDEXED] = "indexed",
       [CATEGORY_JOIN] = "join",
+      [CATEGORY_FIT] = "fit",
       [CATEGORY_STATE] = "state",
   };
   static const char *const domains[] = {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "kernel/fit_problem.h"
 #include "kernel/program.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -308,6 +309,56 @@ static bool check_copy(const compute_kernel_descriptor *d, const explanation *wh
          check_outputs_distinct(d, d->rank, why);
 }
 
+/* ---- FIT ------------------------------------------------------------------------------------- */
+
+static bool check_fit_inputs(const compute_kernel_descriptor *d, const explanation *why) {
+  const uint32_t inputs = d->fit->inputs;
+  if (d->inputs[0].dtype != COMPUTE_F32 && d->inputs[0].dtype != COMPUTE_U16)
+    return refuse(why, "pixels are %s; they must be f32 or u16",
+                  compute_dtype_name(d->inputs[0].dtype));
+  for (int32_t i = 0; i < FIT_INPUTS; i++) {
+    const int32_t at = fit_input_index(inputs, UINT32_C(1) << i);
+    if (at < 0 || d->inputs[at].dtype == fit_input_dtype(i)) continue;
+    return refuse(why, "%s: dtype %s instead of %s", fit_input_name(i),
+                  compute_dtype_name(d->inputs[at].dtype), compute_dtype_name(fit_input_dtype(i)));
+  }
+  return true;
+}
+
+/* Frames and maps hold an ROI at least, and their pixels can be counted. */
+static bool check_fit_frames(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_fit_problem *p = d->fit;
+  const bool stack = (p->flags & COMPUTE_FIT_STACK) != 0;
+  int64_t pixels;
+  if ((p->inputs & COMPUTE_FIT_WITH_CORNERS) == 0) return true;
+  if (d->fit_rows < p->rows || d->fit_columns < p->columns || d->fit_rows > INT32_MAX ||
+      d->fit_columns > INT32_MAX)
+    return refuse(why, "an ROI of %d × %d in frames of %" PRId64 " × %" PRId64, (int)p->rows,
+                  (int)p->columns, d->fit_rows, d->fit_columns);
+  if (!stack && (d->fit_frames < 0 || d->fit_frames > INT32_MAX ||
+                 __builtin_mul_overflow(d->fit_rows * d->fit_columns, d->fit_frames, &pixels)))
+    return refuse(why, "%" PRId64 " frames are no number of frames", d->fit_frames);
+  return true;
+}
+
+static bool check_fit(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->rank != 1) return refuse(why, "FIT has one dimension, its ROIs");
+  if (d->fit == NULL) return refuse(why, "FIT needs a problem");
+  if (!fit_problem_is_normal(d->fit, why->text, why->bytes)) return false;
+  const compute_fit_problem *p = d->fit;
+  if (!check_counts(d, 1 + (uint32_t)__builtin_popcount(p->inputs), 1, why) ||
+      !check_no_programs(d, why) || !check_fit_inputs(d, why) || !check_fit_frames(d, why))
+    return false;
+  if (p->rows * p->columns < fit_problem_free_count(p))
+    return refuse(why, "%d × %d pixels are fewer than the %d free parameters", (int)p->rows,
+                  (int)p->columns, (int)fit_problem_free_count(p));
+  if (d->outputs[0].dtype != COMPUTE_F32)
+    return refuse(why, "records are %s; they must be f32", compute_dtype_name(d->outputs[0].dtype));
+  if (d->outputs[0].stride[1] == 0 && compute_fit_column(p->model, p->outputs, 0) > 1)
+    return refuse(why, "output 0 repeats along its record");
+  return check_outputs_distinct(d, 1, why);
+}
+
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes) {
   const explanation why = {reason, reason_bytes};
   if (!d) return refuse(&why, "descriptor is NULL");
@@ -322,6 +373,7 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
   case COMPUTE_KERNEL_SCATTER: return check_indexed(d, &why);
   case COMPUTE_KERNEL_COPY: return check_copy(d, &why);
   case COMPUTE_KERNEL_CONV: return check_conv(d, &why);
+  case COMPUTE_KERNEL_FIT: return check_fit(d, &why);
   }
   return refuse(&why, "kind %d is unknown", (int)d->kind);
 }

@@ -25,6 +25,11 @@ static void put_operands(kernel_key *key, const compute_operand *operands, uint3
   }
 }
 
+/* A fit's operands move along more dimensions than its space has. */
+static int32_t stride_count(const compute_kernel_descriptor *d) {
+  return d->kind == COMPUTE_KERNEL_FIT ? 3 : d->rank;
+}
+
 static void put_program(kernel_key *key, const compute_program *program) {
   put_i64(key, program->count);
   if (program->count == 0) return;
@@ -50,6 +55,16 @@ static void put_convolution(kernel_key *key, const compute_convolution *c) {
   put(key, c->padding, sizeof c->padding);
 }
 
+/* The problem has no gaps between its fields. */
+static void put_fit(kernel_key *key, const compute_kernel_descriptor *d) {
+  const bool corners = (d->fit->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
+  const bool frames = corners && (d->fit->flags & COMPUTE_FIT_STACK) == 0;
+  put(key, d->fit, sizeof *d->fit);
+  put_i64(key, frames ? d->fit_frames : 0);
+  put_i64(key, corners ? d->fit_rows : 0);
+  put_i64(key, corners ? d->fit_columns : 0);
+}
+
 static bool program_fits_key(const compute_program *program) {
   return program->count <= COMPUTE_MAX_INSTRUCTIONS &&
          program->output_count <= COMPUTE_MAX_OPERANDS &&
@@ -63,7 +78,8 @@ bool kernel_key_fits(const compute_kernel_descriptor *d) {
          d->input_count <= COMPUTE_MAX_OPERANDS && d->output_count <= COMPUTE_MAX_OPERANDS &&
          d->input_count + d->output_count <= COMPUTE_MAX_OPERANDS &&
          (d->input_count == 0 || d->inputs) && (d->output_count == 0 || d->outputs) &&
-         program_fits_key(&d->prologue) && program_fits_key(&d->epilogue);
+         program_fits_key(&d->prologue) && program_fits_key(&d->epilogue) &&
+         (d->kind != COMPUTE_KERNEL_FIT || d->fit);
 }
 
 void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
@@ -73,8 +89,8 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
   put(key, d->size, (size_t)d->rank * sizeof *d->size);
   put_i64(key, d->input_count);
   put_i64(key, d->output_count);
-  put_operands(key, d->inputs, d->input_count, d->rank);
-  put_operands(key, d->outputs, d->output_count, d->rank);
+  put_operands(key, d->inputs, d->input_count, stride_count(d));
+  put_operands(key, d->outputs, d->output_count, stride_count(d));
   put_program(key, &d->prologue);
   put_program(key, &d->epilogue);
   switch (d->kind) {
@@ -105,6 +121,7 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
     put_i64(key, d->axis_size);
     put_i64(key, d->axis_stride);
     break;
+  case COMPUTE_KERNEL_FIT: put_fit(key, d); break;
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }
@@ -158,7 +175,17 @@ static void get_convolution(const unsigned char **key, compute_convolution *c) {
   get(key, c->padding, sizeof c->padding);
 }
 
-static void get_kind(const unsigned char **key, compute_kernel_descriptor *d) {
+static void get_fit(const unsigned char **key, compute_kernel_descriptor *d,
+                    compute_fit_problem *problem) {
+  get(key, problem, sizeof *problem);
+  d->fit = problem;
+  d->fit_frames = get_i64(key);
+  d->fit_rows = get_i64(key);
+  d->fit_columns = get_i64(key);
+}
+
+static void get_kind(const unsigned char **key, compute_kernel_descriptor *d,
+                     compute_fit_problem *fit) {
   switch (d->kind) {
   case COMPUTE_KERNEL_REDUCE:
     d->prologue_inputs = (uint32_t)get_i64(key);
@@ -187,6 +214,7 @@ static void get_kind(const unsigned char **key, compute_kernel_descriptor *d) {
     d->axis_size = get_i64(key);
     d->axis_stride = get_i64(key);
     break;
+  case COMPUTE_KERNEL_FIT: get_fit(key, d, fit); break;
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }
@@ -202,9 +230,9 @@ void kernel_key_read(const unsigned char *key, descriptor_copy *copy) {
   d->output_count = (uint32_t)get_i64(&key);
   d->inputs = copy->operands;
   d->outputs = copy->operands + d->input_count;
-  get_operands(&key, copy->operands, d->input_count, d->rank);
-  get_operands(&key, copy->operands + d->input_count, d->output_count, d->rank);
+  get_operands(&key, copy->operands, d->input_count, stride_count(d));
+  get_operands(&key, copy->operands + d->input_count, d->output_count, stride_count(d));
   get_program(&key, &d->prologue, copy->prologue, copy->prologue_outputs);
   get_program(&key, &d->epilogue, copy->epilogue, copy->epilogue_outputs);
-  get_kind(&key, d);
+  get_kind(&key, d, &copy->fit);
 }

@@ -11,8 +11,13 @@
 #define SMALL_CONSTANT 1024 /* bytes up to which equal constants are found by content */
 
 static size_t constant_bytes(const ir_node *n) {
+  if (n->op == OP_gaussian_fit) return sizeof(compute_fit_problem);
   size_t size = compute_dtype_size(n->dtype);
   return n->uniform ? size : (size_t)shape_count(n->shape) * size;
+}
+
+static bool has_block(const ir_node *n) {
+  return n->op == OP_constant || n->op == OP_gaussian_fit;
 }
 
 static uint64_t node_hash(const ir_node *n) {
@@ -21,7 +26,7 @@ static uint64_t node_hash(const ir_node *n) {
   h = hash_bytes(h, n->shape.size, sizeof(int64_t) * (size_t)n->shape.rank);
   h = hash_bytes(h, n->inputs, sizeof *n->inputs * n->input_count);
   h = hash_bytes(h, &n->attributes, sizeof n->attributes);
-  if (n->op == OP_constant && constant_bytes(n) <= SMALL_CONSTANT)
+  if (has_block(n) && constant_bytes(n) <= SMALL_CONSTANT)
     h = hash_bytes(h, n->constant, constant_bytes(n));
   return hash_u64(h, (uint64_t)(uintptr_t)n->tensor);
 }
@@ -35,7 +40,7 @@ static bool node_equal(const ir_node *a, const ir_node *b) {
   if (a->input_count && memcmp(a->inputs, b->inputs, sizeof *a->inputs * a->input_count) != 0)
     return false;
   if (a->op == OP_input || a->op == OP_assign || a->op == OP_group) return a->source == b->source;
-  if (a->op != OP_constant || a->constant == b->constant) return true;
+  if (!has_block(a) || a->constant == b->constant) return true;
   size_t bytes = constant_bytes(a);
   return bytes <= SMALL_CONSTANT && memcmp(a->constant, b->constant, bytes) == 0;
 }

@@ -406,12 +406,61 @@ static bool draft_multiple(const lowering *l, const cluster *c, uint32_t part, k
   return true;
 }
 
+/* An input of a fit, whose dimensions are its own. Axes that it lacks in front (a map for all ROIs)
+ * and those of size 1 where the fit has more repeat. */
+static void add_fit_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
+                          int64_t rois) {
+  const ir_node *n = &l->r->nodes[node];
+  const layout *lay = &l->f->layouts[node];
+  const int32_t lacking = rank - n->shape.rank;
+  uint32_t input = d->descriptor.input_count++;
+  d->inputs[input] = (compute_operand){.dtype = n->dtype};
+  for (int32_t i = lacking; i < rank; i++) d->inputs[input].stride[i] = lay->stride[i - lacking];
+  if (rois > 1 && (lacking > 0 || n->shape.size[0] == 1)) d->inputs[input].stride[0] = 0;
+  d->input_node[input] = lay->base;
+  d->input_offset[input] = lay->offset;
+}
+
+/* One dimension, the ROIs; maps and pixels have two more, other inputs one. */
+static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->root], *pixels = &l->r->nodes[n->inputs[0]];
+  const compute_fit_problem *p = n->constant;
+  const uint32_t maps = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN |
+                        COMPUTE_FIT_WITH_VARIANCE | COMPUTE_FIT_WITH_MASK;
+  const bool corners = (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
+  const bool stack = !corners || (p->flags & COMPUTE_FIT_STACK) != 0;
+  const int64_t rois = n->shape.size[0];
+  const ir_node *whole = pixels; /* what has the size of the frames */
+  dimension_map map = {.rank = 1};
+  begin(d, COMPUTE_KERNEL_FIT, n->shape, &map);
+  add_fit_input(l, d, n->inputs[0], 3, stack ? rois : 0);
+  for (uint32_t i = 1, bit = 0; i < n->input_count; bit++) {
+    if ((p->inputs >> bit & 1) == 0) continue;
+    const bool is_map = (maps >> bit & 1) != 0;
+    if (is_map && stack) whole = &l->r->nodes[n->inputs[i]];
+    add_fit_input(l, d, n->inputs[i++], is_map ? 3 : 2, rois);
+  }
+  d->descriptor.fit = p;
+  if (corners) {
+    d->descriptor.fit_frames = stack ? 0 : pixels->shape.size[0];
+    d->descriptor.fit_rows = whole->shape.size[whole->shape.rank - 2];
+    d->descriptor.fit_columns = whole->shape.size[whole->shape.rank - 1];
+  }
+  add_output(l, d, c->root, &map);
+  int64_t strides[COMPUTE_MAX_RANK];
+  shape_dense_strides(n->shape, strides);
+  d->outputs[0].stride[1] = strides[1];
+  d->operations = n->folded;
+}
+
 static void draft_single(const lowering *l, const cluster *c, kernel_draft *d) {
   uint32_t *value = l->values;
   const ir_node *root = &l->r->nodes[c->root];
   forget_loads(l, value);
   if (c->anchor == IR_NONE) {
-    if (ir_category(root) == CATEGORY_VIEW)
+    if (ir_category(root) == CATEGORY_FIT)
+      draft_fit(l, c, d);
+    else if (ir_category(root) == CATEGORY_VIEW)
       draft_reshape(l, c, d);
     else if (root->op == OP_cast && c->member_count == 1 &&
              !fuse_is_immediate(&l->r->nodes[root->inputs[0]]))

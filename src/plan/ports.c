@@ -147,8 +147,8 @@ static bool can_assign_directly(const lowering *l, const port_plan *ports, const
       !shape_is_dense(p->shape, p->tensor->strides))
     return false;
   const cluster *c = &l->f->clusters[home];
-  if (ir_category(&r->nodes[c->root]) == CATEGORY_JOIN ||
-      ir_category(&r->nodes[c->root]) == CATEGORY_INDEXED)
+  const graph_category category = ir_category(&r->nodes[c->root]);
+  if (category == CATEGORY_JOIN || category == CATEGORY_INDEXED || category == CATEGORY_FIT)
     return false;
   bool in_place_kind = c->anchor == IR_NONE || ir_category(&r->nodes[c->anchor]) != CATEGORY_ROW;
   for (uint32_t d = 0; d < r->count; d++) {

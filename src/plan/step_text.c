@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernel/cost.h"
+#include "kernel/fit_problem.h"
 
 static const char *anchor_name(const compute_kernel_descriptor *k) {
   static const char *const combine[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
@@ -18,6 +19,7 @@ static const char *anchor_name(const compute_kernel_descriptor *k) {
   case COMPUTE_KERNEL_SCATTER: return "scatter_add";
   case COMPUTE_KERNEL_COPY: return "copy";
   case COMPUTE_KERNEL_CONV: return direction[k->convolution.direction];
+  case COMPUTE_KERNEL_FIT: return fit_model_name(k->fit->model);
   default: return "";
   }
 }
@@ -43,6 +45,20 @@ static void print_shape(const compute_kernel_descriptor *k, char *text, size_t b
   if (k->rank == 0) snprintf(text, bytes, "scalar");
 }
 
+/* "fit XYNB in ROIs of 7x7 by Fisher scoring, sCMOS camera; corners, gain" */
+static void print_fit(const compute_kernel_descriptor *k, text_buffer *text) {
+  const compute_fit_problem *p = k->fit;
+  const char *before = "; ";
+  text_add(text, " in ROIs of %dx%d by %s, %s camera", (int)p->rows, (int)p->columns,
+           fit_solver_name(p->solver), fit_camera_name(p->camera));
+  if (p->profile == COMPUTE_FIT_SAMPLED) text_add(text, ", sampled");
+  for (int32_t i = 0; i < FIT_INPUTS; i++) {
+    if ((p->inputs >> i & 1) == 0) continue;
+    text_add(text, "%s%s", before, fit_input_name(i));
+    before = ", ";
+  }
+}
+
 bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
   const compute_kernel_descriptor *k = &draft->descriptor;
   text_buffer text = {0};
@@ -57,6 +73,7 @@ bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
     text_add(&text, k->kind == COMPUTE_KERNEL_MAP ? " " : ", then ");
     program_print(&k->epilogue, &text);
   }
+  if (k->kind == COMPUTE_KERNEL_FIT) print_fit(k, &text);
   char shape[160];
   print_shape(k, shape, sizeof shape);
   bool ok = !text.failed;

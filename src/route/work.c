@@ -102,6 +102,13 @@ static void add_convolution(const compute_kernel_descriptor *d, route_work *work
   work->flops = 2 * positions * taps * (d->accumulate == COMPUTE_F64 ? 2 : 1);
 }
 
+/* A fit keeps all it works with in registers, where a program's every step goes through memory. */
+static void add_fit(const compute_kernel_descriptor *d, const kernel_cost *cost, route_work *work) {
+  const double edges = (double)(d->fit->rows + d->fit->columns + 2);
+  work->simple += 0.25 * (double)cost->flops;
+  work->functions += 8 * edges * (double)d->size[0];
+}
+
 route_work route_work_of(const compute_kernel_descriptor *d) {
   kernel_cost cost = kernel_cost_of(d);
   route_work work = {.moved = ROUTE_STREAM,
@@ -140,6 +147,7 @@ route_work route_work_of(const compute_kernel_descriptor *d) {
     add_convolution(d, &work);
     add_program(&d->epilogue, all, &work);
     break;
+  case COMPUTE_KERNEL_FIT: add_fit(d, &cost, &work); break;
   default: break;
   }
   return work;

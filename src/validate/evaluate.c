@@ -37,6 +37,10 @@ static uint64_t work_of_element(const evaluation *e) {
   }
 }
 
+bool evaluation_exists(const compute_kernel_descriptor *d) {
+  return d->kind != COMPUTE_KERNEL_FIT;
+}
+
 void evaluation_prepare(evaluation *e, const compute_kernel_descriptor *d) {
   e->d = d;
   e->out_rank = d->kind == COMPUTE_KERNEL_REDUCE ? d->kept_rank : d->rank;

@@ -40,6 +40,10 @@ typedef struct evaluation {
   extent scattered;   /* of SCATTER: its output's */
 } evaluation;
 
+/* Whether there is a plain evaluation. Not of fits: their solvers may take different paths to the
+ * same result, so there is no bound for rounding that an element could be held against. */
+bool evaluation_exists(const compute_kernel_descriptor *descriptor);
+
 /* Fills what follows from the descriptor. */
 void evaluation_prepare(evaluation *e, const compute_kernel_descriptor *descriptor);
 

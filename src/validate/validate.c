@@ -105,6 +105,11 @@ compute_status validation_begin(validation_step *checked, compute_queue *queue,
     s->queue = queue;
     validation_options(v, &s->options);
     kernel_key_read(kernel->key, &s->copy);
+    if (!evaluation_exists(&s->copy.descriptor)) {
+      validation_count(v, &(compute_validation_statistics){.skipped = 1});
+      state_release(s);
+      return COMPUTE_OK;
+    }
     const uint32_t count = s->copy.descriptor.input_count + s->copy.descriptor.output_count;
     memcpy(s->arguments, arguments, count * sizeof *arguments);
     evaluation_prepare(&s->e, &s->copy.descriptor);

@@ -37,7 +37,7 @@ static void print_operations(text_buffer *t) {
       "a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as in "
       "NumPy "
       "and must have equal dtypes.\nDomains: *float* is f64, f32, f16, bf16; *number* adds i64, "
-      "i32, u8; *logic* is bool; *any* is all of them.\n\n"
+      "i32, u8, u16; *logic* is bool; *any* is all of them.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {

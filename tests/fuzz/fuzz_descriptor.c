@@ -1,10 +1,12 @@
 /* Kernel descriptors: whatever descriptor_check accepts can be counted, classed and generated for
  * every dialect, or is refused with a reason; nothing crashes or overflows. */
+#include <math.h>
 #include <string.h>
 
 #include "fuzz.h"
 #include "generate/generate.h"
 #include "kernel/cost.h"
+#include "kernel/fit_problem.h"
 #include "kernel/program.h"
 #include "tune/kernel_class.h"
 
@@ -68,6 +70,82 @@ static void read_convolution(reader *r, compute_convolution *c) {
   }
 }
 
+/* Mostly `usual`; now and then anything. */
+static double real(reader *r, double usual) {
+  static const double wild[] = {(double)NAN, (double)INFINITY, -1, 0, 1e-30, 1e30, 0.5, 20};
+  const uint8_t b = byte(r);
+  return b < 250 ? usual : wild[b & 7];
+}
+
+static uint32_t bits(reader *r, uint32_t usual) {
+  const uint8_t b = byte(r);
+  return b < 250 ? b & usual : b * UINT32_C(77);
+}
+
+static void read_fit(reader *r, compute_kernel_descriptor *d, compute_fit_problem *p) {
+  memset(p, 0, sizeof *p);
+  p->model = (compute_fit_model)bits(r, 3);
+  p->profile = (compute_fit_profile)bits(r, 1);
+  p->solver = (compute_fit_solver)bits(r, 3);
+  p->camera = byte(r) < 250 ? COMPUTE_FIT_SCMOS : (compute_fit_camera)bits(r, 3);
+  p->rows = (int32_t)number(r);
+  p->columns = (int32_t)number(r);
+  p->iterations = (int32_t)bits(r, 63);
+  p->outputs = bits(r, COMPUTE_FIT_ALL_OUTPUTS);
+  p->inputs = bits(r, 0xff) << 1 | bits(r, 1);
+  p->flags = bits(r, 1);
+  p->epsilon = real(r, 0.02);
+  p->fixed = bits(r, 7);
+  p->start_set = bits(r, 15);
+  p->lower_set = bits(r, 15);
+  p->upper_set = bits(r, 15);
+  for (int i = 0; i < COMPUTE_FIT_MAX_PARAMETERS; i++) {
+    p->start[i] = real(r, 2);
+    p->lower[i] = real(r, 0.25);
+    p->upper[i] = real(r, 8);
+    p->z_start[i] = real(r, 0.1);
+  }
+  for (int i = 0; i < 2; i++) {
+    p->sigma[i] = real(r, 1.3);
+    p->a[i] = real(r, 0.1);
+    p->b[i] = real(r, 0.2);
+  }
+  p->depth = real(r, 0.4);
+  p->gamma = real(r, 0.2);
+  p->z_start_count = (int32_t)bits(r, 3);
+  p->offset = real(r, 100);
+  p->gain = real(r, 2);
+  p->em_gain = real(r, 0);
+  p->variance = real(r, 3);
+  d->fit_frames = number(r);
+  d->fit_rows = number(r);
+  d->fit_columns = number(r);
+  char reason[256] = "";
+  if (!fit_problem_check(p, reason, sizeof reason)) {
+    FUZZ_CHECK(reason[0] != 0);
+    return;
+  }
+  *p = fit_problem_normalize(p);
+  FUZZ_CHECK(fit_problem_is_normal(p, reason, sizeof reason));
+}
+
+/* Makes the descriptor fit a problem that is one: chance alone hardly ever would. */
+static void repair_fit(compute_kernel_descriptor *d, compute_operand *inputs,
+                       compute_operand *outputs) {
+  char reason[256];
+  const compute_fit_problem *p = d->fit;
+  if (!fit_problem_check(p, reason, sizeof reason) || __builtin_popcount(p->inputs) > 5) return;
+  d->rank = 1;
+  d->input_count = 1 + (uint32_t)__builtin_popcount(p->inputs);
+  d->output_count = 1;
+  d->prologue.count = d->epilogue.count = 0;
+  inputs[0].dtype = inputs[0].stride[0] & 1 ? COMPUTE_U16 : COMPUTE_F32;
+  for (int32_t i = 0; i < FIT_INPUTS; i++)
+    if (p->inputs >> i & 1)
+      inputs[fit_input_index(p->inputs, UINT32_C(1) << i)].dtype = fit_input_dtype(i);
+  outputs[0] = (compute_operand){COMPUTE_F32, {compute_fit_column(p->model, p->outputs, 0), 1}};
+}
+
 static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
                      const compute_tuning *tuning) {
   compute_target target = {.struct_size = sizeof target,
@@ -105,6 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   compute_instruction prologue[MOST], epilogue[MOST];
   uint16_t prologue_outputs[4], epilogue_outputs[4];
   compute_kernel_descriptor d = {.struct_size = sizeof d};
+  compute_fit_problem fit;
   d.kind = (compute_kernel_kind)(byte(&r) % 10);
   d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
   for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
@@ -112,8 +191,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   d.output_count = byte(&r) % OPERANDS;
   d.inputs = inputs;
   d.outputs = outputs;
-  read_operands(&r, inputs, d.input_count, d.rank);
-  read_operands(&r, outputs, d.output_count, d.rank);
+  const int32_t dimensions = d.kind == COMPUTE_KERNEL_FIT ? 3 : d.rank;
+  read_operands(&r, inputs, d.input_count, dimensions);
+  read_operands(&r, outputs, d.output_count, dimensions);
   read_program(&r, &d.prologue, prologue, prologue_outputs, MOST);
   read_program(&r, &d.epilogue, epilogue, epilogue_outputs, MOST);
   d.prologue_inputs = byte(&r);
@@ -127,6 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   d.axis_stride = number(&r);
   d.precision = (compute_precision)(byte(&r) % 3);
   if (d.kind == COMPUTE_KERNEL_CONV) read_convolution(&r, &d.convolution);
+  if (d.kind == COMPUTE_KERNEL_FIT) {
+    read_fit(&r, &d, &fit);
+    d.fit = &fit;
+    if (byte(&r) % 4) repair_fit(&d, inputs, outputs);
+  }
   compute_tuning tuning = {.variant = byte(&r) % 9, .group_x = (uint32_t)number(&r) & 0xfffff};
   char reason[256] = "", name[KERNEL_CLASS_BYTES];
   if (!descriptor_check(&d, reason, sizeof reason)) {

@@ -13,6 +13,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 1);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 3);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -141,6 +142,42 @@ AT(compute_kernel_descriptor, axis_stride, 200);
 /* Since 1.2. */
 AT(compute_kernel_descriptor, precision, 208);
 AT(compute_kernel_descriptor, convolution, 216);
+/* Since 1.3. */
+AT(compute_kernel_descriptor, fit, 344);
+AT(compute_kernel_descriptor, fit_frames, 352);
+AT(compute_kernel_descriptor, fit_rows, 360);
+AT(compute_kernel_descriptor, fit_columns, 368);
+AT(compute_fit_problem, model, 0);
+AT(compute_fit_problem, profile, 4);
+AT(compute_fit_problem, solver, 8);
+AT(compute_fit_problem, camera, 12);
+AT(compute_fit_problem, rows, 16);
+AT(compute_fit_problem, columns, 20);
+AT(compute_fit_problem, iterations, 24);
+AT(compute_fit_problem, outputs, 28);
+AT(compute_fit_problem, inputs, 32);
+AT(compute_fit_problem, flags, 36);
+AT(compute_fit_problem, epsilon, 40);
+AT(compute_fit_problem, fixed, 48);
+AT(compute_fit_problem, start_set, 52);
+AT(compute_fit_problem, lower_set, 56);
+AT(compute_fit_problem, upper_set, 60);
+AT(compute_fit_problem, start, 64);
+AT(compute_fit_problem, lower, 112);
+AT(compute_fit_problem, upper, 160);
+AT(compute_fit_problem, sigma, 208);
+AT(compute_fit_problem, depth, 224);
+AT(compute_fit_problem, gamma, 232);
+AT(compute_fit_problem, a, 240);
+AT(compute_fit_problem, b, 256);
+AT(compute_fit_problem, z_start_count, 272);
+AT(compute_fit_problem, unused, 276);
+AT(compute_fit_problem, z_start, 280);
+AT(compute_fit_problem, offset, 344);
+AT(compute_fit_problem, gain, 352);
+AT(compute_fit_problem, em_gain, 360);
+AT(compute_fit_problem, variance, 368);
+SIZE(compute_fit_problem, 376); /* compared as bytes: no gaps, and it may not grow */
 AT(compute_convolution, groups, 4);
 AT(compute_convolution, batch, 8);
 AT(compute_convolution, data_size, 32);
@@ -183,10 +220,20 @@ VALUE(COMPUTE_I64, 5);
 VALUE(COMPUTE_I32, 6);
 VALUE(COMPUTE_U8, 7);
 VALUE(COMPUTE_BOOL, 8);
+VALUE(COMPUTE_U16, 9);
 VALUE(COMPUTE_MAX_RANK, 8);
 VALUE(COMPUTE_KERNEL_MAP, 0);
 VALUE(COMPUTE_KERNEL_COPY, 6);
 VALUE(COMPUTE_KERNEL_CONV, 7);
+VALUE(COMPUTE_KERNEL_FIT, 8);
+VALUE(COMPUTE_FIT_XYZNB, 3);
+VALUE(COMPUTE_FIT_SAMPLED, 1);
+VALUE(COMPUTE_FIT_LEAST_SQUARES, 3);
+VALUE(COMPUTE_FIT_SCMOS, 2);
+VALUE(COMPUTE_FIT_BAD_DATA, 5);
+VALUE(COMPUTE_FIT_STATUS, 128);
+VALUE(COMPUTE_FIT_WITH_UPPER, 256);
+VALUE(COMPUTE_FIT_STACK, 1);
 VALUE(COMPUTE_PRECISION_TF32, 1);
 VALUE(COMPUTE_CONVOLUTION_BY_FILTER, 2);
 VALUE(COMPUTE_COMBINE_ARGMIN, 5);

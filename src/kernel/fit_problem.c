@@ -1,0 +1,243 @@
+/* Checked once, here, for the graph's builder, for descriptors and for fitters: a backend can rely
+ * on every number that it finds in a problem. */
+#include "kernel/fit_problem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_ITERATIONS    10000
+#define DEFAULT_ITERATIONS 40
+#define NEWTON_ITERATIONS  20
+#define DEFAULT_EPSILON    0.01
+
+enum { MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE };
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+const char *fit_model_name(compute_fit_model model) {
+  static const char *const names[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB"};
+  return (unsigned)model < COMPUTE_FIT_MODEL_COUNT ? names[model] : NULL;
+}
+
+const char *fit_solver_name(compute_fit_solver solver) {
+  static const char *const names[] = {"Fisher scoring", "diagonal Newton", "Levenberg-Marquardt",
+                                      "least squares"};
+  return (unsigned)solver <= COMPUTE_FIT_LEAST_SQUARES ? names[solver] : NULL;
+}
+
+const char *fit_camera_name(compute_fit_camera camera) {
+  static const char *const names[] = {"ideal", "EMCCD", "sCMOS"};
+  return (unsigned)camera <= COMPUTE_FIT_SCMOS ? names[camera] : NULL;
+}
+
+const char *fit_input_name(int32_t number) {
+  static const char *const names[FIT_INPUTS] = {"corners", "offset", "gain",  "variance", "mask",
+                                                "sigma",   "start",  "lower", "upper"};
+  return number >= 0 && number < FIT_INPUTS ? names[number] : NULL;
+}
+
+compute_dtype fit_input_dtype(int32_t number) {
+  const uint32_t bit = UINT32_C(1) << number;
+  return bit == COMPUTE_FIT_WITH_CORNERS ? COMPUTE_I32
+         : bit == COMPUTE_FIT_WITH_MASK  ? COMPUTE_U8
+                                         : COMPUTE_F32;
+}
+
+/* ---- Counting ------------------------------------------------------------------------------ */
+
+int32_t fit_problem_free_count(const compute_fit_problem *problem) {
+  return compute_fit_parameter_count(problem->model) - __builtin_popcount(problem->fixed);
+}
+
+int32_t fit_input_index(uint32_t inputs, uint32_t bit) {
+  return (inputs & bit) != 0 ? 1 + __builtin_popcount(inputs & (bit - 1)) : -1;
+}
+
+/* ---- The check ----------------------------------------------------------------------------- */
+
+/* Where a check writes why it failed. */
+typedef struct explanation {
+  char *text;
+  size_t bytes;
+} explanation;
+
+COMPUTE_PRINTF(2, 3)
+static bool refuse(const explanation *why, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  if (why->bytes > 0) vsnprintf(why->text, why->bytes, format, list);
+  va_end(list);
+  return false;
+}
+
+static bool check_choices(const compute_fit_problem *p, const explanation *why) {
+  if (fit_model_name(p->model) == NULL) return refuse(why, "model: %d is none", (int)p->model);
+  if ((unsigned)p->profile > COMPUTE_FIT_SAMPLED)
+    return refuse(why, "profile: %d is none", (int)p->profile);
+  if (fit_solver_name(p->solver) == NULL) return refuse(why, "solver: %d is none", (int)p->solver);
+  if (fit_camera_name(p->camera) == NULL) return refuse(why, "camera: %d is none", (int)p->camera);
+  return true;
+}
+
+static bool check_numbers(const compute_fit_problem *p, const explanation *why) {
+  if (p->rows < 1 || p->rows > COMPUTE_FIT_MAX_SIDE || p->columns < 1 ||
+      p->columns > COMPUTE_FIT_MAX_SIDE)
+    return refuse(why, "rows, columns: an ROI of %d × %d; each side must be 1 to %d", (int)p->rows,
+                  (int)p->columns, COMPUTE_FIT_MAX_SIDE);
+  if (p->iterations < 0 || p->iterations > MOST_ITERATIONS)
+    return refuse(why, "iterations: %d; must be 1 to %d, or 0 for the usual number",
+                  (int)p->iterations, MOST_ITERATIONS);
+  if (!(p->epsilon >= 0) || isinf(p->epsilon))
+    return refuse(why, "epsilon: %g; must be positive, or 0 for the usual one", p->epsilon);
+  if ((p->outputs & ~(uint32_t)COMPUTE_FIT_ALL_OUTPUTS) != 0)
+    return refuse(why, "outputs: 0x%" PRIx32 " has bits that mean nothing", p->outputs);
+  if ((p->inputs & ~(uint32_t)COMPUTE_FIT_WITH_ALL) != 0)
+    return refuse(why, "inputs: 0x%" PRIx32 " has bits that mean nothing", p->inputs);
+  if ((p->flags & ~(uint32_t)COMPUTE_FIT_STACK) != 0)
+    return refuse(why, "flags: 0x%" PRIx32 " has bits that mean nothing", p->flags);
+  if (p->unused != 0) return refuse(why, "unused: %" PRIu32 "; must be 0", p->unused);
+  return true;
+}
+
+static bool check_camera(const compute_fit_problem *p, const explanation *why) {
+  const uint32_t maps = p->inputs & MAPS;
+  if (!isfinite(p->offset)) return refuse(why, "offset: %g; must be finite", p->offset);
+  if (!(p->gain >= 0) || isinf(p->gain))
+    return refuse(why, "gain: %g; must be positive, or 0 for 1", p->gain);
+  if (!(p->em_gain >= 0) || isinf(p->em_gain))
+    return refuse(why, "em_gain: %g; must be positive, or 0 for 1", p->em_gain);
+  if (!(p->variance >= 0) || isinf(p->variance))
+    return refuse(why, "variance: %g; must not be negative", p->variance);
+  if (p->camera == COMPUTE_FIT_IDEAL &&
+      (maps != 0 || p->offset != 0 || (p->gain != 0 && p->gain != 1)))
+    return refuse(why, "camera: an ideal one has neither offset nor gain; choose EMCCD or sCMOS");
+  if (p->camera != COMPUTE_FIT_EMCCD && p->em_gain != 0 && p->em_gain != 1)
+    return refuse(why, "em_gain: only an EMCCD has one");
+  if (p->camera != COMPUTE_FIT_SCMOS && (p->variance != 0 || maps & COMPUTE_FIT_WITH_VARIANCE))
+    return refuse(why, "variance: only an sCMOS camera has one");
+  return true;
+}
+
+static bool check_finite(const double *values, int count, const char *name,
+                         const explanation *why) {
+  for (int i = 0; i < count; i++)
+    if (!isfinite(values[i])) return refuse(why, "%s[%d]: %g; must be finite", name, i, values[i]);
+  return true;
+}
+
+static bool check_widths(const compute_fit_problem *p, const explanation *why) {
+  if (!(p->sigma[0] > 0) || isinf(p->sigma[0]))
+    return refuse(why, "sigma[0]: %g; must be positive", p->sigma[0]);
+  if (!(p->sigma[1] >= 0) || isinf(p->sigma[1]))
+    return refuse(why, "sigma[1]: %g; must be positive, or 0 for sigma[0]", p->sigma[1]);
+  if (p->model != COMPUTE_FIT_XYZNB) return true;
+  if (!(p->depth > 0) || isinf(p->depth))
+    return refuse(why, "depth: %g; must be positive", p->depth);
+  if (p->z_start_count < 0 || p->z_start_count > COMPUTE_FIT_MAX_Z_STARTS)
+    return refuse(why, "z_start_count: %d; must be 0 to %d", (int)p->z_start_count,
+                  COMPUTE_FIT_MAX_Z_STARTS);
+  return check_finite(&p->gamma, 1, "gamma", why) && check_finite(p->a, 2, "a", why) &&
+         check_finite(p->b, 2, "b", why) &&
+         check_finite(p->z_start, p->z_start_count, "z_start", why);
+}
+
+/* The bounds that always apply. */
+static void usual_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
+                         double *upper) {
+  const bool has_z = p->model == COMPUTE_FIT_XYZNB;
+  const int32_t light = has_z ? 3 : 2; /* N, then bg */
+  *upper = (double)INFINITY;
+  if (parameter < 2) {
+    *lower = -0.5;
+    *upper = (parameter == 0 ? p->columns : p->rows) - 0.5;
+  } else if (has_z && parameter == 2) {
+    *upper = 2 * p->depth + fabs(p->gamma);
+    *lower = -*upper;
+  } else if (parameter < light + 2) {
+    *lower = COMPUTE_FIT_LEAST_PHOTONS;
+  } else {
+    *lower = COMPUTE_FIT_LEAST_SIGMA;
+    *upper = p->rows > p->columns ? p->rows : p->columns;
+  }
+}
+
+void fit_problem_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
+                        double *upper) {
+  usual_bounds(p, parameter, lower, upper);
+  if ((p->lower_set >> parameter & 1) && p->lower[parameter] > *lower) *lower = p->lower[parameter];
+  if ((p->upper_set >> parameter & 1) && p->upper[parameter] < *upper) *upper = p->upper[parameter];
+}
+
+static bool check_parameters(const compute_fit_problem *p, const explanation *why) {
+  const int32_t count = compute_fit_parameter_count(p->model);
+  const uint32_t beyond = ~((UINT32_C(1) << count) - 1);
+  if (((p->fixed | p->start_set | p->lower_set | p->upper_set) & beyond) != 0)
+    return refuse(why, "fixed, start_set, lower_set or upper_set: %s has only %d parameters",
+                  fit_model_name(p->model), (int)count);
+  if (fit_problem_free_count(p) == 0)
+    return refuse(why, "fixed: every parameter is, so nothing is left to fit");
+  for (int32_t i = 0; i < count; i++) {
+    double lower, upper;
+    const uint32_t bit = UINT32_C(1) << i;
+    fit_problem_bounds(p, i, &lower, &upper);
+    if ((p->start_set & bit) && !isfinite(p->start[i]))
+      return refuse(why, "start[%d]: %g; must be finite", (int)i, p->start[i]);
+    if ((p->lower_set & bit) && isnan(p->lower[i]))
+      return refuse(why, "lower[%d]: is no number", (int)i);
+    if ((p->upper_set & bit) && isnan(p->upper[i]))
+      return refuse(why, "upper[%d]: is no number", (int)i);
+    if (lower > upper)
+      return refuse(why, "lower[%d], upper[%d]: with the usual bounds nothing is between %g and %g",
+                    (int)i, (int)i, lower, upper);
+  }
+  return true;
+}
+
+bool fit_problem_check(const compute_fit_problem *p, char *reason, size_t reason_bytes) {
+  const explanation why = {reason, reason_bytes};
+  return check_choices(p, &why) && check_numbers(p, &why) && check_camera(p, &why) &&
+         check_widths(p, &why) && check_parameters(p, &why);
+}
+
+/* ---- The form for backends ----------------------------------------------------------------- */
+
+static void keep_set(const double *from, uint32_t set, double *to) {
+  for (int i = 0; i < COMPUTE_FIT_MAX_PARAMETERS; i++) to[i] = set >> i & 1 ? from[i] : 0;
+}
+
+compute_fit_problem fit_problem_normalize(const compute_fit_problem *p) {
+  compute_fit_problem n = *p;
+  if (n.iterations == 0)
+    n.iterations = n.solver == COMPUTE_FIT_NEWTON ? NEWTON_ITERATIONS : DEFAULT_ITERATIONS;
+  if (n.outputs == 0) n.outputs = COMPUTE_FIT_USUAL_OUTPUTS;
+  if (!(n.epsilon > 0)) n.epsilon = DEFAULT_EPSILON;
+  if ((n.inputs & COMPUTE_FIT_WITH_CORNERS) == 0) n.flags &= ~(uint32_t)COMPUTE_FIT_STACK;
+  keep_set(p->start, p->start_set, n.start);
+  keep_set(p->lower, p->lower_set, n.lower);
+  keep_set(p->upper, p->upper_set, n.upper);
+  if (!(n.sigma[1] > 0)) n.sigma[1] = n.sigma[0];
+  if (n.model != COMPUTE_FIT_XYZNB) {
+    n.depth = n.gamma = 0;
+    memset(n.a, 0, sizeof n.a);
+    memset(n.b, 0, sizeof n.b);
+    n.z_start_count = 0;
+  }
+  for (int i = n.z_start_count; i < COMPUTE_FIT_MAX_Z_STARTS; i++) n.z_start[i] = 0;
+  if (!(n.gain > 0) || (n.inputs & COMPUTE_FIT_WITH_GAIN)) n.gain = 1;
+  if (!(n.em_gain > 0)) n.em_gain = 1;
+  if (n.inputs & COMPUTE_FIT_WITH_OFFSET) n.offset = 0;
+  if (n.inputs & COMPUTE_FIT_WITH_VARIANCE) n.variance = 0;
+  return n;
+}
+
+bool fit_problem_is_normal(const compute_fit_problem *p, char *reason, size_t reason_bytes) {
+  const explanation why = {reason, reason_bytes};
+  if (!fit_problem_check(p, reason, reason_bytes)) return false;
+  if (p->outputs != 0 && p->iterations > 0 && p->epsilon > 0 && p->sigma[1] > 0 && p->gain > 0 &&
+      p->em_gain > 0)
+    return true;
+  return refuse(&why, "a default of the problem was not put in its place");
+}
