@@ -30,7 +30,7 @@ struct cpu_kernel {
   char description[96]; /* one line for compute_explain */
 };
 
-/* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c. The
+/* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c. The
  * descriptor has been checked by the core. They copy what they need of it. */
 compute_status cpu_map_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_copy_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
@@ -40,6 +40,7 @@ compute_status cpu_gemm_prepare(cpu_device *, const compute_kernel_descriptor *,
 compute_status cpu_gather_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_scatter_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_conv_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+compute_status cpu_fit_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
  * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
@@ -54,7 +55,7 @@ void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, vo
 
 /* Bytes of one element. */
 static inline uint32_t cpu_dtype_size(compute_dtype dtype) {
-  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {0, 8, 4, 2, 2, 8, 4, 1, 1};
+  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {0, 8, 4, 2, 2, 8, 4, 1, 1, 2};
   return size[dtype];
 }
 

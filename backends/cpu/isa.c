@@ -15,6 +15,7 @@
 extern const cpu_tile_table cpu_tile_table_scalar;
 extern const cpu_reduce_table cpu_reduce_table_scalar;
 extern const cpu_gemm_table cpu_gemm_table_scalar;
+extern const cpu_fit_table cpu_fit_table_scalar;
 
 static bool has_scalar(void) {
   return true;
@@ -24,6 +25,7 @@ static bool has_scalar(void) {
 extern const cpu_tile_table cpu_tile_table_avx2, cpu_tile_table_avx512;
 extern const cpu_reduce_table cpu_reduce_table_avx2, cpu_reduce_table_avx512;
 extern const cpu_gemm_table cpu_gemm_table_avx2, cpu_gemm_table_avx512;
+extern const cpu_fit_table cpu_fit_table_avx2, cpu_fit_table_avx512;
 
 /* __builtin_cpu_supports also asks whether the operating system saves the registers, but not every
  * compiler's knows F16C. */
@@ -47,11 +49,15 @@ static const struct {
 } sets[] = {
 #if CPU_HAS_X86_SETS
     {has_avx512,
-     {"avx512", 64, &cpu_tile_table_avx512, &cpu_reduce_table_avx512, &cpu_gemm_table_avx512}},
-    {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &cpu_reduce_table_avx2, &cpu_gemm_table_avx2}},
+     {"avx512", 64, &cpu_tile_table_avx512, &cpu_reduce_table_avx512, &cpu_gemm_table_avx512,
+      &cpu_fit_table_avx512}},
+    {has_avx2,
+     {"avx2", 32, &cpu_tile_table_avx2, &cpu_reduce_table_avx2, &cpu_gemm_table_avx2,
+      &cpu_fit_table_avx2}},
 #endif
     {has_scalar,
-     {"scalar", 16, &cpu_tile_table_scalar, &cpu_reduce_table_scalar, &cpu_gemm_table_scalar}},
+     {"scalar", 16, &cpu_tile_table_scalar, &cpu_reduce_table_scalar, &cpu_gemm_table_scalar,
+      &cpu_fit_table_scalar}},
 };
 
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {

@@ -17,6 +17,7 @@
 typedef struct cpu_tile_table cpu_tile_table; /* isa/tile_*.c: loops of one program instruction */
 typedef struct cpu_reduce_table cpu_reduce_table; /* isa/reduce.c, isa/row.c */
 typedef struct cpu_gemm_table cpu_gemm_table;     /* isa/gemm.c: micro-kernels and packing */
+typedef struct cpu_fit_table cpu_fit_table;       /* isa/fit.c: Gaussian fits, an ROI per lane */
 
 typedef struct cpu_isa {
   const char *name;      /* "scalar", "avx2", "avx512" */
@@ -24,6 +25,7 @@ typedef struct cpu_isa {
   const cpu_tile_table *tile;
   const cpu_reduce_table *reduce;
   const cpu_gemm_table *gemm;
+  const cpu_fit_table *fit;
 } cpu_isa;
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)

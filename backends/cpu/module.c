@@ -125,6 +125,7 @@ static const prepare_function prepare[] = {
     [COMPUTE_KERNEL_ROW] = cpu_row_prepare,       [COMPUTE_KERNEL_GEMM] = cpu_gemm_prepare,
     [COMPUTE_KERNEL_GATHER] = cpu_gather_prepare, [COMPUTE_KERNEL_SCATTER] = cpu_scatter_prepare,
     [COMPUTE_KERNEL_COPY] = cpu_copy_prepare,     [COMPUTE_KERNEL_CONV] = cpu_conv_prepare,
+    [COMPUTE_KERNEL_FIT] = cpu_fit_prepare,
 };
 
 static bool dtypes_known(const compute_operand *operands, uint32_t count) {

@@ -26,6 +26,8 @@ static void fill(unsigned char *data, compute_dtype dtype, int64_t count, const 
       dtype_store_integer(dtype, at, (int32_t)test_random_bits(random));
     else if (dtype == COMPUTE_U8)
       dtype_store_integer(dtype, at, (uint8_t)test_random_bits(random));
+    else if (dtype == COMPUTE_U16)
+      dtype_store_integer(dtype, at, (uint16_t)test_random_bits(random));
     else
       dtype_store(dtype, at, test_random_uniform(random, s->low, s->high));
   }
@@ -217,7 +219,7 @@ static sample_convolution random_convolution(test_random *random) {
 
 static void run_random(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < 100 / (int)test_samples(); i++) {
     const sample_convolution s = random_convolution(&c.random);
     sample_convolution_visit(&s, check_sample, &c);
   }
@@ -235,11 +237,11 @@ static void random_shapes_are_right_in_small_blocks(void **state) {
 
 /* Sums must wrap as the output's type does, whatever the order in which they were built. */
 static void run_integers(fixture *f, uint64_t seed) {
-  static const compute_dtype dtypes[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_U8};
+  static const compute_dtype dtypes[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_U8, COMPUTE_U16};
   checker c = {.f = f, .random = {.state = seed}};
-  for (int i = 0; i < 45; i++) {
+  for (int i = 0; i < 60 / (int)test_samples(); i++) {
     sample_convolution s = random_convolution(&c.random);
-    s.dtype = dtypes[i % 3];
+    s.dtype = dtypes[i % 4];
     s.result = s.dtype == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_I32;
     sample_convolution_visit(&s, check_sample, &c);
   }

@@ -74,8 +74,8 @@ static void every_pair_of_dtypes_converts(void **state) {
   for (int set = 0; fixture_sets[set]; set++) {
     fixture f;
     if (!fixture_open(&f, 1, fixture_sets[set])) continue;
-    for (int from = COMPUTE_F64; from <= COMPUTE_BOOL; from++)
-      for (int to = COMPUTE_F64; to <= COMPUTE_BOOL; to++)
+    for (int from = COMPUTE_F64; from < COMPUTE_DTYPE_COUNT; from++)
+      for (int to = COMPUTE_F64; to < COMPUTE_DTYPE_COUNT; to++)
         for (int64_t step = 1; step <= 3; step += 2) {
           test_random random = {(uint64_t)(10 * from + to)};
           const int64_t other = 4 - step;
@@ -169,7 +169,7 @@ static void large_transposes_are_shared_among_threads(void **state) {
   fixture f;
   assert_true(fixture_open(&f, 3, NULL));
   for (int i = 0; i < 3; i++)
-    for (int dtype = COMPUTE_F64; dtype <= COMPUTE_BOOL; dtype++) {
+    for (int dtype = COMPUTE_F64; dtype < COMPUTE_DTYPE_COUNT; dtype++) {
       const int64_t *n = sizes[i];
       const int64_t dense[] = {n[1] * n[2], n[2], 1};
       const int64_t turned[] = {n[1] * n[2], 1, n[1]}, outward[] = {1, n[2] * n[0], n[0]};

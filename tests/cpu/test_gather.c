@@ -2,7 +2,13 @@
 #include "kernel_fixture.h"
 
 static const compute_dtype all_types[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16,
-                                          COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL};
+                                          COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,
+                                          COMPUTE_BOOL}; /* the last cannot be added */
+enum { TYPES = sizeof all_types / sizeof *all_types };
+
+static bool is_unsigned(compute_dtype dtype) {
+  return dtype == COMPUTE_U8 || dtype == COMPUTE_U16;
+}
 
 /* A space of `rank` dimensions, of which those in `indexed` stand in the place of the axis, and
  * those in `varying` are the ones along which the index tensor changes. */
@@ -135,7 +141,7 @@ static void check_scatter(fixture *f, const sample *s, kernel_blocks *b) {
   for (int64_t e = 0; e < count; e++) {
     unsigned char expected[8];
     dtype_store(s->dtype, expected, single ? (double)narrow[e] : wide[e]);
-    if (s->dtype == COMPUTE_U8) expected[0] = (unsigned char)(int64_t)wide[e];
+    if (is_unsigned(s->dtype)) dtype_store_integer(s->dtype, expected, (int64_t)wide[e]);
     if (memcmp(expected, block_data(&b->axis) + (size_t)e * bytes, bytes) != 0)
       fail_msg("scatter of %s: element %lld is %g instead of %g", compute_dtype_name(s->dtype),
                (long long)e, block_get(&b->axis, e), single ? (double)narrow[e] : wide[e]);
@@ -168,9 +174,9 @@ static void gather_takes_the_chosen_elements(void **state) {
     test_random random = {.state = 73};
     assert_true(fixture_open(&f, threads, NULL));
     for (int trial = 0; trial < 800; trial++) {
-      const sample s = random_sample(&random, all_types[trial % 8]);
+      const sample s = random_sample(&random, all_types[trial % TYPES]);
       kernel_blocks b = create_blocks(&s, &random);
-      block_fill(&b.axis, s.dtype == COMPUTE_BOOL || s.dtype == COMPUTE_U8 ? 0 : -9,
+      block_fill(&b.axis, s.dtype == COMPUTE_BOOL || is_unsigned(s.dtype) ? 0 : -9,
                  s.dtype == COMPUTE_BOOL ? 2 : 99, &random);
       check_gather(&f, &s, &b);
       release_blocks(&b);
@@ -186,10 +192,10 @@ static void scatter_adds_in_order_and_rounds_once(void **state) {
     test_random random = {.state = 79};
     assert_true(fixture_open(&f, threads, NULL));
     for (int trial = 0; trial < 800; trial++) {
-      const sample s = random_sample(&random, all_types[trial % 7]);
+      const sample s = random_sample(&random, all_types[trial % (TYPES - 1)]);
       kernel_blocks b = create_blocks(&s, &random);
-      block_fill(&b.axis, s.dtype == COMPUTE_U8 ? 0 : -1, 3, &random);
-      block_fill(&b.dense, s.dtype == COMPUTE_U8 ? 0 : -1, 3, &random);
+      block_fill(&b.axis, is_unsigned(s.dtype) ? 0 : -1, 3, &random);
+      block_fill(&b.dense, is_unsigned(s.dtype) ? 0 : -1, 3, &random);
       check_scatter(&f, &s, &b);
       release_blocks(&b);
     }
@@ -209,6 +215,7 @@ static const sample large_samples[] = {
     {COMPUTE_F16, COMPUTE_I64, 2, {300, 700}, 1, 3, 3000},
     {COMPUTE_F16, COMPUTE_I64, 1, {100000}, 1, 1, 40},
     {COMPUTE_U8, COMPUTE_I64, 3, {4, 600, 100}, 2, 2, 30},
+    {COMPUTE_U16, COMPUTE_I32, 3, {4, 600, 100}, 2, 2, 3},
     {COMPUTE_F32, COMPUTE_I32, 1, {200000}, 1, 1, 5}, /* one of four ranges is empty */
     {COMPUTE_F32, COMPUTE_I32, 2, {40000, 9}, 1, 1, 5},
 };

@@ -72,8 +72,8 @@ static int64_t expected_at(const map_case *c, const int64_t *point, int64_t posi
 }
 
 static void make_operands(map_case *c, test_random *random) {
-  static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8, COMPUTE_F32,
-                                         COMPUTE_F16};
+  static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,
+                                         COMPUTE_F32, COMPUTE_F16, COMPUTE_U16};
   const int32_t rank = c->descriptor.rank;
   int64_t stride[COMPUTE_MAX_RANK];
   for (uint32_t i = 0; i < c->descriptor.input_count; i++) {

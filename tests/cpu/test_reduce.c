@@ -135,15 +135,20 @@ static const struct {
     {COMPUTE_F32, COMPUTE_F32}, {COMPUTE_F64, COMPUTE_F64},   {COMPUTE_F16, COMPUTE_F32},
     {COMPUTE_I32, COMPUTE_I32}, {COMPUTE_I64, COMPUTE_I64},   {COMPUTE_BF16, COMPUTE_F32},
     {COMPUTE_U8, COMPUTE_I32},  {COMPUTE_BOOL, COMPUTE_BOOL}, {COMPUTE_F32, COMPUTE_F64},
+    {COMPUTE_U16, COMPUTE_I32},
 };
 
+static bool is_unsigned(compute_dtype dtype) {
+  return dtype == COMPUTE_U8 || dtype == COMPUTE_U16;
+}
+
 static sample random_sample(test_random *random) {
-  const size_t t = (size_t)test_random_integer(random, 0, 8);
+  const size_t t = (size_t)test_random_integer(random, 0, 9);
   sample s = {.input = types[t].input, .accumulate = types[t].accumulate};
   s.combine = (compute_combine)test_random_integer(random, 0, 5);
   if (s.accumulate == COMPUTE_BOOL) s.combine = (compute_combine)test_random_integer(random, 2, 3);
-  /* A sum of u8 wraps when stored as u8: not here. */
-  s.output = is_search(s.combine) ? COMPUTE_I64 : s.input == COMPUTE_U8 ? COMPUTE_I32 : s.input;
+  /* A sum of u8 or u16 wraps when stored as such: not here. */
+  s.output = is_search(s.combine) ? COMPUTE_I64 : is_unsigned(s.input) ? COMPUTE_I32 : s.input;
   s.rank = (int32_t)test_random_integer(random, 1, 5);
   s.kept_rank = (int32_t)test_random_integer(random, 0, s.rank);
   for (int32_t d = 0; d < s.rank; d++) s.size[d] = test_random_integer(random, 1, 6);
@@ -169,10 +174,10 @@ static void every_layout_agrees_with_the_reference(void **state) {
         const bool product = s.combine == COMPUTE_COMBINE_PROD && dtype_is_float(s.accumulate);
         const bool whole = s.combine == COMPUTE_COMBINE_PROD && !product;
         run_sample(&f, &s, strides,
-                   product                 ? 0.98
-                   : whole                 ? 1
-                   : s.input == COMPUTE_U8 ? 0
-                                           : -2,
+                   product                ? 0.98
+                   : whole                ? 1
+                   : is_unsigned(s.input) ? 0
+                                          : -2,
                    product ? 1.02
                    : whole ? 2
                            : 2,
