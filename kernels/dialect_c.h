@@ -52,6 +52,7 @@ typedef unsigned int uint;
 #define CONSTANT_TABLE static const
 #define RESTRICT       restrict
 #define REQUIRE_GROUP(x, y, z)
+#define REQUIRE_ROOM(x, y, z, groups)
 #define LOCAL_ARRAY(type, name, count)                                                             \
   static _Thread_local type name[count];                                                           \
   if (dialect_current->local) dialect_current->local(dialect_current, name, sizeof name)
@@ -112,6 +113,10 @@ DIALECT_REINTERPRET(f64, u64)
 #define MUL_HI(a, b)      ((u32)(((u64)(u32)(a) * (u32)(b)) >> 32))
 #define MAD_f32(a, b, c)  ((a) * (b) + (c))
 #define MAD_f64(a, b, c)  ((a) * (b) + (c))
+
+#define FAST_RECIPROCAL(x) (1.0f / (x))
+#define FAST_RSQRT(x)      (1.0f / sqrtf(x))
+#define FAST_EXP2(x)       exp2f(x)
 
 #define INDEPENDENT
 #define UNROLL

@@ -1,5 +1,7 @@
 /* The dialect in CUDA C++ as NVRTC compiles it, without a header. README.md says what the words
  * mean. Contraction is the compiler's option: -fmad=false. */
+/* "Declared but never used": no source uses all of these definitions. */
+#pragma nv_diag_suppress 177
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef int i32;
@@ -18,6 +20,7 @@ typedef unsigned int uint;
 #define CONSTANT_TABLE                 __device__ const
 #define RESTRICT                       __restrict__
 #define REQUIRE_GROUP(x, y, z)         __launch_bounds__((x) * (y) * (z))
+#define REQUIRE_ROOM(x, y, z, groups)  __launch_bounds__((x) * (y) * (z), groups)
 #define LOCAL_ARRAY(type, name, count) __shared__ type name[count]
 
 #define LOCAL_ID_X    threadIdx.x
@@ -61,9 +64,24 @@ typedef unsigned int uint;
 #define MAD_f32(a, b, c)  __fmaf_rn(a, b, c)
 #define MAD_f64(a, b, c)  __fma_rn(a, b, c)
 
+DEVICE f32 FAST_RECIPROCAL(f32 x) {
+  f32 y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEVICE f32 FAST_RSQRT(f32 x) {
+  f32 y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEVICE f32 FAST_EXP2(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 #define INDEPENDENT
 #define UNROLL _Pragma("unroll")
-#pragma nv_diag_suppress 177
 
 DEVICE f32 HALF_TO_F32(u16 bits) {
   f32 x;

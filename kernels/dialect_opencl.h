@@ -25,6 +25,7 @@ typedef int boolean;
 #define CONSTANT_TABLE                 __constant
 #define RESTRICT                       restrict
 #define REQUIRE_GROUP(x, y, z)         __attribute__((reqd_work_group_size(x, y, z)))
+#define REQUIRE_ROOM(x, y, z, groups)  REQUIRE_GROUP(x, y, z)
 #define LOCAL_ARRAY(type, name, count) __local type name[count]
 
 #define LOCAL_ID_X    ((u32)get_local_id(0))
@@ -73,6 +74,10 @@ typedef int boolean;
 #define MAD_f32(a, b, c) ((a) * (b) + (c))
 #endif
 #define MAD_f64(a, b, c) fma(a, b, c)
+
+#define FAST_RECIPROCAL(x) (1.0f / (x))
+#define FAST_RSQRT(x)      rsqrt(x)
+#define FAST_EXP2(x)       exp2(x)
 
 #ifdef __clang__
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

@@ -38,6 +38,7 @@ enum {
 typedef struct emit_launch {
   char entry[EMIT_NAME_BYTES];
   uint32_t group[3], groups[3];
+  uint32_t room;          /* groups that should find room on a compute unit; 0: no matter */
   text_buffer body;       /* what stands between the braces */
   text_buffer parameters; /* the rest is filled in by the functions below */
   text_buffer offsets;
@@ -249,5 +250,6 @@ compute_status emit_gemm(generation *g);
 compute_status emit_conv(generation *g);
 compute_status emit_gather(generation *g);
 compute_status emit_scatter(generation *g);
+compute_status emit_fit(generation *g);
 
 #endif

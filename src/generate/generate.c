@@ -13,6 +13,7 @@ static const emit_kind kinds[] = {
     [COMPUTE_KERNEL_ROW] = emit_row,       [COMPUTE_KERNEL_GEMM] = emit_gemm,
     [COMPUTE_KERNEL_GATHER] = emit_gather, [COMPUTE_KERNEL_SCATTER] = emit_scatter,
     [COMPUTE_KERNEL_COPY] = emit_copy,     [COMPUTE_KERNEL_CONV] = emit_conv,
+    [COMPUTE_KERNEL_FIT] = emit_fit,
 };
 
 static const char *dialect_file(compute_dialect dialect) {
@@ -63,8 +64,10 @@ static void add_entry(text_buffer *source, const emit_launch *l, compute_dialect
   add_data(source, &l->offsets);
   add_data(source, &l->fields);
   text_add(source, "} shape_%s;\n", l->entry);
-  text_add(source, "KERNEL REQUIRE_GROUP(%u, %u, %u) void %s(", (unsigned)l->group[0],
-           (unsigned)l->group[1], (unsigned)l->group[2], l->entry);
+  text_add(source, "KERNEL REQUIRE_%s(%u, %u, %u", l->room ? "ROOM" : "GROUP",
+           (unsigned)l->group[0], (unsigned)l->group[1], (unsigned)l->group[2]);
+  if (l->room) text_add(source, ", %u", (unsigned)l->room);
+  text_add(source, ") void %s(", l->entry);
   add_data(source, &l->parameters);
   text_add(source, "const shape_%s shape) {\n", l->entry);
   add_data(source, &l->advance);

@@ -168,6 +168,22 @@ static void print_conv(class_text *t, const compute_kernel_descriptor *d) {
       bucket(c->result_size[0] * c->result_size[1]));
 }
 
+/* From here on a device is full, and more of them make no difference. */
+enum { MANY_FITS = 1 << 15 };
+
+static void print_fit(class_text *t, const compute_kernel_descriptor *d) {
+  static const char *const model[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
+  static const char *const solver[] = {"fisher", "newton", "marquardt", "squares"};
+  const compute_fit_problem *p = d->fit;
+  const int64_t n = d->size[0] < MANY_FITS ? d->size[0] : MANY_FITS;
+  add(t, "fit/");
+  add_types(t, d->inputs, 1);
+  add(t, ">");
+  add_types(t, d->outputs, d->output_count);
+  add(t, "/%s.%s/n%dp%d", model[p->model], solver[p->solver], bucket(n),
+      bucket(p->rows * p->columns));
+}
+
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   class_text t = {text, 0};
   text[0] = '\0';
@@ -189,14 +205,15 @@ char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
     break;
   case COMPUTE_KERNEL_GEMM: print_gemm(&t, d); break;
   case COMPUTE_KERNEL_CONV: print_conv(&t, d); break;
+  case COMPUTE_KERNEL_FIT: print_fit(&t, d); break;
   }
   return text;
 }
 
 /* ---- Fit ----------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"map",    "reduce",  "row",  "gemm",
-                                    "gather", "scatter", "copy", "conv"};
+static const char *const kinds[] = {"map",     "reduce", "row",  "gemm", "gather",
+                                    "scatter", "copy",   "conv", "fit"};
 
 bool kernel_class_valid(const char *text, size_t length) {
   if (length == 0 || length >= KERNEL_CLASS_BYTES) return false;

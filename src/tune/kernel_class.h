@@ -1,8 +1,8 @@
 /* What kernels share their best parameters: a short text made from a descriptor.
  *
  *   class   = kind "/" types "/" pattern "/" size
- *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy" | "conv"
- *   types   = inputs ">" outputs                    map, copy, gather, scatter
+ *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy" | "conv" | "fit"
+ *   types   = inputs ">" outputs                    map, copy, gather, scatter, fit (its pixels)
  *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv
  *             where inputs and outputs are the dtypes that occur, each once, in the order of
  *             compute_dtype with "+" between, or "none"; inputs that only an epilogue reads do not
@@ -14,6 +14,8 @@
  *           | gemm:    letter letter "." ("single" | "batch")
  *           | gather, scatter: "axis"
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
+ *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
+ *                      ("fisher" | "newton" | "marquardt" | "squares")
  *   walk    = "dense"      everything lies row by row
  *           | "broadcast"  an input repeats in some dimension, nothing else is out of order
  *           | "transpose"  (copy) source and result are contiguous along different dimensions
@@ -25,6 +27,7 @@
  *           | "b" bucket "m" bucket "n" bucket "k" bucket      gemm
  *           | "b" bucket "c" bucket "o" bucket "p" bucket      conv: batch, channels of a group,
  *             in and out, and positions of a result
+ *           | "n" bucket "p" bucket                 fit: ROIs, no more than 2^15, and their pixels
  *   bucket  = the base-2 logarithm, rounded to the nearest whole number
  *
  * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" when a single

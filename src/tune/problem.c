@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernel/fit_problem.h"
+
 typedef enum problem_form {
   FORM_UNARY,     /* map: gelu of n elements */
   FORM_BINARY,    /* map: sum of two dense operands */
@@ -25,14 +27,18 @@ typedef enum problem_form {
   FORM_CONV_STRIDED,
   FORM_CONV_DATA, /* its gradients */
   FORM_CONV_FILTER,
-  FORM_CONV_DEPTHWISE
+  FORM_CONV_DEPTHWISE,
+  FORM_FIT_XYNB, /* fit */
+  FORM_FIT_XYNBSXSY,
+  FORM_FIT_XYZNB
 } problem_form;
 
 typedef struct suite_row {
   const char *suite, *what; /* in the problem's name */
   problem_form form;
   compute_dtype dtype;
-  int64_t a, b, c; /* rows × columns; m × n × k; channels × results × side */
+  int64_t a, b, c; /* rows × columns; m × n × k; channels × results × side;
+                    * ROIs × rows × columns */
   int64_t batch;   /* gemm, conv; 0: none */
   bool quick;
 } suite_row;
@@ -82,6 +88,10 @@ static const suite_row suite[] = {
     {"conv", "filter", FORM_CONV_FILTER, COMPUTE_F32, 64, 64, 56, 8, false},
     {"conv", "depthwise", FORM_CONV_DEPTHWISE, COMPUTE_F32, 144, 144, 28, 8, false},
     {"conv", "3x3", FORM_CONV, COMPUTE_F16, 64, 64, 56, 8, false},
+    {"fit", "xynb", FORM_FIT_XYNB, COMPUTE_U16, 32 * K, 7, 7, 0, true},
+    {"fit", "xynb", FORM_FIT_XYNB, COMPUTE_F32, 8 * K, 15, 15, 0, false},
+    {"fit", "xynbsxsy", FORM_FIT_XYNBSXSY, COMPUTE_U16, 16 * K, 9, 9, 0, false},
+    {"fit", "xyznb", FORM_FIT_XYZNB, COMPUTE_F32, 8 * K, 13, 13, 0, false},
 };
 
 enum { SUITE_COUNT = sizeof suite / sizeof *suite };
@@ -256,6 +266,35 @@ static void make_conv(tune_problem *p, const suite_row *row) {
   }
 }
 
+/* ROIs, dense, and what is wanted of most fits. */
+static void make_fit(tune_problem *p, const suite_row *row) {
+  compute_kernel_descriptor *d = &p->descriptor;
+  const int64_t pixels = row->b * row->c;
+  const compute_fit_problem problem = {.model = row->form == FORM_FIT_XYNB ? COMPUTE_FIT_XYNB
+                                                : row->form == FORM_FIT_XYNBSXSY
+                                                    ? COMPUTE_FIT_XYNBSXSY
+                                                    : COMPUTE_FIT_XYZNB,
+                                       .rows = (int32_t)row->b,
+                                       .columns = (int32_t)row->c,
+                                       .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD,
+                                       .sigma = {1.3},
+                                       .depth = 0.4,
+                                       .gamma = 0.3,
+                                       .start_set = row->form == FORM_FIT_XYZNB ? 4 : 0,
+                                       .start[2] = 0.1};
+  p->fit = fit_problem_normalize(&problem);
+  const int64_t columns = compute_fit_column(p->fit.model, p->fit.outputs, 0);
+  d->kind = COMPUTE_KERNEL_FIT;
+  d->rank = 1;
+  d->size[0] = row->a;
+  d->fit = &p->fit;
+  d->input_count = d->output_count = 1;
+  p->inputs[0] = (compute_operand){.dtype = row->dtype, .stride = {pixels, row->c, 1}};
+  p->output = (compute_operand){.dtype = COMPUTE_F32, .stride = {columns, 1}};
+  p->input_elements[0] = (uint64_t)(row->a * pixels);
+  p->output_elements = (uint64_t)(row->a * columns);
+}
+
 /* Elements from the first to the last that an operand touches, given the sizes of its dimensions.
  */
 static uint64_t span(const compute_operand *operand, const int64_t *size, int32_t rank) {
@@ -266,6 +305,7 @@ static uint64_t span(const compute_operand *operand, const int64_t *size, int32_
 
 static void measure_operands(tune_problem *p) {
   const compute_kernel_descriptor *d = &p->descriptor;
+  if (d->kind == COMPUTE_KERNEL_FIT) return; /* known already */
   for (uint32_t i = 0; i < d->input_count; i++) {
     int64_t size[COMPUTE_MAX_RANK];
     if (d->kind == COMPUTE_KERNEL_CONV) continue; /* known already: they have sizes of their own */
@@ -307,8 +347,10 @@ bool problem_build(size_t index, tune_problem *p) {
     make_row(p, row);
   else if (row->form <= FORM_TN)
     make_gemm(p, row);
-  else
+  else if (row->form <= FORM_CONV_DEPTHWISE)
     make_conv(p, row);
+  else
+    make_fit(p, row);
   measure_operands(p);
   print_name(p, row);
   return true;

@@ -14,6 +14,7 @@ typedef struct tune_problem {
   compute_operand inputs[PROBLEM_INPUTS], output;           /* one output */
   uint64_t input_elements[PROBLEM_INPUTS], output_elements; /* that the strides span */
   program_builder program;
+  compute_fit_problem fit;
 } tune_problem;
 
 size_t problem_count(void);

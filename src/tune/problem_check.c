@@ -20,8 +20,38 @@ static uint64_t scramble(uint64_t counter) {
   return x ^ x >> 31;
 }
 
+/* −1 … 1 */
+static double symmetric(uint64_t counter) {
+  return (double)(scramble(counter) >> 11) * 0x1p-52 - 1;
+}
+
+/* A spot near the middle of each ROI, and noise as light has it. */
+static void fill_spots(const tune_problem *problem, void *data) {
+  const compute_fit_problem *p = &problem->fit;
+  const compute_dtype dtype = problem->inputs[0].dtype;
+  const size_t size = compute_dtype_size(dtype);
+  const uint64_t pixels = (uint64_t)(p->rows * p->columns);
+  const double wider = p->model == COMPUTE_FIT_XYNB ? 1 : 1.2;
+  for (uint64_t i = 0; i < problem->input_elements[0]; i++) {
+    const uint64_t roi = i / pixels, pixel = i % pixels;
+    const double x = (double)(pixel % (uint64_t)p->columns) - (p->columns - 1) * 0.5 -
+                     0.5 * symmetric(roi << 32 ^ 1);
+    const double y = (double)(pixel / (uint64_t)p->columns) - (p->rows - 1) * 0.5 -
+                     0.5 * symmetric(roi << 32 ^ 2);
+    const double a = x / p->sigma[0], b = y / (p->sigma[1] * wider);
+    const double mean = 10 + 200 * exp(-0.5 * (a * a + b * b));
+    const double noise = symmetric(i << 2) + symmetric(i << 2 ^ 1) + symmetric(i << 2 ^ 2);
+    const double value = floor(mean + sqrt(mean) * noise + 0.5);
+    dtype_store(dtype, (char *)data + i * size, value > 0 ? value : 0);
+  }
+}
+
 void problem_fill(const tune_problem *problem, uint32_t input, void *data) {
   const compute_kernel_descriptor *d = &problem->descriptor;
+  if (d->kind == COMPUTE_KERNEL_FIT) {
+    fill_spots(problem, data);
+    return;
+  }
   const compute_dtype dtype = problem->inputs[input].dtype;
   const size_t size = compute_dtype_size(dtype);
   const bool exact = d->kind == COMPUTE_KERNEL_REDUCE && d->combine == COMPUTE_COMBINE_SUM;
@@ -80,8 +110,28 @@ static bool close_enough(double got, double expected, const tolerance *t) {
   return got == expected || fabs(got - expected) <= t->absolute + t->relative * fabs(expected);
 }
 
+/* Two solvers end within a small part of a standard deviation of each other; the deviations are as
+ * good as the parameters that they belong to. */
+static bool check_fits(const tune_problem *problem, const float *got, const float *expected,
+                       char *reason, size_t reason_bytes) {
+  const int32_t n = compute_fit_parameter_count(problem->fit.model);
+  for (uint64_t at = 0; at < problem->output_elements; at += 2 * (uint64_t)n)
+    for (int32_t i = 0; i < 2 * n; i++) {
+      const double a = (double)got[at + (uint64_t)i], b = (double)expected[at + (uint64_t)i];
+      const double deviation = (double)expected[at + (uint64_t)(n + i % n)];
+      const double allowed = i < n ? 0.03 * deviation : 0.003 * fabs(b);
+      if (isnan(deviation) ? isnan(a) || i < n : fabs(a - b) <= allowed) continue;
+      snprintf(reason, reason_bytes, "column %d of fit %" PRIu64 " is %.9g instead of %.9g", (int)i,
+               at / (2 * (uint64_t)n), a, b);
+      return false;
+    }
+  return true;
+}
+
 bool problem_check(const tune_problem *problem, const void *got, const void *expected, char *reason,
                    size_t reason_bytes) {
+  if (problem->descriptor.kind == COMPUTE_KERNEL_FIT)
+    return check_fits(problem, got, expected, reason, reason_bytes);
   const compute_dtype dtype = problem->output.dtype;
   const size_t size = compute_dtype_size(dtype);
   const tolerance t = tolerance_of(&problem->descriptor);

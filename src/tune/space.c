@@ -36,7 +36,7 @@ typedef struct space_grid {
   }
 
 /* What each kind reads of the parameters is said where it plans: generate/elementwise.c,
- * reduce_plan.c, row_plan.c, gemm.h, conv.h. */
+ * reduce_plan.c, row_plan.c, gemm.h, conv.h, fit.h. */
 static const space_grid grids[] = {
     {COMPUTE_KERNEL_MAP,
      FOR_OTHERS,
@@ -92,6 +92,12 @@ static const space_grid grids[] = {
      FOR_CPU,
      {AXIS(variant, 6), AXIS(item_m, 4, 6, 8, 12, 14), AXIS(item_n, 16, 32, 48),
       AXIS(vector, 8, 16)}},
+    {COMPUTE_KERNEL_FIT,
+     FOR_OTHERS,
+     {AXIS(variant, 1), AXIS(group_x, 32, 64, 128), AXIS(groups, 2, 4, 6, 8, 10, 12)}},
+    {COMPUTE_KERNEL_FIT, FOR_OTHERS, {AXIS(variant, 2), AXIS(group_x, 32, 64, 128, 256)}},
+    {COMPUTE_KERNEL_FIT, FOR_OTHERS, {AXIS(variant, 3), AXIS(group_x, 64, 128, 256)}},
+    {COMPUTE_KERNEL_FIT, FOR_CPU, {AXIS(items, 4, 16, 64, 256, 1024)}},
 };
 
 /* ---- Points -------------------------------------------------------------------------------- */

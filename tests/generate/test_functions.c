@@ -235,18 +235,23 @@ static void reals_become_integers_by_truncation_and_saturate(void **state) {
     int32_t i32_expected;
     int64_t i64_expected;
     uint8_t u8_expected;
+    uint16_t u16_expected;
     dtype_store(COMPUTE_I32, &i32_expected, x);
     dtype_store(COMPUTE_I64, &i64_expected, x);
     dtype_store(COMPUTE_U8, &u8_expected, x);
+    dtype_store(COMPUTE_U16, &u16_expected, x);
     assert_int_equal(convert_f64_i32(x), i32_expected);
     assert_true(convert_f64_i64(x) == i64_expected);
     assert_int_equal(convert_f64_u8(x), u8_expected);
+    assert_int_equal(convert_f64_u16(x), u16_expected);
     dtype_store(COMPUTE_I32, &i32_expected, (double)f);
     dtype_store(COMPUTE_I64, &i64_expected, (double)f);
     dtype_store(COMPUTE_U8, &u8_expected, (double)f);
+    dtype_store(COMPUTE_U16, &u16_expected, (double)f);
     assert_int_equal(convert_f32_i32(f), i32_expected);
     assert_true(convert_f32_i64(f) == i64_expected);
     assert_int_equal(convert_f32_u8(f), u8_expected);
+    assert_int_equal(convert_f32_u16(f), u16_expected);
   }
 }
 

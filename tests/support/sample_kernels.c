@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/sample_fits.h"
+
 void sample_begin(sample_kernel *s, compute_kernel_kind kind, compute_shape space,
                   const char *format, ...) {
   va_list list;
@@ -63,6 +65,7 @@ void sample_kernels_visit(sample_visitor visit, void *user) {
   sample_products(visit, user);
   sample_indexed(visit, user);
   sample_convolutions(visit, user);
+  sample_fits(visit, user);
 }
 
 const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand) {
@@ -91,6 +94,12 @@ bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t
   const bool convolves = d->kind == COMPUTE_KERNEL_CONV && operand < 2;
   if (convolves) sample_convolution_sizes(&d->convolution, operand, factor);
   *low = *high = 0;
+  if (d->kind == COMPUTE_KERNEL_FIT) {
+    sample_fit_sizes(d, operand, factor);
+    for (int i = 0; i < 3; i++)
+      if (!reach(factor[i], o->stride[i], low, high)) some = false;
+    return some;
+  }
   for (int32_t i = 0; i < d->rank; i++) {
     int64_t size = convolves ? factor[i] : d->size[i];
     if (d->kind == COMPUTE_KERNEL_GEMM && operand == 0 && i == d->rank - 1) size = d->k;

@@ -14,8 +14,9 @@ typedef struct sample_kernel {
   compute_kernel_descriptor descriptor; /* points into this struct */
   compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
-  bool large;       /* too large to run */
-  double low, high; /* of the inputs' elements */
+  compute_fit_problem fit; /* FIT */
+  bool large;              /* too large to run */
+  double low, high;        /* of the inputs' elements */
   test_tolerance tolerance;
   compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's judgement */
   uint32_t tuning_count;

@@ -35,10 +35,10 @@ static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **stat
 
 static void suites_are_chosen_by_name(void **state) {
   (void)state;
-  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm", "conv"};
+  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm", "conv", "fit"};
   size_t sum = 0, all = 0, quick = 0, two = 0;
   for (size_t row = 0; row < problem_count(); row++) {
-    for (size_t i = 0; i < 6; i++) sum += problem_chosen(row, names[i], false);
+    for (size_t i = 0; i < 7; i++) sum += problem_chosen(row, names[i], false);
     all += problem_chosen(row, "all", false);
     quick += problem_chosen(row, "all", true);
     two += problem_chosen(row, "gemm,map", true);
@@ -46,7 +46,7 @@ static void suites_are_chosen_by_name(void **state) {
   }
   assert_int_equal(sum, problem_count());
   assert_int_equal(all, problem_count());
-  assert_int_equal(quick, 6);
+  assert_int_equal(quick, 7);
   assert_int_equal(two, 2);
   assert_true(problem_suite_valid("map,gemm") && problem_suite_valid("all"));
   assert_false(problem_suite_valid("") || problem_suite_valid("map,gemms"));
@@ -57,7 +57,8 @@ static void candidates_differ_and_fit_the_target(void **state) {
   (void)state;
   static const char *const names[] = {"map add f32 1024x1024",     "copy strided f32 2048x2048",
                                       "reduce rows f32 4096x1024", "row softmax f32 4096x1024",
-                                      "gemm f32 1024x1024x1024",   "conv 3x3 f32 8x64x64x56"};
+                                      "gemm f32 1024x1024x1024",   "conv 3x3 f32 8x64x64x56",
+                                      "fit xynb u16 32768x7x7"};
   for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
     for (int kind = 0; kind < 3; kind++) {
       compute_target target = fixture_target("M");
@@ -104,7 +105,8 @@ static void one_wrong_element_is_seen_in_every_kind(void **state) {
   (void)state;
   static const char *const names[] = {"map gelu f32 16x1024",   "copy strided f32 2048x2048",
                                       "reduce all f32 64x1024", "row softmax f32 4096x1024",
-                                      "gemm f32 256x256x256",   "map add f16 4096x1024"};
+                                      "gemm f32 256x256x256",   "map add f16 4096x1024",
+                                      "fit xynb f32 8192x15x15"};
   compute_context *context = test_open();
   compute_device *cpu = compute_default_device(context);
   compute_queue *queue = NULL;
@@ -121,7 +123,7 @@ static void one_wrong_element_is_seen_in_every_kind(void **state) {
     assert_true(problem_check(&problem, got, measure.expected->memory.host, reason, 128));
     memset(got + at * size, 0xff, size); /* NaN */
     assert_false(problem_check(&problem, got, measure.expected->memory.host, reason, 128));
-    assert_non_null(strstr(reason, "element"));
+    assert_true(strstr(reason, "element") || strstr(reason, "fit"));
     memcpy(got, measure.expected->memory.host, bytes);
     if (size == 4) {
       float value;

@@ -1,0 +1,226 @@
+/* The steps, from a start to the best fit.
+ *
+ * SOLVER: 0 Fisher scoring, 1 Newton in each parameter, 2 Levenberg–Marquardt, 3 the same for least
+ * squares. A parameter that stands at a bound while its step points outward is left out of that
+ * step's equations, so that the others get steps of their own. Fisher scoring whose matrix has no
+ * inverse tries again with its diagonal raised by 1/1000, then by 1/10. */
+#define STATUS_CONVERGED  1
+#define STATUS_ITERATIONS 2
+#define STATUS_AT_BOUND   3
+#define STATUS_SINGULAR   4
+#define STATUS_BAD        5
+
+typedef struct fit_result {
+  f32 p[PARAMETERS];
+  f32 factor[PACKED];   /* inverse Cholesky factor of the information */
+  f32 totals[COMPARED]; /* of fit_compare */
+  int steps, status;
+} fit_result;
+
+/* The largest change of a parameter in one step. */
+DEVICE f32 fit_reach(const fit_setup *setup, const f32 *p, int a) {
+  if (a < 2) return 1.0f;
+  if (a < 4) return p[a];
+#if ASTIGMATIC
+  return 0.5f * setup->depth;
+#else
+  return 0.5f * p[a];
+#endif
+}
+
+DEVICE f32 fit_stepped(const fit_setup *setup, const f32 *p, const f32 *step, int a) {
+  const f32 reach = fit_reach(setup, p, a);
+  const f32 moved = p[a] + fit_between(step[a], -reach, reach);
+  return setup->fixed >> a & 1u ? p[a] : fit_between(moved, setup->lower[a], setup->upper[a]);
+}
+
+/* Bits of parameters that stand at a bound; with `step`, of those that it would take beyond. */
+DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
+  u32 bits = 0;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    const boolean low = p[a] <= setup->lower[a] && (!step || step[a] < 0.0f);
+    const boolean high = p[a] >= setup->upper[a] && (!step || step[a] > 0.0f);
+    bits |= low || high ? 1u << a : 0u;
+  }
+  return bits & ~setup->fixed;
+}
+
+/* Whether every parameter's step is small against its standard deviation. */
+DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
+  boolean small = 1;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    const f32 variance = fit_inverse(factor, a, a);
+    small &= (boolean)(still >> a & 1u) || step[a] * step[a] < epsilon * epsilon * variance;
+  }
+  return small;
+}
+
+#if SOLVER != 1
+/* Solves for a step; false if that cannot be done. `still` gets what was left out. */
+DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values, f32 damping,
+                         f32 *factor, f32 *step, u32 *still) {
+  *still = setup->fixed;
+  for (int attempt = 0; attempt <= PARAMETERS; attempt++) {
+    const boolean sound = fit_factor(values + PARAMETERS, *still, damping, factor);
+    fit_apply(factor, *still, values, step);
+    boolean finite = 1;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      finite &= BUILTIN_f32(fabs)(step[a]) < INFINITY_f32;
+    }
+    if (!sound || !finite) return 0;
+    const u32 outward = fit_bounded(setup, p, step) & ~*still;
+    if (outward == 0) return 1;
+    *still |= outward;
+  }
+  return 0;
+}
+#endif
+
+#if SOLVER == 0
+/* How much longer than computed a step should be. The information is the curvature that the
+ * likelihood is expected to have; where light is scarce the real one can be a fraction of it, and
+ * steps too short by the same factor each time look small long before they arrive (or, too long,
+ * jump to and fro). What the last step, `move`, did to the gradient tells the factor: the secant
+ * rule of J. Barzilai and J. M. Borwein (1988), with the information as the measure of length.
+ * Steps longer than a standard deviation are not trusted so far. `stretch` is the last step's, 0 if
+ * it was cut short. */
+DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *gradient,
+                       const f32 *step, f32 stretch) {
+  f32 before = 0.0f, gained = 0.0f, square = 0.0f;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    before = MAD_f32(move[a], gradient_before[a], before);
+    gained = MAD_f32(move[a], gradient_before[a] - gradient[a], gained);
+    square = MAD_f32(step[a], gradient[a], square);
+  }
+  before *= stretch;
+  if (!(before > 0.0f)) return 1.0f;
+  f32 factor = gained > before * 0.05f ? before * FAST_RECIPROCAL(gained) : 20.0f;
+  factor = factor > 0.5f ? factor : 0.5f;
+  return factor > 1.5f && factor * factor * square > 1.0f ? 1.5f : factor;
+}
+#endif
+
+/* One complete fit from result->p. */
+DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result *result) {
+  f32 values[VALUES], step[PARAMETERS], *p = result->p, *factor = result->factor;
+  fit_widths widths;
+  boolean last = 0;
+  int steps = 0, status = STATUS_ITERATIONS;
+#if SOLVER >= 2
+  f32 damping = 0.01f;
+  widths = fit_widths_of(setup, p);
+  fit_compare(source, p, &widths, 0, result->totals);
+#endif
+#if SOLVER == 0
+  f32 move[PARAMETERS], gradient[PARAMETERS], stretch = 1.0f;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) move[a] = gradient[a] = 0.0f;
+#endif
+  UNROLL for (int a = 0; a < PARAMETERS; a++) step[a] = 0.0f;
+  for (;;) {
+    widths = fit_widths_of(setup, p);
+    fit_evaluate(source, p, &widths, last, values);
+    if (last) break;
+#if SOLVER == 0
+    u32 still;
+    f32 damping = 0.0f;
+    boolean solved = 0;
+    for (int attempt = 0; attempt < 3 && !solved; attempt++) {
+      damping = attempt == 0 ? 0.0f : attempt == 1 ? 0.001f : 0.1f;
+      solved = fit_solve(setup, p, values, damping, factor, step, &still);
+    }
+    if (!solved) {
+      status = STATUS_SINGULAR;
+      break;
+    }
+    stretch = fit_stretch(move, gradient, values, step, stretch);
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      step[a] *= stretch;
+      gradient[a] = values[a];
+    }
+    /* Where the gradient does not change as expected, more than the last step may be left. */
+    const f32 strictness = BUILTIN_f32(fabs)(stretch - 1.0f) > 0.3f ? 0.31622777f : 1.0f;
+    const boolean done =
+        damping == 0.0f && fit_small(factor, step, still, setup->epsilon * strictness);
+#elif SOLVER == 1
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      const f32 first = INFORMATION(a, a), curvature = first - SECOND(a);
+      const f32 below = curvature > 0.0f ? curvature : first;
+      step[a] = below > 0.0f ? values[a] / below : 0.0f;
+    }
+    const boolean done = 0;
+#else
+    /* Until the merit grows: the equations stay the same, the damping rises. */
+    u32 still;
+    boolean done = 0, better = 0, solved = 0;
+    f32 tried[PARAMETERS], totals[COMPARED];
+    while (!better && !done && steps < setup->iterations && damping < 1e9f) {
+      solved = fit_solve(setup, p, values, damping, factor, step, &still);
+      if (!solved) {
+        damping *= 10.0f;
+        continue;
+      }
+      steps++;
+      const f32 scale = SOLVER == 3 ? setup->typical : 1.0f;
+      done = damping <= 0.1f && fit_small(factor, step, still, setup->epsilon * sqrt_f32(scale));
+      UNROLL for (int a = 0; a < PARAMETERS; a++) tried[a] = fit_stepped(setup, p, step, a);
+      if (done) break;
+      widths = fit_widths_of(setup, tried);
+      fit_compare(source, tried, &widths, 0, totals);
+      const f32 old = result->totals[3], noise = 1e-6f * (1.0f + BUILTIN_f32(fabs)(old));
+      better = totals[3] > old - noise;
+      damping *= better ? 0.1f : 10.0f;
+    }
+    if (!solved) {
+      status = STATUS_SINGULAR;
+      break;
+    }
+    if (done || better) {
+      UNROLL for (int a = 0; a < PARAMETERS; a++) p[a] = tried[a];
+      UNROLL for (int i = 0; i < COMPARED; i++) result->totals[i] = totals[i];
+    }
+    damping = damping > 1e-7f ? damping : 1e-7f;
+    status = done ? STATUS_CONVERGED : status;
+    last = done || !better || steps >= setup->iterations;
+#endif
+#if SOLVER < 2
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      const f32 next = fit_stepped(setup, p, step, a), moved = next - p[a];
+#if SOLVER == 0
+      /* By more than rounding: of a step that was not taken whole there is nothing to learn. */
+      const f32 slack = MAD_f32(BUILTIN_f32(fabs)(p[a]), 1e-6f, BUILTIN_f32(fabs)(0.1f * step[a]));
+      if (BUILTIN_f32(fabs)(moved - step[a]) > slack) stretch = 0.0f;
+      move[a] = moved;
+#else
+      step[a] = moved;
+#endif
+      p[a] = next;
+    }
+    steps++;
+    status = done ? STATUS_CONVERGED : status;
+    last = done || steps >= setup->iterations;
+#endif
+  }
+  const boolean sound = fit_factor(values + PARAMETERS, setup->fixed, 0.0f, factor);
+#if SOLVER == 1
+  /* The last steps as they were taken, against what the data allow. */
+  if (sound && fit_small(factor, step, setup->fixed, setup->epsilon)) status = STATUS_CONVERGED;
+#endif
+  if (!sound) status = STATUS_SINGULAR;
+  if (status == STATUS_CONVERGED && fit_bounded(setup, p, 0)) status = STATUS_AT_BOUND;
+  result->steps = steps;
+  result->status = status;
+#if WANT_RATIO
+  widths = fit_widths_of(setup, p);
+  fit_compare(source, p, &widths, 1, result->totals);
+  result->totals[0] = result->totals[0] < 0.0f ? result->totals[0] : 0.0f;
+#endif
+}
+
+#if ASTIGMATIC
+/* Whether a fit from another start is the better one. */
+DEVICE boolean fit_preferred(const fit_result *now, const fit_result *best) {
+  const boolean sure = now->status == STATUS_CONVERGED || now->status == STATUS_AT_BOUND;
+  const boolean was = best->status == STATUS_CONVERGED || best->status == STATUS_AT_BOUND;
+  return sure == was ? now->totals[0] > best->totals[0] : sure;
+}
+#endif

@@ -1,0 +1,430 @@
+/* Generated fits: the right numbers on every kind of device and in every variant, for all models,
+ * solvers and cameras, in the emulator; judgement; refusals; and what shares a source.
+ *
+ * A word on the command line restricts the numbers to samples with it in their names. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "generate/fit.h"
+#include "generate/generate.h"
+#include "support/emulator.h"
+#include "support/sample_fits.h"
+#include "support/test.h"
+#include "tensor/dtype.h"
+
+enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };
+
+static const char folder[] = TEST_SCRATCH_DIR "/objects";
+static const char *filter = "";
+static size_t failures, launches, number;
+
+/* ---- Numbers ------------------------------------------------------------------------------- */
+
+typedef struct operand_memory {
+  uint32_t count;
+  emulator_buffer buffer[OPERANDS];
+  unsigned char *before[OPERANDS];
+} operand_memory;
+
+static void create_memory(const sample_kernel *s, operand_memory *m) {
+  void *operands[OPERANDS];
+  m->count = s->descriptor.input_count + 1;
+  for (uint32_t i = 0; i < m->count; i++) {
+    int64_t low, high;
+    assert_true(sample_kernel_extent(s, i, &low, &high));
+    const size_t bytes =
+        (size_t)(high + 1) * compute_dtype_size(sample_kernel_operand(s, i)->dtype);
+    m->before[i] = malloc(bytes);
+    assert_non_null(m->before[i]);
+    memset(m->before[i], 0x5A, bytes);
+    assert_true(emulator_buffer_create(bytes, &m->buffer[i]));
+    operands[i] = m->before[i];
+  }
+  sample_fit_fill(s, operands);
+}
+
+static void release_memory(operand_memory *m) {
+  for (uint32_t i = 0; i < m->count; i++) {
+    free(m->before[i]);
+    emulator_buffer_release(&m->buffer[i]);
+  }
+}
+
+COMPUTE_PRINTF(2, 3) static void report(const char *what, const char *format, ...) {
+  char text[PROBLEM_BYTES + 200];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (++failures <= REPORTED) print_error("%s: %s\n", what, text);
+}
+
+static bool run(emulator_program *program, const compute_generated *generated, operand_memory *m,
+                emulator_order order, const char *what) {
+  char problem[PROBLEM_BYTES] = "";
+  void *arguments[OPERANDS];
+  bool fault;
+  for (uint32_t i = 0; i < m->count; i++) {
+    memcpy(m->buffer[i].data, m->before[i], m->buffer[i].bytes);
+    arguments[i] = m->buffer[i].data;
+  }
+  launches++;
+  if (emulator_run(program, generated, arguments, order, &fault, problem, sizeof problem))
+    return true;
+  report(what, "%s", problem);
+  return false;
+}
+
+/* Inputs are as they were, and so is what lies between records. */
+static void check_untouched(const sample_kernel *s, operand_memory *m, const char *what) {
+  const compute_operand *out = &s->outputs[0];
+  unsigned char *record = m->buffer[m->count - 1].data;
+  int64_t size[3];
+  sample_fit_sizes(&s->descriptor, m->count - 1, size);
+  for (int64_t i = 0; i < size[0] * size[1]; i++) {
+    const int64_t at = i / size[1] * out->stride[0] + i % size[1] * out->stride[1];
+    memcpy(record + 4 * at, m->before[m->count - 1] + 4 * at, 4);
+  }
+  for (uint32_t i = 0; i < m->count; i++)
+    if (memcmp(m->buffer[i].data, m->before[i], m->buffer[i].bytes) ||
+        !emulator_buffer_intact(&m->buffer[i]))
+      report(what, "operand %u was written where it should not have been", (unsigned)i);
+}
+
+/* Ways to cut a fit up; way 0 is judgement. */
+static const compute_tuning ways[] = {
+    {0}, {.variant = FIT_GROUP, .group_x = 40}, {.variant = FIT_DIRECT, .group_x = 7, .items = 2}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* Targets without local memory of their own differ only in what one item does. */
+static bool takes(sample_target target, uint32_t way, bool all_targets) {
+  if (target == TARGET_GPU) return way == 0 || all_targets;
+  return target == TARGET_CPU && way == 0 && all_targets;
+}
+
+/* Another order of items gives the same bits. */
+static void check_order(emulator_program *program, const compute_generated *generated,
+                        operand_memory *m, emulator_order order, const char *what) {
+  const emulator_buffer *records = &m->buffer[m->count - 1];
+  unsigned char *first = malloc(records->bytes);
+  assert_non_null(first);
+  memcpy(first, records->data, records->bytes);
+  if (run(program, generated, m, order, what) && memcmp(first, records->data, records->bytes))
+    report(what, "other bits when items run in another order");
+  free(first);
+}
+
+static void check_way(const sample_kernel *s, operand_memory *m, sample_target target,
+                      uint32_t way) {
+  char what[200], problem[PROBLEM_BYTES] = "";
+  const compute_target t = sample_target_create(target, COMPUTE_DIALECT_C);
+  const compute_generated *generated = NULL;
+  snprintf(what, sizeof what, "%s on %s, way %u", s->name, sample_target_name(target), way);
+  if (generate_kernel(&t, &s->descriptor, &ways[way], &generated, problem, sizeof problem)) {
+    if (way == 0 || !problem[0]) report(what, "refused: %s", problem);
+    return;
+  }
+  const emulator_source source = emulator_source_of(generated);
+  emulator_program *program = emulator_open(folder, &source, problem, sizeof problem);
+  if (!program) report(what, "does not compile: %s", problem);
+  if (program && run(program, generated, m, (emulator_order)(way % EMULATOR_ORDERS), what)) {
+    const void *operands[OPERANDS];
+    for (uint32_t i = 0; i < m->count; i++) operands[i] = m->buffer[i].data;
+    if (!sample_fit_check(s, operands, (const float *)(const void *)m->buffer[m->count - 1].data,
+                          problem, sizeof problem))
+      report(what, "%s (%s)", problem, generated->text);
+    check_order(program, generated, m, EMULATOR_MIXED, what);
+    check_untouched(s, m, what);
+  }
+  emulator_close(program);
+  generate_release(generated);
+}
+
+static void check_sample(const sample_kernel *s, void *user) {
+  operand_memory m = {0};
+  const bool *all_targets = user;
+  if (!strstr(s->name, filter) || (!*all_targets && number++ % 2)) return;
+  create_memory(s, &m);
+  for (int target = 0; target < TARGET_COUNT; target++)
+    for (uint32_t way = 0; way < WAYS; way++)
+      if (takes((sample_target)target, way, *all_targets))
+        check_way(s, &m, (sample_target)target, way);
+  release_memory(&m);
+}
+
+static void every_variant_fits_as_the_reference_does(void **state) {
+  (void)state;
+  bool all_targets = true;
+  sample_fits(check_sample, &all_targets);
+  print_message("%zu launches\n", launches);
+  if (failures > 0) fail_msg("%zu fits went wrong", failures);
+}
+
+/* Every second combination; kernel_fit takes the rest. */
+static void all_models_solvers_and_cameras_fit_as_the_reference_does(void **state) {
+  (void)state;
+  bool all_targets = false;
+  failures = 0;
+  sample_fits_in_full(check_sample, &all_targets);
+  if (failures > 0) fail_msg("%zu fits went wrong", failures);
+}
+
+/* ---- Far apart ------------------------------------------------------------------------------ */
+
+enum { PIXEL_STRIDE = 1 << 29, RECORD_STRIDE = 1 << 28 };
+
+static unsigned char *reserve(size_t bytes) {
+  void *memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Runs a sample with its ROIs and records so far apart that 32 bits do not count them; few pages of
+ * all that memory are ever touched. */
+static void check_far(const sample_kernel *s, void *user) {
+  char problem[PROBLEM_BYTES] = "";
+  operand_memory m = {0};
+  bool fault, *done = user;
+  if (*done || s->descriptor.input_count != 1) return;
+  *done = true;
+  const int64_t n = s->descriptor.size[0], pixels = s->fit.rows * s->fit.columns;
+  sample_kernel far = *s;
+  far.descriptor.inputs = far.inputs;
+  far.descriptor.outputs = far.outputs;
+  far.inputs[0].stride[0] = PIXEL_STRIDE;
+  far.outputs[0].stride[0] = RECORD_STRIDE;
+  const size_t bytes[] = {(size_t)n * PIXEL_STRIDE * 2, (size_t)n * RECORD_STRIDE * 4};
+  unsigned char *memory[] = {reserve(bytes[0]), reserve(bytes[1])};
+  if (!memory[0] || !memory[1]) skip();
+  create_memory(s, &m);
+  for (int64_t roi = 0; roi < n; roi++)
+    memcpy(memory[0] + roi * PIXEL_STRIDE * 2, m.before[0] + roi * pixels * 2, (size_t)pixels * 2);
+  for (uint32_t way = 0; way < WAYS; way++) {
+    const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_C);
+    const compute_generated *generated = NULL;
+    assert_int_equal(
+        generate_kernel(&t, &far.descriptor, &ways[way], &generated, problem, sizeof problem),
+        COMPUTE_OK);
+    const emulator_source source = emulator_source_of(generated);
+    emulator_program *program = emulator_open(folder, &source, problem, sizeof problem);
+    if (!program) fail_msg("%s", problem);
+    void *arguments[] = {memory[0], memory[1]};
+    if (!emulator_run(program, generated, arguments, EMULATOR_ASCENDING, &fault, problem,
+                      sizeof problem))
+      fail_msg("%s", problem);
+    const void *operands[] = {memory[0], memory[1]};
+    if (!sample_fit_check(&far, operands, (const float *)(const void *)memory[1], problem,
+                          sizeof problem))
+      fail_msg("way %u: %s", (unsigned)way, problem);
+    emulator_close(program);
+    generate_release(generated);
+  }
+  for (int i = 0; i < 2; i++) munmap(memory[i], bytes[i]);
+  release_memory(&m);
+}
+
+static void elements_past_2_to_the_31_are_found(void **state) {
+  (void)state;
+  bool done = false;
+  sample_fits(check_far, &done);
+  assert_true(done);
+}
+
+/* ---- Few groups ---------------------------------------------------------------------------- */
+
+static void check_few_groups(const sample_kernel *s, void *user) {
+  char problem[PROBLEM_BYTES] = "";
+  operand_memory m = {0};
+  bool *done = user;
+  if (*done) return;
+  *done = true;
+  create_memory(s, &m);
+  emulator_buffer *records = &m.buffer[m.count - 1];
+  unsigned char *usual = malloc(records->bytes);
+  assert_non_null(usual);
+  for (uint32_t way = 1; way < WAYS; way++) {
+    const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_C);
+    const compute_generated *generated = NULL;
+    const compute_tuning tuning = {.variant = ways[way].variant, .group_x = 8 - (way == 2) * 6};
+    assert_int_equal(
+        generate_kernel(&t, &s->descriptor, &tuning, &generated, problem, sizeof problem),
+        COMPUTE_OK);
+    const emulator_source source = emulator_source_of(generated);
+    emulator_program *program = emulator_open(folder, &source, problem, sizeof problem);
+    if (!program) fail_msg("%s", problem);
+    assert_true(generated->launches[0].groups[0] > 2);
+    assert_true(run(program, generated, &m, EMULATOR_ASCENDING, "all groups"));
+    memcpy(usual, records->data, records->bytes);
+    compute_generated fewer = *generated;
+    fewer.launches[0].groups[0] = 2;
+    assert_true(run(program, &fewer, &m, EMULATOR_DESCENDING, "two groups"));
+    assert_memory_equal(usual, records->data, records->bytes);
+    emulator_close(program);
+    generate_release(generated);
+  }
+  free(usual);
+  release_memory(&m);
+}
+
+static void groups_go_on_until_all_rois_are_done(void **state) {
+  (void)state;
+  bool done = false;
+  sample_fits(check_few_groups, &done);
+}
+
+/* ---- Judgement ----------------------------------------------------------------------------- */
+
+typedef struct made {
+  compute_target target;
+  const compute_tuning *tuning;
+  compute_status status;
+  const compute_generated *generated;
+  char reason[256];
+} made;
+
+static void make(const sample_kernel *s, void *user) {
+  made *m = user;
+  m->status = generate_kernel(&m->target, &s->descriptor, m->tuning, &m->generated, m->reason,
+                              sizeof m->reason);
+}
+
+static compute_fit_problem square(int32_t side) {
+  return (compute_fit_problem){.rows = side, .columns = side, .sigma = {1.3}};
+}
+
+static made generate(const compute_target *target, const compute_fit_problem *p, int64_t n,
+                     const compute_tuning *tuning) {
+  made m = {.target = *target, .tuning = tuning};
+  sample_fit_visit(p, COMPUTE_U16, n, make, &m);
+  return m;
+}
+
+static uint32_t judge(const compute_target *target, int32_t side, uint32_t *group) {
+  const compute_fit_problem p = square(side);
+  const made m = generate(target, &p, 1000, NULL);
+  if (m.status) fail_msg("refused: %s", m.reason);
+  const uint32_t variant = m.generated->tuning.variant;
+  *group = m.generated->launches[0].group[0];
+  assert_true(strlen(m.generated->text) > 0);
+  generate_release(m.generated);
+  return variant;
+}
+
+static void small_rois_are_for_items_and_large_ones_for_groups(void **state) {
+  (void)state;
+  uint32_t group;
+  const compute_target gpu = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  const compute_target cpu = sample_target_create(TARGET_CPU, COMPUTE_DIALECT_OPENCL);
+  assert_int_equal(judge(&gpu, 7, &group), FIT_ITEM);
+  assert_int_equal(judge(&gpu, 13, &group), FIT_ITEM);
+  assert_int_equal(judge(&gpu, 15, &group), FIT_GROUP);
+  assert_int_equal(judge(&gpu, COMPUTE_FIT_MAX_SIDE, &group), FIT_GROUP);
+  assert_int_equal(judge(&cpu, 7, &group), FIT_DIRECT);
+  assert_int_equal(group, 1);
+}
+
+/* The last rungs of a backend's ladder. */
+static void a_target_with_nothing_reads_pixels_in_place(void **state) {
+  (void)state;
+  compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
+  uint32_t group;
+  t.flags = 0;
+  t.local_bytes = 0;
+  assert_int_equal(judge(&t, 15, &group), FIT_DIRECT);
+  t.group_limit = t.group_limit_of[0] = 1;
+  assert_int_equal(judge(&t, 7, &group), FIT_DIRECT);
+  assert_int_equal(group, 1);
+}
+
+static void judgement_stays_within_the_limits(void **state) {
+  (void)state;
+  static const uint32_t groups[] = {0, 1, 16, 64, 128, 256, 1024};
+  static const uint64_t local[] = {0, 1024, 4096, 16384, 65536};
+  for (int i = 0; i < 7 * 5 * COMPUTE_FIT_MAX_SIDE; i++) {
+    compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
+    uint32_t group;
+    t.group_limit = t.group_limit_of[0] = groups[i % 7];
+    t.local_bytes = local[i / 7 % 5];
+    judge(&t, 1 + i / 35 < 2 ? 2 : 1 + i / 35, &group);
+    assert_true(group <= (groups[i % 7] ? groups[i % 7] : 64));
+  }
+}
+
+static void one_source_serves_all_numbers(void **state) {
+  (void)state;
+  const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
+  compute_fit_problem a = square(7), b = a;
+  a.camera = b.camera = COMPUTE_FIT_SCMOS;
+  b.sigma[1] = 1.7;
+  b.iterations = 7;
+  b.epsilon = 0.5;
+  b.fixed = 8;
+  b.start_set = 15;
+  b.start[2] = 100;
+  b.lower_set = 3;
+  b.lower[1] = 1;
+  b.gain = 0.3;
+  b.offset = 50;
+  b.variance = 3;
+  const made first = generate(&t, &a, 10, NULL), second = generate(&t, &b, 100000000, NULL);
+  assert_int_equal(first.status, COMPUTE_OK);
+  assert_int_equal(second.status, COMPUTE_OK);
+  assert_string_equal(first.generated->source, second.generated->source);
+  generate_release(first.generated);
+  generate_release(second.generated);
+}
+
+static void nothing_to_fit_is_no_launch(void **state) {
+  (void)state;
+  const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
+  const compute_fit_problem p = square(7);
+  const made m = generate(&t, &p, 0, NULL);
+  assert_int_equal(m.status, COMPUTE_OK);
+  assert_int_equal(m.generated->launch_count, 0);
+  generate_release(m.generated);
+}
+
+static const struct {
+  int32_t side;
+  compute_tuning tuning;
+  const char *reason;
+} impossible[] = {
+    {7, {.variant = 9}, "no variant"},
+    {7, {.variant = FIT_ITEM, .group_x = 2048}, "too large"},
+    {7, {.variant = FIT_DIRECT, .group_x = 100000}, "too large"},
+    {7, {.variant = FIT_GROUP, .group_x = 4}, "too few"},
+    {64, {.variant = FIT_ITEM, .group_x = 64}, "local memory"},
+    {64, {.variant = FIT_GROUP, .group_x = 1024}, "local memory"},
+};
+
+static void impossible_parameters_are_refused_with_a_reason(void **state) {
+  (void)state;
+  const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
+  for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++) {
+    const compute_fit_problem p = square(impossible[i].side);
+    const made m = generate(&t, &p, 1000, &impossible[i].tuning);
+    if (m.status != COMPUTE_ERROR_UNSUPPORTED || m.generated)
+      fail_msg("case %d is accepted", (int)i);
+    if (!strstr(m.reason, impossible[i].reason))
+      fail_msg("case %d: \"%s\" does not say \"%s\"", (int)i, m.reason, impossible[i].reason);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) filter = argv[1];
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_variant_fits_as_the_reference_does),
+      cmocka_unit_test(all_models_solvers_and_cameras_fit_as_the_reference_does),
+      cmocka_unit_test(elements_past_2_to_the_31_are_found),
+      cmocka_unit_test(groups_go_on_until_all_rois_are_done),
+      cmocka_unit_test(small_rois_are_for_items_and_large_ones_for_groups),
+      cmocka_unit_test(a_target_with_nothing_reads_pixels_in_place),
+      cmocka_unit_test(judgement_stays_within_the_limits),
+      cmocka_unit_test(one_source_serves_all_numbers),
+      cmocka_unit_test(nothing_to_fit_is_no_launch),
+      cmocka_unit_test(impossible_parameters_are_refused_with_a_reason),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
