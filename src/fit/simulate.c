@@ -1,0 +1,157 @@
+/* ROI stacks and movies. Work is shared out among the context's threads in pieces that nothing
+ * depends on, since every draw is named by its ROI or frame and its pixel. */
+#include "fit/simulate.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/device.h"
+
+#define ROIS_OF_TASK 256
+#define BAND_PIXELS  ((int64_t)1 << 16) /* of a frame that one task makes: half a MiB of doubles */
+
+/* ---- ROIs ------------------------------------------------------------------------------------ */
+
+typedef struct roi_work {
+  const simulation *s;
+  int64_t first, count;
+  void *pixels;
+  float *truth;
+} roi_work;
+
+static void make_roi(const roi_work *work, int64_t index) {
+  const simulation *s = work->s;
+  const int64_t size = s->rows * s->columns;
+  const noise_source source = {s->given.seed, (uint64_t)(work->first + index)};
+  const float background = simulation_background(s, &source);
+  double expected[COMPUTE_FIT_MAX_SIDE * COMPUTE_FIT_MAX_SIDE];
+  simulation_spot spot;
+  simulation_draw_spot(s, &source, 0, background, &spot);
+  for (int64_t i = 0; i < size; i++) expected[i] = (double)background;
+  simulation_add_spot(s, &spot, 0, s->rows, expected);
+  simulation_expose(s, &source, 0, size, expected, work->pixels, index * size);
+  if (work->truth != NULL)
+    memcpy(work->truth + index * s->parameters, spot.truth,
+           (size_t)s->parameters * sizeof *spot.truth);
+}
+
+static void roi_task(void *argument, int64_t task, int32_t worker) {
+  const roi_work *work = argument;
+  (void)worker;
+  const int64_t begin = task * ROIS_OF_TASK;
+  const int64_t end = work->count - begin < ROIS_OF_TASK ? work->count : begin + ROIS_OF_TASK;
+  for (int64_t i = begin; i < end; i++) make_roi(work, i);
+}
+
+compute_status compute_simulate_rois(compute_context *context, const compute_simulation *given,
+                                     int64_t first, int64_t count, void *pixels, float *truth) {
+  static const char operation[] = "compute_simulate_rois";
+  simulation s;
+  if (context == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  compute_status status = simulation_check(context, given, false, operation, &s);
+  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
+  if (status != COMPUTE_OK || count == 0) return status;
+  if (pixels == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
+  roi_work work = {&s, first, count, pixels, truth};
+  thread_pool_run(context->threads, (count - 1) / ROIS_OF_TASK + 1, roi_task, &work);
+  return COMPUTE_OK;
+}
+
+/* ---- Movies ---------------------------------------------------------------------------------- */
+
+typedef struct movie_work {
+  const simulation *s;
+  int64_t first;
+  int64_t bands, band_rows; /* of a frame */
+  const int64_t *begins;    /* where each frame's spots begin in `truth` */
+  void *pixels;
+  float *truth;
+  int32_t short_of_memory; /* atomic */
+} movie_work;
+
+static int64_t spots_of_frame(const simulation *s, int64_t frame) {
+  const noise_source source = {s->given.seed, (uint64_t)frame};
+  return (int64_t)noise_poisson(&source, NOISE_SPOTS, 0, s->given.spots);
+}
+
+static void write_truth(const movie_work *work, int64_t index, int64_t number,
+                        const simulation_spot *spot) {
+  const int32_t parameters = work->s->parameters;
+  float *row = work->truth + (work->begins[index] + number) * (1 + parameters);
+  row[0] = (float)(work->first + index);
+  memcpy(row + 1, spot->truth, (size_t)parameters * sizeof *row);
+}
+
+/* Each band of a frame draws all of its spots anew: that is little beside the pixels' noise. */
+static void band_task(void *argument, int64_t task, int32_t worker) {
+  movie_work *work = argument;
+  (void)worker;
+  const simulation *s = work->s;
+  const int64_t index = task / work->bands, row = task % work->bands * work->band_rows;
+  const int64_t rows = s->rows - row < work->band_rows ? s->rows - row : work->band_rows;
+  const noise_source source = {s->given.seed, (uint64_t)(work->first + index)};
+  const float background = simulation_background(s, &source);
+  double *expected = base_allocate((size_t)(rows * s->columns), sizeof *expected);
+  if (expected == NULL) {
+    __atomic_store_n(&work->short_of_memory, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  for (int64_t i = 0; i < rows * s->columns; i++) expected[i] = (double)background;
+  for (int64_t i = 0; i < work->begins[index + 1] - work->begins[index]; i++) {
+    simulation_spot spot;
+    simulation_draw_spot(s, &source, (uint32_t)i, background, &spot);
+    simulation_add_spot(s, &spot, row, rows, expected);
+    if (row == 0 && work->truth != NULL) write_truth(work, index, i, &spot);
+  }
+  simulation_expose(s, &source, row * s->columns, rows * s->columns, expected, work->pixels,
+                    (index * s->rows + row) * s->columns);
+  base_release(expected);
+}
+
+compute_status compute_simulate_spot_count(compute_context *context,
+                                           const compute_simulation *given, int64_t first,
+                                           int64_t count, int64_t *spots) {
+  static const char operation[] = "compute_simulate_spot_count";
+  simulation s;
+  if (context == NULL || spots == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     context == NULL ? "context" : "spots");
+  *spots = 0;
+  compute_status status = simulation_check(context, given, true, operation, &s);
+  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
+  if (status != COMPUTE_OK) return status;
+  for (int64_t i = 0; i < count; i++) *spots += spots_of_frame(&s, first + i);
+  return COMPUTE_OK;
+}
+
+compute_status compute_simulate_movie(compute_context *context, const compute_simulation *given,
+                                      int64_t first, int64_t count, void *pixels, float *truth) {
+  static const char operation[] = "compute_simulate_movie";
+  simulation s;
+  if (context == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  compute_status status = simulation_check(context, given, true, operation, &s);
+  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
+  if (status != COMPUTE_OK || count == 0) return status;
+  if (pixels == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
+
+  int64_t *begins = base_allocate((size_t)count + 1, sizeof *begins);
+  if (begins == NULL)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "no memory for the numbers of spots");
+  for (int64_t i = 0; i < count; i++) begins[i + 1] = begins[i] + spots_of_frame(&s, first + i);
+
+  movie_work work = {.s = &s, .first = first, .begins = begins, .pixels = pixels, .truth = truth};
+  work.band_rows = s.columns < BAND_PIXELS ? BAND_PIXELS / s.columns : 1;
+  work.bands = (s.rows - 1) / work.band_rows + 1;
+  thread_pool_run(context->threads, count * work.bands, band_task, &work);
+  base_release(begins);
+  if (work.short_of_memory != 0)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "no memory for a part of a frame's expected image");
+  return COMPUTE_OK;
+}

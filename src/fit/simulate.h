@@ -1,0 +1,55 @@
+/* Inside of simulations: a checked order, and the three stages of an image (spots, expected
+ * electrons, counts). */
+#ifndef FIT_SIMULATE_H
+#define FIT_SIMULATE_H
+
+#include "compute/simulate.h"
+#include "fit/noise.h"
+
+/* What was asked for, checked, with defaults in place. */
+typedef struct simulation {
+  compute_context *context;
+  compute_simulation given; /* its problem is normalised */
+  int32_t parameters;       /* P */
+  bool movie, whole;        /* `whole`: counts are u16 */
+  int64_t rows, columns;    /* of an ROI or a frame */
+} simulation;
+
+/* One spot as it is drawn on an image. */
+typedef struct simulation_spot {
+  float truth[COMPUTE_FIT_MAX_PARAMETERS];
+  double x, y, photons;
+  double sigma[2];
+} simulation_spot;
+
+/* Checks; on success `checked` is complete. */
+compute_status simulation_check(compute_context *context, const compute_simulation *given,
+                                bool movie, const char *operation, simulation *checked);
+
+/* first … first + count − 1 are numbers, and `count` images of that size have an address. */
+compute_status simulation_check_items(const simulation *s, int64_t first, int64_t count,
+                                      const char *operation);
+
+/* Background of the ROI or frame: the truth is rounded to f32, and images are made of the rounded
+ * numbers. */
+float simulation_background(const simulation *s, const noise_source *source);
+
+/* Spot `number` of an ROI (there 0) or a frame. */
+void simulation_draw_spot(const simulation *s, const noise_source *source, uint32_t number,
+                          float background, simulation_spot *spot);
+
+/* The Gaussian on `count` pixels of an axis from `first` on. */
+void simulation_profile(const simulation *s, double position, double sigma, int64_t first,
+                        int32_t count, double *values);
+
+/* Adds photons · Ex · Ey to the rows first_row … first_row + rows − 1 of `expected`, which are as
+ * wide as the image, as far as the spot reaches. */
+void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64_t first_row,
+                         int64_t rows, double *expected);
+
+/* Turns `count` expected electrons of the pixels from `pixel` on into counts, which go to element
+ * `to` of `pixels` and on. */
+void simulation_expose(const simulation *s, const noise_source *source, int64_t pixel,
+                       int64_t count, const double *expected, void *pixels, int64_t to);
+
+#endif

@@ -1,0 +1,130 @@
+/* Whether a simulation makes sense. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/error.h"
+#include "fit/simulate.h"
+#include "kernel/fit_problem.h"
+
+#define MOST_PHOTONS 1e12 /* beyond, whole numbers of electrons are no longer worth drawing */
+#define MOST_SPOTS   1e8  /* in one frame */
+
+static compute_status refuse(const simulation *s, const char *operation, const char *what) {
+  return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s", what);
+}
+
+static compute_status check_range(const simulation *s, const compute_range *range, double least,
+                                  double most, const char *name, const char *operation) {
+  if (range->low >= least && range->high <= most && range->low <= range->high) return COMPUTE_OK;
+  return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "%s: %g … %g is no range within %g … %g", name, range->low, range->high, least,
+                   most);
+}
+
+static compute_status check_ranges(const simulation *s, const char *operation) {
+  const compute_simulation *g = &s->given;
+  const double far = 1e6;
+  compute_status status = check_range(s, &g->photons, 0, MOST_PHOTONS, "photons", operation);
+  if (status == COMPUTE_OK)
+    status = check_range(s, &g->background, 0, MOST_PHOTONS, "background", operation);
+  if (status == COMPUTE_OK && !s->movie)
+    status = check_range(s, &g->position, -far, far, "position", operation);
+  if (status == COMPUTE_OK && g->problem.model == COMPUTE_FIT_XYZNB)
+    status = check_range(s, &g->z, -far, far, "z", operation);
+  if (status == COMPUTE_OK && (g->sigma.low != 0 || g->sigma.high != 0))
+    status = check_range(s, &g->sigma, 1e-3, far, "sigma", operation);
+  return status;
+}
+
+static compute_status check_maps(const simulation *s, const char *operation) {
+  const struct {
+    const float *values;
+    const char *name;
+    float least;
+    bool above; /* the value must be greater than `least` */
+  } maps[] = {{s->given.offset, "offset", -INFINITY, false},
+              {s->given.gain, "gain", 0, true},
+              {s->given.variance, "variance", 0, false}};
+  for (size_t m = 0; m < sizeof maps / sizeof *maps; m++) {
+    if (maps[m].values == NULL) continue;
+    if (s->given.problem.camera == COMPUTE_FIT_IDEAL ||
+        (m == 2 && s->given.problem.camera != COMPUTE_FIT_SCMOS))
+      return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: this camera has no such map", maps[m].name);
+    for (int64_t i = 0; i < s->rows * s->columns; i++) {
+      const float value = maps[m].values[i];
+      if (isfinite(value) && (maps[m].above ? value > maps[m].least : value >= maps[m].least))
+        continue;
+      return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: the map's value at row %" PRId64 ", column %" PRId64 " is %g",
+                       maps[m].name, i / s->columns, i % s->columns, (double)value);
+    }
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status check_size(simulation *s, const char *operation) {
+  const compute_simulation *g = &s->given;
+  s->rows = s->movie ? g->frame_rows : g->problem.rows;
+  s->columns = s->movie ? g->frame_columns : g->problem.columns;
+  /* Pixels of a frame are counted in 32 bits by the noise. */
+  if (s->rows < 1 || s->columns < 1 || s->rows > UINT32_MAX / s->columns)
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "frame_rows, frame_columns: frames of %" PRId64 " × %" PRId64
+                     " pixels; must be at least one and fewer than 2^32",
+                     s->rows, s->columns);
+  return COMPUTE_OK;
+}
+
+compute_status simulation_check(compute_context *context, const compute_simulation *given,
+                                bool movie, const char *operation, simulation *checked) {
+  char reason[256];
+  *checked = (simulation){.context = context, .movie = movie};
+  if (given == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "simulation is NULL");
+  checked->given = *given;
+  for (size_t i = 0; i < sizeof given->reserved / sizeof *given->reserved; i++)
+    if (given->reserved[i] != 0) return refuse(checked, operation, "reserved must be zero");
+  if (given->dtype != COMPUTE_DTYPE_NONE && given->dtype != COMPUTE_F32 &&
+      given->dtype != COMPUTE_U16)
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels are u16 or f32");
+  checked->whole = given->dtype == COMPUTE_U16;
+
+  /* What says how to fit does not matter here. */
+  compute_fit_problem problem = given->problem;
+  problem.solver = COMPUTE_FIT_FISHER;
+  problem.iterations = 0;
+  problem.epsilon = 0;
+  problem.outputs = problem.inputs = problem.flags = 0;
+  problem.fixed = problem.start_set = problem.lower_set = problem.upper_set = 0;
+  problem.z_start_count = 0;
+  if (movie) problem.rows = problem.columns = 1;
+  if ((problem.model == COMPUTE_FIT_XYNBS || problem.model == COMPUTE_FIT_XYNBSXSY) &&
+      given->sigma.low > 0 && problem.sigma[0] == 0)
+    problem.sigma[0] = given->sigma.low;
+  if (!fit_problem_check(&problem, reason, sizeof reason))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "problem.%s", reason);
+  checked->given.problem = fit_problem_normalize(&problem);
+  checked->parameters = compute_fit_parameter_count(problem.model);
+
+  if (movie && !(given->spots >= 0 && given->spots <= MOST_SPOTS))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "spots: %g in a frame; must be 0 to %g", given->spots, MOST_SPOTS);
+  compute_status status = check_size(checked, operation);
+  if (status == COMPUTE_OK) status = check_ranges(checked, operation);
+  if (status == COMPUTE_OK) status = check_maps(checked, operation);
+  return status;
+}
+
+compute_status simulation_check_items(const simulation *s, int64_t first, int64_t count,
+                                      const char *operation) {
+  int64_t last, bytes;
+  if (first < 0 || count < 0)
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "first, count: %" PRId64 ", %" PRId64 "; must not be negative", first, count);
+  if (__builtin_add_overflow(first, count, &last) ||
+      __builtin_mul_overflow(count, s->rows * s->columns * (int64_t)sizeof(float), &bytes))
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "count: %" PRId64 " images have no address", count);
+  return COMPUTE_OK;
+}
