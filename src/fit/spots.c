@@ -1,0 +1,345 @@
+/* Spot finding as a graph: band-pass filter, noise of each frame, local maxima, threshold.
+ *
+ * Everything is made of the graph's own operations, so that it runs wherever graphs run. How the
+ * nodes are strung together follows from how the planner fuses them:
+ *
+ * The frames are continued by their edges once, in their own dtype, wide enough for all that
+ * follows. A filter's pass along one axis is a sum of shifted slices, which cost nothing; the whole
+ * sum becomes one kernel, or several where it has more terms than a kernel has operands. No term is
+ * used by two sums that are stored, since that would store the term too.
+ *
+ * Outside of the frame the filtered image is set to zero: a spot is positive, so nothing outside
+ * ever hides one at the border. */
+#include <math.h>
+
+#include "compute/spots.h"
+#include "graph/build.h"
+#include "fit/spots.h"
+
+static const char operation[] = "find_spots";
+
+/* The noise is the root mean square of what lies within CLIP of it, found in so many rounds from
+ * the mean size of all values. CLIPPED is what that cut leaves of the standard deviation of normal
+ * noise, SIZE its standard deviation over its mean size. QUIET limits how far below the first
+ * estimate the noise can be, which matters in images without any. */
+#define CLIP    2.5
+#define CLIPPED 0.9546038
+#define SIZE    1.2533141
+#define QUIET   1e-3
+#define ROUGH   6.0
+enum { ROUNDS = 3, SAMPLE_PIXELS = 1 << 15, SAMPLE_ROWS = 64 };
+
+/* Where the Gaussians are cut off, in their own sigma. The wide one only estimates a background. */
+#define CUT      3.0
+#define CUT_WIDE 2.5
+enum { LONGEST = 15 * SPOT_MOST_SIGMA }; /* > 2 (CUT + CUT_WIDE √3) sigma, both rounded up */
+
+typedef struct finder {
+  compute_graph *graph;
+  compute_shape shape;
+  bool whole; /* the frames are integers */
+  int32_t distance;
+  int32_t margin; /* by which the frames are continued on each side */
+  double threshold;
+  double gain; /* of the filter for noise that is white */
+} finder;
+
+/* ---- Small things -------------------------------------------------------------------------- */
+
+static compute_node number(const finder *f, double value) {
+  return compute_scalar(f->graph, COMPUTE_F32, value);
+}
+
+static compute_node part(const finder *f, compute_node x, int32_t axis, int64_t start,
+                         int64_t count) {
+  return compute_slice(f->graph, x, axis, start, count, 1);
+}
+
+static compute_node inner(const finder *f, compute_node x, int32_t margin) {
+  const compute_shape shape = compute_node_shape(f->graph, x);
+  x = part(f, x, 1, margin, shape.size[1] - 2 * margin);
+  return part(f, x, 2, margin, shape.size[2] - 2 * margin);
+}
+
+/* ---- Continuing the frames ----------------------------------------------------------------- */
+
+static compute_node continue_axis(const finder *f, compute_node x, int32_t axis) {
+  compute_shape border = compute_node_shape(f->graph, x);
+  const int64_t size = border.size[axis];
+  border.size[axis] = f->margin;
+  const compute_node parts[] = {compute_broadcast(f->graph, part(f, x, axis, 0, 1), border), x,
+                                compute_broadcast(f->graph, part(f, x, axis, size - 1, 1), border)};
+  return compute_concat(f->graph, parts, 3, axis);
+}
+
+/* 1 in the frame, 0 in `distance` elements before and behind it, along one axis. */
+static compute_node frame_mask(const finder *f, int32_t axis) {
+  compute_shape shape = COMPUTE_SHAPE(1, 1, 1);
+  const int64_t size = f->shape.size[axis];
+  shape.size[axis] = size;
+  return compute_embed(f->graph, compute_full(f->graph, COMPUTE_F32, shape, 1), axis,
+                       size + 2 * (int64_t)f->distance, f->distance, 1);
+}
+
+/* ---- Filters ------------------------------------------------------------------------------- */
+
+/* Elements `shift` and −shift away from the `count` elements of the result, added. Integers add up
+ * as such, which is exact and takes one conversion less. */
+static compute_node pair(const finder *f, compute_node x, int32_t axis, int32_t radius,
+                         int32_t shift, int64_t count) {
+  const bool whole = compute_node_dtype(f->graph, x) != COMPUTE_F32;
+  compute_node sum = {0};
+  for (int32_t side = -1; side <= 1; side += 2) {
+    if (shift == 0 && side > 0) break;
+    compute_node one = part(f, x, axis, radius + side * shift, count);
+    if (whole) one = compute_cast(f->graph, one, COMPUTE_I32);
+    sum = side < 0 ? one : compute_add(f->graph, sum, one);
+  }
+  return whole ? compute_cast(f->graph, sum, COMPUTE_F32) : sum;
+}
+
+static double gaussian(double sigma, int32_t at) {
+  return exp(-0.5 * at * at / (sigma * sigma));
+}
+
+static compute_node blur_axis(const finder *f, compute_node x, int32_t axis, double sigma,
+                              int32_t radius) {
+  const int64_t count = compute_node_shape(f->graph, x).size[axis] - 2 * (int64_t)radius;
+  double total = 1;
+  for (int32_t i = 1; i <= radius; i++) total += 2 * gaussian(sigma, i);
+  compute_node sum = {0};
+  for (int32_t i = 0; i <= radius; i++) {
+    const compute_node term = compute_mul(f->graph, pair(f, x, axis, radius, i, count),
+                                          number(f, gaussian(sigma, i) / total));
+    sum = i == 0 ? term : compute_add(f->graph, sum, term);
+  }
+  return sum;
+}
+
+static compute_node blur(const finder *f, compute_node x, double sigma, int32_t radius) {
+  return blur_axis(f, blur_axis(f, x, 1, sigma, radius), 2, sigma, radius);
+}
+
+/* The noise that white noise of size 1 has behind a filter a(y) a(x) − b(y) b(x), both symmetric
+ * and of the same length. */
+static double noise_gain(const double *a, const double *b, int32_t length) {
+  double aa = 0, ab = 0, bb = 0;
+  for (int32_t i = 0; i < length; i++) {
+    aa += a[i] * a[i];
+    ab += a[i] * b[i];
+    bb += b[i] * b[i];
+  }
+  return sqrt(aa * aa - 2 * ab * ab + bb * bb);
+}
+
+static double gaussian_gain(double sigma, int32_t radius, double more, int32_t wide) {
+  double a[LONGEST] = {0}, b[LONGEST] = {0}, total = 0, wide_total = 0;
+  const int32_t middle = radius + wide;
+  for (int32_t i = -radius; i <= radius; i++) total += gaussian(sigma, i);
+  for (int32_t i = -wide; i <= wide; i++) wide_total += gaussian(more, i);
+  for (int32_t i = -radius; i <= radius; i++) {
+    a[middle + i] = gaussian(sigma, i) / total;
+    for (int32_t k = -wide; k <= wide; k++)
+      b[middle + i + k] += gaussian(sigma, i) / total * gaussian(more, k) / wide_total;
+  }
+  return noise_gain(a, b, 2 * middle + 1);
+}
+
+/* A Gaussian of sigma less one of 2 sigma, which is the first one blurred by √3 sigma. */
+static compute_node gaussians(finder *f, compute_node frames, double sigma) {
+  const double more = sqrt(3) * sigma;
+  const int32_t radius = (int32_t)ceil(CUT * sigma), wide = (int32_t)ceil(CUT_WIDE * more);
+  f->margin = radius + wide + f->distance;
+  f->gain = gaussian_gain(sigma, radius, more, wide);
+  compute_node x = continue_axis(f, continue_axis(f, frames, 1), 2);
+  x = blur(f, x, sigma, radius);
+  return compute_sub(f->graph, inner(f, x, wide), blur(f, x, more, wide));
+}
+
+/* Sums of 2 · radius + 1 elements, those of the smaller radius on the way to the larger: so both
+ * come out of one kernel. */
+static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int32_t from,
+                             int32_t to, int32_t margin, compute_node sum) {
+  const int64_t count = compute_node_shape(f->graph, x).size[axis] - 2 * (int64_t)margin;
+  for (int32_t i = from; i <= to; i++) {
+    const compute_node term = pair(f, x, axis, margin, i, count);
+    sum = i == 0 ? term : compute_add(f->graph, sum, term);
+  }
+  return sum;
+}
+
+/* The mean of a square less that of a larger one, of odd sides near 2 and 4 sigma. */
+static compute_node boxes(finder *f, compute_node frames, double sigma) {
+  const int32_t radius = (int32_t)fmax(0, round(sigma - 0.5));
+  const int32_t wide = (int32_t)fmax(radius + 1, round(2 * sigma - 0.5));
+  const double side = 2 * radius + 1, wide_side = 2 * wide + 1;
+  f->margin = wide + f->distance;
+  /* Sums over squares: aa, ab and bb are 1/side, 1/wide_side and 1/wide_side. */
+  f->gain = sqrt(1 / (side * side) - 1 / (wide_side * wide_side));
+  const compute_node x = continue_axis(f, continue_axis(f, frames, 1), 2), none = {0};
+  const compute_node rows = box_axis(f, x, 1, 0, radius, wide, none);
+  const compute_node wide_rows = box_axis(f, x, 1, radius + 1, wide, wide, rows);
+  const compute_node small = box_axis(f, rows, 2, 0, radius, wide, none);
+  const compute_node large = box_axis(f, wide_rows, 2, 0, wide, wide, none);
+  return compute_sub(f->graph, compute_mul(f->graph, small, number(f, 1 / (side * side))),
+                     compute_mul(f->graph, large, number(f, 1 / (wide_side * wide_side))));
+}
+
+/* ---- Noise --------------------------------------------------------------------------------- */
+
+/* before − 2 · here + behind, without a multiplication. */
+static compute_node curvature(const finder *f, const compute_node at[3]) {
+  const compute_node twice = compute_add(f->graph, at[1], at[1]);
+  return compute_sub(f->graph, compute_add(f->graph, at[0], at[2]), twice);
+}
+
+/* The size of the curvature along columns of that along rows. Where each pixel is noisy by itself,
+ * as a camera's are, its noise is ROUGH times a pixel's; of what is as smooth as spots it leaves
+ * next to nothing, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast
+ * noise variance estimation", 1996). In every step-th row: some ten thousand pixels say enough. */
+static compute_node roughness(const finder *f, compute_node frames) {
+  const int64_t height = f->shape.size[1], width = f->shape.size[2];
+  int64_t step = height / SAMPLE_ROWS;
+  if (step * SAMPLE_PIXELS > height * width) step = height * width / SAMPLE_PIXELS;
+  if (step < 1) step = 1;
+  compute_node column[3], row[3];
+  for (int32_t j = 0; j < 3; j++) {
+    const compute_node shifted = part(f, frames, 2, j, width - 2);
+    for (int32_t i = 0; i < 3; i++) {
+      row[i] = compute_slice(f->graph, shifted, 1, i, (height - 3) / step + 1, step);
+      if (f->whole) row[i] = compute_cast(f->graph, row[i], COMPUTE_I32);
+    }
+    column[j] = curvature(f, row);
+  }
+  const compute_node rough = compute_abs(f->graph, curvature(f, column));
+  return f->whole ? compute_cast(f->graph, rough, COMPUTE_F32) : rough;
+}
+
+static compute_node over_frame(const finder *f, compute_node x,
+                               compute_node (*fold)(compute_graph *, compute_node, compute_axes,
+                                                    bool)) {
+  return fold(f->graph, x, COMPUTE_AXES(1, 2), true);
+}
+
+/* 1 / noise of the filtered frames, [n, 1, 1]; 0 where there is none. NaN counts nowhere. The two
+ * sums of a round ask the same in two ways because a node that two reductions share is stored. */
+static compute_node inverse_noise(const finder *f, compute_node frames) {
+  compute_graph *g = f->graph;
+  const compute_node x = roughness(f, frames), zero = number(f, 0), one = number(f, 1);
+  const compute_node sure = f->whole ? x : compute_select(g, compute_is_finite(g, x), x, zero);
+  const compute_node first = compute_mul(g, over_frame(f, sure, compute_mean), number(f, SIZE));
+  const compute_node least = compute_mul(g, first, number(f, QUIET));
+  compute_node noise = first;
+  for (int32_t i = 0; i < ROUNDS; i++) {
+    const compute_node limit = compute_mul(g, noise, number(f, CLIP));
+    const compute_node within = compute_select(g, compute_less_equal(g, x, limit), x, zero);
+    const compute_node counted = compute_select(g, compute_greater_equal(g, limit, x), one, zero);
+    const compute_node power = over_frame(f, compute_square(g, within), compute_sum);
+    const compute_node count = over_frame(f, counted, compute_sum);
+    const compute_node mean = compute_div(g, power, compute_maximum(g, count, one));
+    noise = compute_mul(g, compute_sqrt(g, mean), number(f, 1 / CLIPPED));
+    noise = compute_maximum(g, noise, least);
+  }
+  noise = compute_mul(g, noise, number(f, f->gain / ROUGH));
+  return compute_select(g, compute_greater(g, noise, zero), compute_reciprocal(g, noise), zero);
+}
+
+/* ---- Maxima -------------------------------------------------------------------------------- */
+
+/* The maximum of slices from … to − 1 along an axis, and of `most` if that is a node. */
+static compute_node maximum_of(const finder *f, compute_node most, compute_node x, int32_t axis,
+                               int32_t from, int32_t to, int64_t count) {
+  for (int32_t i = from; i < to; i++) {
+    const compute_node next = part(f, x, axis, i, count);
+    most = most.id == 0 ? next : compute_maximum(f->graph, most, next);
+  }
+  return most;
+}
+
+/* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
+ * than those behind it. So no two spots are within one square, and equal neighbours make one. */
+static compute_node is_maximum(const finder *f, compute_node filtered) {
+  const int64_t height = f->shape.size[1], width = f->shape.size[2];
+  const int32_t d = f->distance, all = 2 * d + 1;
+  const compute_node none = {0};
+  const compute_node rows = maximum_of(f, none, filtered, 2, 0, all, width);
+  const compute_node line = part(f, filtered, 1, d, height);
+  compute_node before = maximum_of(f, none, line, 2, 0, d, width);
+  before = maximum_of(f, before, rows, 1, 0, d, height);
+  compute_node behind = maximum_of(f, none, line, 2, d + 1, all, width);
+  behind = maximum_of(f, behind, rows, 1, d + 1, all, height);
+  const compute_node here = part(f, line, 2, d, width);
+  return compute_logical_and(f->graph, compute_greater(f->graph, here, before),
+                             compute_greater_equal(f->graph, here, behind));
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+const char *spot_options_refusal(const compute_spot_options *options) {
+  if (!options) return "the options are NULL";
+  if (options->filter != COMPUTE_SPOT_GAUSSIANS && options->filter != COMPUTE_SPOT_BOXES)
+    return "the filter is none of compute_spot_filter";
+  if (!(options->sigma > 0 && options->sigma <= SPOT_MOST_SIGMA))
+    return "sigma must be above 0 and at most 50 pixels";
+  if (!(options->threshold >= 0 && options->threshold < INFINITY))
+    return "the threshold must not be negative";
+  if (options->distance < 0 || options->distance > SPOT_MOST_DISTANCE)
+    return "the distance must be from 0 to 100 pixels";
+  if (options->limit < 0) return "the limit must not be negative";
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i] != 0) return "the reserved fields must be zero";
+  return NULL;
+}
+
+static bool accept(compute_graph *graph, compute_node frames, const compute_spot_options *options,
+                   finder *f) {
+  uint32_t input;
+  if (!build_operands(graph, operation, &frames, 1, &input)) return false;
+  const char *refusal = spot_options_refusal(options);
+  if (refusal) {
+    graph_fail(graph, options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
+               operation, "%s", refusal);
+    return false;
+  }
+  const graph_node *node = build_at(graph, input);
+  if (node->dtype != COMPUTE_U16 && node->dtype != COMPUTE_F32) {
+    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation,
+               "the frames are %s; they must be u16 or f32 (compute_cast converts)",
+               compute_dtype_name(node->dtype));
+    return false;
+  }
+  int64_t count = 0;
+  if (node->shape.rank == 3) (void)compute_shape_count(node->shape, &count);
+  if (count == 0 || node->shape.size[1] < 3 || node->shape.size[2] < 3) {
+    char text[BUILD_TEXT];
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+               "needs frames [n, height, width] of at least 3 × 3 pixels, not %s",
+               compute_shape_text(node->shape, text, sizeof text));
+    return false;
+  }
+  *f = (finder){.graph = graph,
+                .shape = node->shape,
+                .whole = node->dtype == COMPUTE_U16,
+                .distance =
+                    options->distance ? options->distance : (int32_t)ceil(2 * options->sigma),
+                .threshold = options->threshold > 0 ? options->threshold : 5};
+  return true;
+}
+
+compute_node compute_find_spots(compute_graph *graph, compute_node frames,
+                                const compute_spot_options *options, compute_node *response) {
+  finder f;
+  if (response) *response = BUILD_NONE;
+  if (!accept(graph, frames, options, &f)) return BUILD_NONE;
+  compute_node filtered = options->filter == COMPUTE_SPOT_BOXES
+                              ? boxes(&f, frames, options->sigma)
+                              : gaussians(&f, frames, options->sigma);
+  filtered = compute_mul(graph, compute_mul(graph, filtered, frame_mask(&f, 1)), frame_mask(&f, 2));
+  const compute_node image = inner(&f, filtered, f.distance);
+  const compute_node scaled = compute_mul(graph, image, inverse_noise(&f, frames));
+  const compute_node spots =
+      compute_logical_and(graph, is_maximum(&f, filtered),
+                          compute_greater_equal(graph, scaled, number(&f, f.threshold)));
+  if (response) *response = scaled;
+  return spots;
+}
