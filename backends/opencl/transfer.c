@@ -134,7 +134,11 @@ void opencl_staging_release(opencl_device *device) {
   if (!staging) return;
   for (int i = 0; i < SLOTS; i++) {
     slot *old = &staging->slots[i];
-    if (old->busy) cl->clReleaseEvent(old->busy);
+    if (old->busy) {
+      /* Also in a context that is lost: a copy on its way uses the memory until it has ended. */
+      cl->clWaitForEvents(1, &old->busy);
+      cl->clReleaseEvent(old->busy);
+    }
     if (!old->buffer) continue;
     cl->clEnqueueUnmapMemObject(staging->queue, old->buffer, old->host, 0, NULL, NULL);
     cl->clReleaseMemObject(old->buffer);

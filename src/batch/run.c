@@ -19,13 +19,16 @@ static const char HERE[] = "compute_batch_run";
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 /* Buffers for the slot: where the device has no memory, for fewer items, in the end none of its
- * own. */
+ * own; nor where it turns out to be lost. */
 static compute_status prepare(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   compute_batch *batch = lane->batch;
   for (;;) {
+    /* As it was: another thread may notice the loss at the same time. */
+    const bool lost = atomic_load(&lane->lost);
     const compute_status s = slot_prepare(slot);
-    if (s != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || atomic_load(&lane->lost) ||
+    if (s == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
+    if (s != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || lost ||
         batch->fallback == COMPUTE_FALLBACK_STRICT)
       return s;
     if (slot->room == 1) {
