@@ -1,0 +1,235 @@
+/* Records are rows of the device's result. The caller wants columns: one array for each output. A
+ * block of records that the first cache holds is dealt out output by output. */
+#include "fit/delivery.h"
+
+#include <math.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+static const char HERE[] = "compute_fit_run";
+
+enum { BLOCK = 256, OUTPUTS = 8, PIECE = 1 << 18 };
+
+#define STREAM_COUNT 200000 /* ROIs whose results no cache holds until they are read */
+
+/* ---- Outputs as a table -------------------------------------------------------------------- */
+
+/* The array of an output, by its bit's number. */
+static const size_t arrays[OUTPUTS] = {
+    offsetof(compute_fit_results, parameters), offsetof(compute_fit_results, std),
+    offsetof(compute_fit_results, covariance), offsetof(compute_fit_results, ratio),
+    offsetof(compute_fit_results, p_raw),      offsetof(compute_fit_results, p_value),
+    offsetof(compute_fit_results, iterations), offsetof(compute_fit_results, status)};
+
+static void *array_of(const compute_fit_results *results, int output) {
+  void *array;
+  memcpy(&array, (const char *)results + arrays[output], sizeof array);
+  return array;
+}
+
+static void set_array(compute_fit_results *results, int output, void *array) {
+  memcpy((char *)results + arrays[output], &array, sizeof array);
+}
+
+/* Bytes of one ROI in it. */
+static size_t bytes_of(const compute_fit *fit, int output) {
+  const uint32_t bit = UINT32_C(1) << output;
+  if (bit == COMPUTE_FIT_STATUS) return sizeof(uint8_t);
+  return (size_t)compute_fit_output_columns(fit->problem.model, bit) * sizeof(float);
+}
+
+/* ---- Before and after the run -------------------------------------------------------------- */
+
+typedef struct blank {
+  char *array;
+  size_t bytes;
+  bool zero; /* iterations and status; else NaN */
+} blank;
+
+static void blank_piece(void *argument, int64_t task, int32_t worker) {
+  const blank *b = argument;
+  const size_t start = (size_t)task * PIECE, left = b->bytes - start;
+  const size_t bytes = left < PIECE ? left : PIECE;
+  (void)worker;
+  if (b->zero) {
+    memset(b->array + start, 0, bytes);
+    return;
+  }
+  float *to = (float *)(void *)(b->array + start);
+  for (size_t i = 0; i < bytes / sizeof *to; i++) to[i] = NAN;
+}
+
+/* Makes the ROIs from `first` on look like what they are: not fitted. */
+static void blank_output(const fit_delivery *d, int output, int64_t first) {
+  const size_t each = bytes_of(d->fit, output);
+  char *array = array_of(&d->options->results, output);
+  if (array == NULL || d->options->count <= first) return;
+  blank b = {.array = array + each * (size_t)first,
+             .bytes = each * (size_t)(d->options->count - first),
+             .zero = (FIT_COUNTED >> output & 1) != 0};
+  thread_pool_run(d->fit->context->threads, (int64_t)((b.bytes + PIECE - 1) / PIECE), blank_piece,
+                  &b);
+}
+
+/* What the statuses say counts from the first moment on. Numbers are blanked when the run is over,
+ * where it has not come: to write every number twice would cost a fast run several per cent. */
+void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_options *options) {
+  const compute_fit_problem *p = &fit->problem;
+  *d = (fit_delivery){.fit = fit, .options = options};
+  d->columns = compute_fit_column(p->model, p->outputs, 0);
+  for (int i = 0; i < OUTPUTS; i++)
+    d->at[i] = compute_fit_column(p->model, p->outputs, UINT32_C(1) << i);
+  d->streams = options->write == NULL && options->count >= STREAM_COUNT;
+  blank_output(d, OUTPUTS - 1, 0);
+}
+
+void delivery_close(fit_delivery *d) {
+  for (int i = 0; i < OUTPUTS; i++) blank_output(d, i, d->summary.count);
+  base_release(d->scratch);
+  d->scratch = NULL;
+}
+
+/* ---- A batch ------------------------------------------------------------------------------- */
+
+/* What only the caller's function gets lies in the scratch, array behind array. */
+static compute_status place_scratch(fit_delivery *d, int64_t count) {
+  const compute_fit *fit = d->fit;
+  size_t bytes = 0;
+  for (int i = 0; i < OUTPUTS; i++)
+    if ((fit->wanted >> i & 1) && array_of(&d->to, i) == NULL)
+      bytes += (bytes_of(fit, i) * (size_t)count + 63) / 64 * 64;
+  if (bytes > d->scratch_bytes || d->scratch == NULL) {
+    base_release(d->scratch);
+    d->scratch_bytes = 0;
+    d->scratch = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
+    if (d->scratch == NULL)
+      return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                       "no memory for the results of %lld ROIs", (long long)count);
+    d->scratch_bytes = bytes;
+  }
+  char *next = d->scratch;
+  for (int i = 0; i < OUTPUTS; i++) {
+    if (!(fit->wanted >> i & 1) || array_of(&d->to, i) != NULL) continue;
+    set_array(&d->to, i, next);
+    next += (bytes_of(fit, i) * (size_t)count + 63) / 64 * 64;
+  }
+  return COMPUTE_OK;
+}
+
+compute_status delivery_begin(fit_delivery *d, int64_t count) {
+  d->to = d->options->results;
+  memset(d->of_status, 0, sizeof d->of_status);
+  d->iterations = 0;
+  for (int i = 0; i < OUTPUTS; i++) {
+    char *array = array_of(&d->to, i);
+    if (array != NULL) set_array(&d->to, i, array + bytes_of(d->fit, i) * (size_t)d->summary.count);
+  }
+  return d->options->write != NULL ? place_scratch(d, count) : COMPUTE_OK;
+}
+
+/* Of constant width, so that each copy is one or two moves. */
+#define COPY_COLUMNS(width)                                                                        \
+  for (int64_t i = 0; i < count; i++)                                                              \
+  memcpy(to + i * (width), from + i * step, (size_t)(width) * sizeof *to)
+
+static void copy_columns(float *to, const float *from, int64_t step, int32_t width, int64_t count) {
+  switch (width) {
+  case 1: COPY_COLUMNS(1); break;
+  case 4: COPY_COLUMNS(4); break;
+  case 5: COPY_COLUMNS(5); break;
+  case 6: COPY_COLUMNS(6); break;
+  default: COPY_COLUMNS(width); break;
+  }
+}
+
+#ifdef __SSE2__
+/* The same past the caches, for arrays that nobody reads soon: to fetch what is then overwritten
+ * would double the traffic. Both are for widths that fill 16 bytes; false: not such a case. */
+static bool stream_columns(float *to, const float *from, int64_t step, int32_t width,
+                           int64_t count) {
+  if ((uintptr_t)to % 16 != 0) return false;
+  if (width == 4) {
+    for (int64_t i = 0; i < count; i++) _mm_stream_ps(to + 4 * i, _mm_loadu_ps(from + i * step));
+    return true;
+  }
+  if (width != 1 || count % 4 != 0) return false;
+  for (int64_t i = 0; i < count; i += 4, from += 4 * step)
+    _mm_stream_ps(to + i, _mm_setr_ps(from[0], from[step], from[2 * step], from[3 * step]));
+  return true;
+}
+#else
+static bool stream_columns(float *to, const float *from, int64_t step, int32_t width,
+                           int64_t count) {
+  (void)to, (void)from, (void)step, (void)width, (void)count;
+  return false;
+}
+#endif
+
+/* Statuses and iterations are small whole numbers in the record. */
+static void count_block(fit_delivery *d, const float *records, int64_t count) {
+  const float *status = records + d->at[7], *iterations = records + d->at[6];
+  const int64_t step = d->columns;
+  int32_t converged = 0, steps = 0;
+  for (int64_t i = 0; i < count; i++) {
+    converged += status[i * step] == (float)COMPUTE_FIT_CONVERGED;
+    steps += (int32_t)iterations[i * step];
+  }
+  d->iterations += steps;
+  d->of_status[COMPUTE_FIT_CONVERGED] += converged;
+  if (converged == count) return;
+  for (int64_t i = 0; i < count; i++) {
+    const float value = status[i * step];
+    const int number = value >= 0 && value < COMPUTE_FIT_STATUS_COUNT ? (int)value : 0;
+    if (number != COMPUTE_FIT_CONVERGED) d->of_status[number]++;
+  }
+}
+
+static void take_block(fit_delivery *d, int64_t place, int64_t count, const float *records) {
+  const int64_t step = d->columns;
+  for (int i = 0; i < 6; i++) {
+    const int32_t width = compute_fit_output_columns(d->fit->problem.model, UINT32_C(1) << i);
+    float *to = array_of(&d->to, i);
+    if (to == NULL) continue;
+    if (!d->streams || !stream_columns(to + place * width, records + d->at[i], step, width, count))
+      copy_columns(to + place * width, records + d->at[i], step, width, count);
+  }
+  if (d->to.iterations != NULL)
+    for (int64_t i = 0; i < count; i++)
+      d->to.iterations[place + i] = (int32_t)records[i * step + d->at[6]];
+  if (d->to.status != NULL)
+    for (int64_t i = 0; i < count; i++)
+      d->to.status[place + i] = (uint8_t)records[i * step + d->at[7]];
+  count_block(d, records, count);
+}
+
+void delivery_take(fit_delivery *d, int64_t place, int64_t count, const float *records) {
+  for (int64_t done = 0; done < count; done += BLOCK) {
+    const int64_t block = count - done < BLOCK ? count - done : BLOCK;
+    take_block(d, place + done, block, records + done * d->columns);
+  }
+#ifdef __SSE2__
+  if (d->streams) _mm_sfence(); /* before anybody is told */
+#endif
+}
+
+compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corners,
+                            int64_t frames) {
+  const compute_fit_run_options *options = d->options;
+  compute_fit_summary *sum = &d->summary;
+  compute_status s = COMPUTE_OK;
+  if (atomic_load(&d->fit->cancelled))
+    return error_set(d->fit->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
+  if (options->write != NULL)
+    s = options->write(options->write_user, sum->count, count, &d->to, corners, frames);
+  if (s != COMPUTE_OK) return s;
+  sum->count += count;
+  sum->frames = frames;
+  sum->iterations += d->iterations;
+  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++) sum->of_status[i] += d->of_status[i];
+  return COMPUTE_OK;
+}

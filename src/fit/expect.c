@@ -1,0 +1,188 @@
+/* compute_fit_image, compute_fit_crlb and the names: what a fit should give, in double precision
+ * and without one. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "compute/fit.h"
+#include "fit/model.h"
+#include "fit/problem.h"
+#include "kernel/fit_problem.h"
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+const char *compute_fit_model_name(compute_fit_model model) {
+  return fit_model_name(model);
+}
+
+const char *compute_fit_parameter_name(compute_fit_model model, int32_t parameter) {
+  static const char *const names[COMPUTE_FIT_MODEL_COUNT][COMPUTE_FIT_MAX_PARAMETERS] = {
+      [COMPUTE_FIT_XYNB] = {"x", "y", "photons", "background"},
+      [COMPUTE_FIT_XYNBS] = {"x", "y", "photons", "background", "sigma"},
+      [COMPUTE_FIT_XYNBSXSY] = {"x", "y", "photons", "background", "sigma_x", "sigma_y"},
+      [COMPUTE_FIT_XYZNB] = {"x", "y", "z", "photons", "background"}};
+  const bool exists = parameter >= 0 && parameter < compute_fit_parameter_count(model);
+  return exists ? names[model][parameter] : NULL;
+}
+
+const char *compute_fit_status_name(compute_fit_status status) {
+  static const char *const names[COMPUTE_FIT_STATUS_COUNT] = {
+      "NOT_RUN", "CONVERGED", "MAX_ITERATIONS", "AT_BOUND", "SINGULAR", "BAD_DATA"};
+  return (unsigned)status < COMPUTE_FIT_STATUS_COUNT ? names[status] : NULL;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static compute_status refuse(const compute_context *context, const char *operation,
+                             const char *name, double value) {
+  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "parameter %s is %g, and there is no such spot", name, value);
+}
+
+static compute_status check_parameters(const compute_context *context, const char *operation,
+                                       const compute_fit_problem *p, const double *parameters) {
+  const int32_t light = p->model == COMPUTE_FIT_XYZNB ? 3 : 2;
+  for (int32_t i = 0; i < compute_fit_parameter_count(p->model); i++) {
+    const double value = parameters[i];
+    const bool width = i > light + 1, positive = i == light || i == light + 1;
+    if (!isfinite(value) || (width && !(value > 0)) || (positive && value < 0))
+      return refuse(context, operation, compute_fit_parameter_name(p->model, i), value);
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status prepare(compute_context *context, const char *operation,
+                              const compute_fit_problem *problem, const double *parameters,
+                              compute_fit_problem *normal) {
+  if (context == NULL || problem == NULL || parameters == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     context == NULL   ? "context"
+                     : problem == NULL ? "problem"
+                                       : "parameters");
+  const compute_status s = fit_problem_take(context, operation, problem, normal);
+  return s == COMPUTE_OK ? check_parameters(context, operation, normal, parameters) : s;
+}
+
+/* ---- The image ----------------------------------------------------------------------------- */
+
+compute_status compute_fit_image(compute_context *context, const compute_fit_problem *problem,
+                                 const double *parameters, double *image) {
+  static const char operation[] = "compute_fit_image";
+  compute_fit_problem p;
+  fit_spot spot;
+  fit_pixel pixel;
+  const compute_status s = prepare(context, operation, problem, parameters, &p);
+  if (s != COMPUTE_OK) return s;
+  if (image == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "image is NULL");
+  fit_spot_prepare(&spot, &p, parameters);
+  for (int32_t i = 0; i < p.rows; i++)
+    for (int32_t j = 0; j < p.columns; j++) {
+      fit_spot_pixel(&spot, i, j, &pixel);
+      image[i * p.columns + j] = pixel.light;
+    }
+  return COMPUTE_OK;
+}
+
+/* ---- The bound ----------------------------------------------------------------------------- */
+
+enum { MOST = COMPUTE_FIT_MAX_PARAMETERS };
+
+/* The information of the free parameters; `free` has their numbers. False if some pixel has no
+ * light at all to expect. */
+static bool information(const compute_fit_problem *p, const double *parameters,
+                        const double *variance, const int32_t *free, int32_t count,
+                        double matrix[MOST][MOST]) {
+  fit_spot spot;
+  fit_pixel pixel;
+  fit_spot_prepare(&spot, p, parameters);
+  memset(matrix, 0, MOST * sizeof *matrix);
+  for (int32_t i = 0; i < p->rows; i++) {
+    for (int32_t j = 0; j < p->columns; j++) {
+      fit_spot_pixel(&spot, i, j, &pixel);
+      const double extra = variance != NULL ? variance[i * p->columns + j] : p->variance;
+      const double mean = pixel.light + extra;
+      if (!(mean > 0) || isinf(mean)) return false;
+      for (int32_t a = 0; a < count; a++)
+        for (int32_t b = 0; b <= a; b++)
+          matrix[a][b] += pixel.slope[free[a]] * pixel.slope[free[b]] / mean;
+    }
+  }
+  return true;
+}
+
+/* The inverse of a symmetric matrix, lower half to whole, by Cholesky's decomposition of what is
+ * left when the units are taken out. False if it has none. */
+static bool invert(double matrix[MOST][MOST], int32_t n, double inverse[MOST][MOST]) {
+  double unit[MOST], lower[MOST][MOST] = {{0}}, whole[MOST][MOST] = {{0}};
+  for (int32_t i = 0; i < n; i++) {
+    unit[i] = 1 / sqrt(matrix[i][i]);
+    if (!isfinite(unit[i])) return false;
+  }
+  for (int32_t i = 0; i < n; i++) {
+    for (int32_t j = 0; j <= i; j++) {
+      double sum = matrix[i][j] * unit[i] * unit[j];
+      for (int32_t k = 0; k < j; k++) sum -= lower[i][k] * lower[j][k];
+      if (i == j && !(sum > 1e-13)) return false;
+      lower[i][j] = i == j ? sqrt(sum) : sum / lower[j][j];
+    }
+  }
+  for (int32_t column = 0; column < n; column++) { /* lower · whole = 1 */
+    for (int32_t i = column; i < n; i++) {
+      double sum = i == column ? 1 : 0;
+      for (int32_t k = column; k < i; k++) sum -= lower[i][k] * whole[k][column];
+      whole[i][column] = sum / lower[i][i];
+    }
+  }
+  for (int32_t i = 0; i < n; i++) {
+    for (int32_t j = 0; j < n; j++) {
+      double sum = 0;
+      for (int32_t k = i > j ? i : j; k < n; k++) sum += whole[k][i] * whole[k][j];
+      inverse[i][j] = sum * (unit[i] * unit[j]);
+    }
+  }
+  return true;
+}
+
+static compute_status check_variance(const compute_context *context, const char *operation,
+                                     const compute_fit_problem *p, const double *variance) {
+  if (variance == NULL) return COMPUTE_OK;
+  if (p->camera != COMPUTE_FIT_SCMOS)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "a map of variances is given, and the camera is no sCMOS");
+  for (int32_t i = 0; i < p->rows * p->columns; i++)
+    if (!(variance[i] >= 0) || isinf(variance[i]))
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "variance[%d] is %g; it must not be negative", (int)i, variance[i]);
+  return COMPUTE_OK;
+}
+
+compute_status compute_fit_crlb(compute_context *context, const compute_fit_problem *problem,
+                                const double *parameters, const double *variance, double *std,
+                                double *covariance) {
+  static const char operation[] = "compute_fit_crlb";
+  compute_fit_problem p;
+  double matrix[MOST][MOST], inverse[MOST][MOST];
+  int32_t free[MOST], count = 0;
+  compute_status s = prepare(context, operation, problem, parameters, &p);
+  if (s == COMPUTE_OK) s = check_variance(context, operation, &p, variance);
+  if (s != COMPUTE_OK) return s;
+  const int32_t all = compute_fit_parameter_count(p.model);
+  for (int32_t i = 0; i < all; i++)
+    if (!(p.fixed >> i & 1)) free[count++] = i;
+  if (!information(&p, parameters, variance, free, count, matrix) ||
+      !invert(matrix, count, inverse))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "the information of these parameters is singular: an ROI of %d × %d does not "
+                     "tell them apart",
+                     (int)p.rows, (int)p.columns);
+  const double excess = p.camera == COMPUTE_FIT_EMCCD ? 2 : 1;
+  for (int32_t i = 0; covariance != NULL && i < all * all; i++) covariance[i] = 0;
+  for (int32_t i = 0; std != NULL && i < all; i++) std[i] = 0;
+  for (int32_t i = 0; i < count; i++) {
+    if (std != NULL) std[free[i]] = sqrt(excess * inverse[i][i]);
+    for (int32_t j = 0; covariance != NULL && j < count; j++)
+      covariance[free[i] * all + free[j]] = excess * inverse[i][j];
+  }
+  return COMPUTE_OK;
+}

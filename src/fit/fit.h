@@ -1,0 +1,109 @@
+/* Inside of a fitter.
+ *
+ * Stacks of ROIs go through the batch iterator as items, by a graph that it compiles itself
+ * (stack.c). Frames go through it as items, too, but have any number of ROIs each, so they need a
+ * step of their own (frames.c), which finds the ROIs of its frames among the caller's corners, or
+ * on the frames (movie.c), and has its own plans and memory for records (station.c). Either way
+ * records arrive in order on the thread that runs the fitter and are dealt out there
+ * (delivery.c). */
+#ifndef FIT_FIT_H
+#define FIT_FIT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "compute/fit.h"
+#include "device/device.h"
+#include "kernel/fit_problem.h"
+
+enum {
+  FIT_MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE |
+             COMPUTE_FIT_WITH_MASK,
+  FIT_MAP_COUNT = 4 /* bits 1 … 4 of the inputs */
+};
+
+/* What is computed besides what the caller wants: the summary counts them. */
+enum { FIT_COUNTED = COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS };
+
+typedef enum fit_state {
+  FIT_IDLE,
+  FIT_RUNNING, /* on a caller's thread */
+  FIT_STARTED, /* on the fitter's own */
+  FIT_ENDED    /* there, and nobody has waited for it yet */
+} fit_state;
+
+struct compute_fit {
+  compute_context *context;
+  compute_fit_problem problem; /* as it is computed, with maps, without inputs of single ROIs */
+  uint32_t wanted;             /* outputs that the caller asked for */
+  compute_dtype dtype;
+  bool frames, find;
+  bool corners_in_maps; /* a stack whose maps have the size of the frames */
+  int64_t frame_rows, frame_columns;
+  compute_spot_options spots;
+  compute_tensor *maps[FIT_MAP_COUNT];
+
+  compute_device **devices; /* as in compute_batch_options */
+  size_t device_count;
+  int64_t batch_items;
+  uint32_t slots;
+  uint64_t memory;
+  compute_fallback fallback;
+  uint32_t flags;
+  char *name;
+
+  compute_batch *batch;
+  uint32_t batch_inputs; /* inputs of single ROIs that it was made for */
+  uint32_t batch_runs;   /* since it was made */
+
+  pthread_mutex_t mutex; /* of what follows */
+  fit_state state;
+  bool waiting; /* somebody is in compute_fit_wait */
+  pthread_t thread;
+  compute_fit_run_options started;
+  compute_fit_summary summary;
+  compute_status status;
+  compute_error error;
+  struct compute_batch *running; /* to be cancelled; NULL outside compute_batch_run */
+  atomic_bool cancelled;
+
+  /* Frames: of the run under way. */
+  struct fit_delivery *delivery;
+  pthread_mutex_t parts_mutex; /* of `parts` and `stations` */
+  struct fit_part *parts;      /* batches that are computed, by their first frames */
+  struct fit_station *stations;
+};
+
+/* Elements of a row of an input of single ROIs: 3, 2 or P. */
+int32_t fit_input_width(const compute_fit *fit, int32_t number);
+
+/* The caller's array for such an input, or NULL. */
+const void *fit_input_array(const compute_fit_run_options *options, int32_t number);
+
+/* Adds a fit to a graph; nodes[i] is input i of the problem, maps are added here from `maps`. */
+compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_node pixels,
+                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *maps);
+
+/* The iterator's options that stacks and frames share. */
+compute_batch_options fit_batch_options(compute_fit *fit);
+
+/* stack.c: makes the iterator for these inputs of single ROIs. */
+compute_status stack_open(compute_fit *fit, uint32_t inputs);
+compute_status stack_run(compute_fit *fit, const compute_fit_run_options *options,
+                         struct fit_delivery *delivery);
+
+/* frames.c: likewise. */
+compute_status frames_open(compute_fit *fit);
+compute_status frames_run(compute_fit *fit, const compute_fit_run_options *options,
+                          struct fit_delivery *delivery);
+void frames_close(compute_fit *fit);
+
+/* check.c: what can be wrong with a run before it begins. */
+compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options);
+
+/* fit.c: runs an iterator so that compute_fit_cancel finds it, and takes its counts. */
+compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
+                             const compute_batch_run_options *options,
+                             struct fit_delivery *delivery);
+
+#endif

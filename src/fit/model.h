@@ -1,0 +1,35 @@
+/* The model of a spot in double precision: what kernels compute in f32, for those who want to know
+ * what to expect. */
+#ifndef FIT_MODEL_H
+#define FIT_MODEL_H
+
+#include "compute/fit_model.h"
+
+/* The light in a pixel and its derivatives by the model's parameters, all of them. */
+typedef struct fit_pixel {
+  double light; /* mu: electrons, readout variance not included */
+  double slope[COMPUTE_FIT_MAX_PARAMETERS];
+} fit_pixel;
+
+/* One axis of a spot: the part of its light in each pixel, and that part's derivatives by the
+ * position and by the width. */
+typedef struct fit_axis {
+  double part[COMPUTE_FIT_MAX_SIDE];
+  double by_position[COMPUTE_FIT_MAX_SIDE];
+  double by_sigma[COMPUTE_FIT_MAX_SIDE];
+} fit_axis;
+
+typedef struct fit_spot {
+  compute_fit_model model;
+  double light, background;
+  double sigma_by_z[2]; /* of the widths in x and y; XYZNB */
+  fit_axis x, y;
+} fit_spot;
+
+/* Prepares a spot with these parameters. The problem is normalised, the widths are positive. */
+void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *problem, const double *parameters);
+
+/* One of its pixels. */
+void fit_spot_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel *pixel);
+
+#endif

@@ -1,0 +1,183 @@
+/* Runs: on the caller's thread, or on one of the fitter's own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "fit/delivery.h"
+
+static const char HERE[] = "compute_fit_run";
+
+/* Runs of one iterator leave a plan for each size of a last batch. Now and then it is made anew. */
+#define MOST_RUNS 256
+
+/* ---- The iterator -------------------------------------------------------------------------- */
+
+compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
+                             const compute_batch_run_options *options, fit_delivery *delivery) {
+  compute_batch_result result;
+  compute_error error;
+  pthread_mutex_lock(&fit->mutex);
+  fit->running = batch;
+  pthread_mutex_unlock(&fit->mutex);
+  compute_status s = compute_batch_run(batch, options, &result);
+  pthread_mutex_lock(&fit->mutex);
+  fit->running = NULL;
+  pthread_mutex_unlock(&fit->mutex);
+  delivery->summary.batches = result.batches;
+  delivery->summary.halved = result.halved;
+  delivery->summary.on_cpu = result.on_cpu;
+  delivery->summary.slot_bytes = result.slot_bytes;
+  if (s == COMPUTE_OK) return s;
+  compute_error_get(fit->context, &error);
+  if (s == COMPUTE_ERROR_CANCELLED && atomic_load(&fit->cancelled))
+    return error_set(fit->context, s, HERE, "%s: the run was cancelled; %lld fits are complete",
+                     fit->name, (long long)delivery->summary.count);
+  return s;
+}
+
+static uint32_t inputs_of(const compute_fit *fit, const compute_fit_run_options *options) {
+  uint32_t inputs = 0;
+  for (int32_t i = 5; i < FIT_INPUTS; i++)
+    if (fit_input_array(options, i) != NULL) inputs |= UINT32_C(1) << i;
+  if (fit->corners_in_maps) inputs |= COMPUTE_FIT_WITH_CORNERS;
+  return inputs;
+}
+
+static compute_status run_stack(compute_fit *fit, const compute_fit_run_options *options,
+                                fit_delivery *delivery) {
+  const uint32_t inputs = inputs_of(fit, options);
+  compute_status s = COMPUTE_OK;
+  if (options->count == 0) return s;
+  if (fit->batch == NULL || inputs != fit->batch_inputs || fit->batch_runs >= MOST_RUNS) {
+    s = stack_open(fit, inputs);
+    fit->batch_runs = 0;
+  }
+  fit->batch_runs++;
+  return s == COMPUTE_OK ? stack_run(fit, options, delivery) : s;
+}
+
+/* ---- A run --------------------------------------------------------------------------------- */
+
+static compute_status run(compute_fit *fit, const compute_fit_run_options *options,
+                          compute_fit_summary *summary) {
+  fit_delivery delivery;
+  const int64_t start = clock_now();
+  compute_status s = fit_check_run(fit, options);
+  if (s != COMPUTE_OK) return s;
+  delivery_open(&delivery, fit, options);
+  s = fit->frames ? frames_run(fit, options, &delivery) : run_stack(fit, options, &delivery);
+  delivery_close(&delivery);
+  delivery.summary.seconds = (double)(clock_now() - start) * 1e-9;
+  *summary = delivery.summary;
+  return s;
+}
+
+/* One run at a time. */
+static compute_status begin(compute_fit *fit, fit_state state) {
+  pthread_mutex_lock(&fit->mutex);
+  const bool free = fit->state == FIT_IDLE;
+  if (free) {
+    fit->state = state;
+    atomic_store(&fit->cancelled, false);
+  }
+  pthread_mutex_unlock(&fit->mutex);
+  if (free) return COMPUTE_OK;
+  return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, HERE,
+                   "a run of this fitter is under way, or still to be waited for");
+}
+
+static void set_state(compute_fit *fit, fit_state state) {
+  pthread_mutex_lock(&fit->mutex);
+  fit->state = state;
+  pthread_mutex_unlock(&fit->mutex);
+}
+
+static compute_status check_call(const compute_fit *fit, const char *operation,
+                                 const compute_fit_run_options *options) {
+  if (fit != NULL && options != NULL) return COMPUTE_OK;
+  return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                   "%s is NULL", fit == NULL ? "fit" : "options");
+}
+
+compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
+                               compute_fit_summary *summary) {
+  compute_fit_summary none = {0};
+  if (summary == NULL) summary = &none;
+  *summary = none;
+  compute_status s = check_call(fit, HERE, options);
+  if (s == COMPUTE_OK) s = begin(fit, FIT_RUNNING);
+  if (s != COMPUTE_OK) return s;
+  s = run(fit, options, summary);
+  set_state(fit, FIT_IDLE);
+  return s;
+}
+
+/* ---- On a thread of its own ---------------------------------------------------------------- */
+
+static void *run_started(void *argument) {
+  compute_fit *fit = argument;
+  fit->status = run(fit, &fit->started, &fit->summary);
+  if (fit->status != COMPUTE_OK) compute_error_get(fit->context, &fit->error);
+  set_state(fit, FIT_ENDED);
+  return NULL;
+}
+
+compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options *options) {
+  static const char operation[] = "compute_fit_start";
+  compute_status s = check_call(fit, operation, options);
+  if (s == COMPUTE_OK) s = begin(fit, FIT_STARTED);
+  if (s != COMPUTE_OK) return s;
+  fit->started = *options;
+  fit->summary = (compute_fit_summary){0};
+  fit->error = (compute_error){0};
+  const int code = pthread_create(&fit->thread, NULL, run_started, fit);
+  if (code == 0) return COMPUTE_OK;
+  set_state(fit, FIT_IDLE);
+  return error_set_native(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, operation, NULL,
+                          "a thread cannot be started: %s", strerror(code));
+}
+
+compute_status compute_fit_poll(compute_fit *fit, bool *done) {
+  static const char operation[] = "compute_fit_poll";
+  if (fit == NULL || done == NULL)
+    return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s is NULL", fit == NULL ? "fit" : "done");
+  pthread_mutex_lock(&fit->mutex);
+  const fit_state state = fit->state;
+  pthread_mutex_unlock(&fit->mutex);
+  *done = state == FIT_ENDED;
+  if (state == FIT_STARTED || state == FIT_ENDED) return COMPUTE_OK;
+  return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, operation, "no run was started");
+}
+
+compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) {
+  static const char operation[] = "compute_fit_wait";
+  if (summary != NULL) *summary = (compute_fit_summary){0};
+  if (fit == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "fit is NULL");
+  pthread_mutex_lock(&fit->mutex);
+  const bool mine = (fit->state == FIT_STARTED || fit->state == FIT_ENDED) && !fit->waiting;
+  if (mine) fit->waiting = true;
+  pthread_mutex_unlock(&fit->mutex);
+  if (!mine)
+    return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, operation,
+                     "no run was started, or another thread waits for it");
+  pthread_join(fit->thread, NULL);
+  const compute_status s = fit->status;
+  const compute_error error = fit->error;
+  if (summary != NULL) *summary = fit->summary;
+  pthread_mutex_lock(&fit->mutex);
+  fit->waiting = false;
+  fit->state = FIT_IDLE;
+  pthread_mutex_unlock(&fit->mutex);
+  if (s != COMPUTE_OK && error.status == s) error_restore(fit->context, &error);
+  return s;
+}
+
+/* A run that has not come to its iterator yet sees the mark at its first delivery. */
+void compute_fit_cancel(compute_fit *fit) {
+  if (fit == NULL) return;
+  pthread_mutex_lock(&fit->mutex);
+  if (fit->state != FIT_IDLE && fit->state != FIT_ENDED) atomic_store(&fit->cancelled, true);
+  if (fit->running != NULL) compute_batch_cancel(fit->running);
+  pthread_mutex_unlock(&fit->mutex);
+}

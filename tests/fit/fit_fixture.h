@@ -1,0 +1,132 @@
+/* What the tests of fitters share: frames full of spots, ROI stacks, and where results go. */
+#ifndef TESTS_FIT_FIXTURE_H
+#define TESTS_FIT_FIXTURE_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test.h"
+
+enum { ROWS = 7, COLUMNS = 9, PIXELS = ROWS * COLUMNS, PARAMETERS = 4 };
+
+/* Numbers from 0 to 1 that are the same everywhere. */
+static inline double noise(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (double)(*state >> 40) / (double)(1 << 24);
+}
+
+static inline compute_fit_problem small_problem(void) {
+  return (compute_fit_problem){.rows = ROWS,
+                               .columns = COLUMNS,
+                               .sigma = {1.2},
+                               .outputs = COMPUTE_FIT_ALL_OUTPUTS & ~COMPUTE_FIT_COVARIANCE};
+}
+
+/* Whole counts near the model, so that u16 and f32 hold the same. */
+static inline void make_stack(float *stack, int64_t count) {
+  const compute_fit_problem p = small_problem();
+  double image[PIXELS];
+  uint64_t state = 7;
+  for (int64_t i = 0; i < count; i++) {
+    const double at[] = {3.5 + noise(&state), 2.5 + noise(&state), 300 + 900 * noise(&state),
+                         3 + 9 * noise(&state)};
+    assert_ok(compute_fit_image(test_context, &p, at, image));
+    for (int k = 0; k < PIXELS; k++) {
+      const double wobble = (noise(&state) + noise(&state) + noise(&state) - 1.5) * 2;
+      stack[i * PIXELS + k] = (float)fmax(0, rint(image[k] + wobble * sqrt(image[k])));
+    }
+  }
+}
+
+/* A fitter on the device under test. With COMPUTE_TEST_STRICT nothing may be left to the CPU. */
+static inline compute_fit *make_fit(const compute_fit_options *options) {
+  compute_fit *fit = NULL;
+  compute_fit_options o = *options;
+  if (getenv("COMPUTE_TEST_STRICT") != NULL) o.fallback = COMPUTE_FALLBACK_STRICT;
+  assert_ok(compute_fit_create(test_context, &o, &fit));
+  return fit;
+}
+
+/* Room for all results of so many ROIs. */
+typedef struct room {
+  int64_t count;
+  float *parameters, *std, *ratio, *p_raw, *p_value;
+  int32_t *iterations;
+  uint8_t *status;
+} room;
+
+static inline room make_room(int64_t count) {
+  const size_t n = (size_t)count + 1;
+  return (room){.count = count,
+                .parameters = calloc(n, PARAMETERS * sizeof(float)),
+                .std = calloc(n, PARAMETERS * sizeof(float)),
+                .ratio = calloc(n, sizeof(float)),
+                .p_raw = calloc(n, sizeof(float)),
+                .p_value = calloc(n, sizeof(float)),
+                .iterations = calloc(n, sizeof(int32_t)),
+                .status = calloc(n, 1)};
+}
+
+static inline void free_room(room *r) {
+  free(r->parameters);
+  free(r->std);
+  free(r->ratio);
+  free(r->p_raw);
+  free(r->p_value);
+  free(r->iterations);
+  free(r->status);
+}
+
+static inline compute_fit_results results_of(const room *r) {
+  return (compute_fit_results){.parameters = r->parameters,
+                               .std = r->std,
+                               .ratio = r->ratio,
+                               .p_raw = r->p_raw,
+                               .p_value = r->p_value,
+                               .iterations = r->iterations,
+                               .status = r->status};
+}
+
+/* Every bit of the ROIs from `first` on is the same. */
+static inline void check_same(const room *a, const room *b, int64_t first, int64_t count) {
+  const size_t n = (size_t)count;
+  assert_memory_equal(a->status + first, b->status + first, n);
+  assert_memory_equal(a->iterations + first, b->iterations + first, n * sizeof(int32_t));
+  assert_memory_equal(a->parameters + first * PARAMETERS, b->parameters + first * PARAMETERS,
+                      n * PARAMETERS * sizeof(float));
+  assert_memory_equal(a->std + first * PARAMETERS, b->std + first * PARAMETERS,
+                      n * PARAMETERS * sizeof(float));
+  assert_memory_equal(a->ratio + first, b->ratio + first, n * sizeof(float));
+  assert_memory_equal(a->p_raw + first, b->p_raw + first, n * sizeof(float));
+  assert_memory_equal(a->p_value + first, b->p_value + first, n * sizeof(float));
+}
+
+/* Other devices may round otherwise: within a hundredth of the uncertainty. */
+static inline void check_close(const room *a, const room *b) {
+  for (int64_t i = 0; i < a->count; i++) {
+    assert_int_equal(a->status[i], b->status[i]);
+    for (int k = 0; k < PARAMETERS; k++) {
+      const int64_t at = i * PARAMETERS + k;
+      if (!(fabsf(a->parameters[at] - b->parameters[at]) <= 0.01f * b->std[at]))
+        fail_msg("ROI %lld, parameter %d: %g and %g, uncertain by %g", (long long)i, k,
+                 (double)a->parameters[at], (double)b->parameters[at], (double)b->std[at]);
+      assert_true(fabsf(a->std[at] / b->std[at] - 1) < 1e-3f);
+    }
+  }
+}
+
+/* From `first` on nothing has been fitted. */
+static inline void check_untouched(const room *r, int64_t first) {
+  for (int64_t i = first; i < r->count; i++) {
+    assert_int_equal(r->status[i], COMPUTE_FIT_NOT_RUN);
+    assert_int_equal(r->iterations[i], 0);
+    for (int k = 0; k < PARAMETERS; k++) {
+      assert_true(isnan(r->parameters[i * PARAMETERS + k]));
+      assert_true(isnan(r->std[i * PARAMETERS + k]));
+    }
+    assert_true(isnan(r->ratio[i]) && isnan(r->p_raw[i]) && isnan(r->p_value[i]));
+  }
+}
+
+#endif
