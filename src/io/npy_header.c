@@ -1,0 +1,244 @@
+/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing behind the
+ * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
+#include "io/npy_header.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+/* ---- dtypes -------------------------------------------------------------------------------- */
+
+typedef struct npy_dtype {
+  const char *name; /* without the sign of the byte order */
+  compute_dtype dtype;
+} npy_dtype;
+
+static const npy_dtype dtypes[] = {
+    {"f8", COMPUTE_F64}, {"f4", COMPUTE_F32}, {"f2", COMPUTE_F16},  {"i8", COMPUTE_I64},
+    {"i4", COMPUTE_I32}, {"u1", COMPUTE_U8},  {"b1", COMPUTE_BOOL}, {"u2", COMPUTE_U16},
+};
+
+static bool little_endian(void) {
+  const uint16_t one = 1;
+  unsigned char first;
+  memcpy(&first, &one, 1);
+  return first == 1;
+}
+
+/* ---- Prefix -------------------------------------------------------------------------------- */
+
+static npy_result COMPUTE_PRINTF(3, 4)
+    refuse(char *problem, npy_result result, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(problem, NPY_PROBLEM_BYTES, format, list);
+  va_end(list);
+  return result;
+}
+
+npy_result npy_prefix_parse(const unsigned char *bytes, size_t length, uint32_t *text_offset,
+                            uint32_t *text_bytes, char *problem) {
+  if (length < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
+    return refuse(problem, NPY_MALFORMED, "it does not begin as .npy files do");
+  }
+  unsigned major = length > 6 ? bytes[6] : 1;
+  if (major < 1 || major > 3) {
+    return refuse(problem, NPY_UNSUPPORTED, "version %u of the format is not known", major);
+  }
+  *text_offset = major == 1 ? 10 : 12;
+  if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "it ends in its header");
+  *text_bytes = (uint32_t)bytes[8] | (uint32_t)bytes[9] << 8;
+  if (major > 1) *text_bytes |= (uint32_t)bytes[10] << 16 | (uint32_t)bytes[11] << 24;
+  if (*text_bytes > NPY_MAX_HEADER) {
+    return refuse(problem, NPY_MALFORMED, "its header claims %u bytes", (unsigned)*text_bytes);
+  }
+  return NPY_OK;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+typedef struct npy_text {
+  const char *at, *end;
+} npy_text;
+
+static void skip_blanks(npy_text *text) {
+  while (text->at < text->end && (*text->at == ' ' || *text->at == '\t' || *text->at == '\n')) {
+    text->at++;
+  }
+}
+
+/* Takes `c`, with blanks before it, if it is next. */
+static bool take(npy_text *text, char c) {
+  skip_blanks(text);
+  if (text->at == text->end || *text->at != c) return false;
+  text->at++;
+  return true;
+}
+
+static bool take_word(npy_text *text, const char *word) {
+  skip_blanks(text);
+  size_t length = strlen(word);
+  if ((size_t)(text->end - text->at) < length || memcmp(text->at, word, length) != 0) return false;
+  text->at += length;
+  return true;
+}
+
+/* A quoted string without escapes, cut to `bytes`. */
+static bool take_string(npy_text *text, char *string, size_t bytes) {
+  skip_blanks(text);
+  if (text->at == text->end || (*text->at != '\'' && *text->at != '"')) return false;
+  char quote = *text->at++;
+  size_t length = 0;
+  for (; text->at < text->end && *text->at != quote; text->at++) {
+    if (*text->at == '\\' || *text->at < ' ') return false;
+    if (length + 1 < bytes) string[length++] = *text->at;
+  }
+  string[length] = 0;
+  return take(text, quote);
+}
+
+static npy_result take_descr(npy_text *text, npy_header *header, char *problem) {
+  char name[24];
+  if (!take_string(text, name, sizeof name)) {
+    skip_blanks(text);
+    if (text->at < text->end && *text->at == '[') {
+      return refuse(problem, NPY_UNSUPPORTED, "its elements are records with named fields");
+    }
+    return refuse(problem, NPY_MALFORMED, "'descr' is no string");
+  }
+  bool known = strchr("<>|=", name[0]) && name[0];
+  for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++) {
+    if (strcmp(name + 1, dtypes[i].name) != 0) continue;
+    header->dtype = dtypes[i].dtype;
+    header->swapped = compute_dtype_size(header->dtype) > 1 &&
+                      ((name[0] == '<' && !little_endian()) || (name[0] == '>' && little_endian()));
+    return NPY_OK;
+  }
+  return refuse(problem, NPY_UNSUPPORTED,
+                "elements of type '%s' are not known, only f8, f4, f2, i8, i4, u2, u1 and b1",
+                name);
+}
+
+static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
+  int64_t value = 0;
+  const char *begin = text->at;
+  for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
+    if (!checked_multiply(value, 10, &value) || !checked_add(value, *text->at - '0', &value)) {
+      return refuse(problem, NPY_MALFORMED, "a size in 'shape' does not fit into 63 bits");
+    }
+  }
+  if (text->at == begin) return refuse(problem, NPY_MALFORMED, "'shape' is no tuple of sizes");
+  if (text->at < text->end && *text->at == 'L') text->at++; /* of Python 2 */
+  *size = value;
+  return NPY_OK;
+}
+
+static npy_result take_shape(npy_text *text, npy_header *header, char *problem) {
+  static const char no_tuple[] = "'shape' is no tuple of sizes";
+  if (!take(text, '(')) return refuse(problem, NPY_MALFORMED, no_tuple);
+  header->shape.rank = 0;
+  bool comma = true;
+  while (!take(text, ')')) {
+    if (!comma) return refuse(problem, NPY_MALFORMED, no_tuple);
+    if (header->shape.rank == COMPUTE_MAX_RANK) {
+      return refuse(problem, NPY_UNSUPPORTED, "it has more than %d dimensions", COMPUTE_MAX_RANK);
+    }
+    npy_result result = take_size(text, &header->shape.size[header->shape.rank++], problem);
+    if (result) return result;
+    comma = take(text, ',');
+    skip_blanks(text);
+  }
+  if (header->shape.rank == 1 && !comma) return refuse(problem, NPY_MALFORMED, no_tuple);
+  return NPY_OK;
+}
+
+static npy_result take_order(npy_text *text, npy_header *header, char *problem) {
+  header->fortran_order = take_word(text, "True");
+  if (header->fortran_order || take_word(text, "False")) return NPY_OK;
+  return refuse(problem, NPY_MALFORMED, "'fortran_order' is neither True nor False");
+}
+
+static npy_result take_entries(npy_text *text, npy_header *header, char *problem) {
+  static const struct {
+    const char *key;
+    npy_result (*take_value)(npy_text *text, npy_header *header, char *problem);
+  } entries[] = {{"descr", take_descr}, {"fortran_order", take_order}, {"shape", take_shape}};
+  unsigned seen = 0;
+  bool comma = true;
+  if (!take(text, '{')) return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
+  while (!take(text, '}')) {
+    char key[24];
+    if (!comma || !take_string(text, key, sizeof key) || !take(text, ':')) {
+      return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
+    }
+    size_t i = 0;
+    while (i < 3 && strcmp(entries[i].key, key) != 0) i++;
+    if (i == 3 || (seen >> i & 1)) {
+      return refuse(problem, NPY_MALFORMED, "its header has '%s' %s", key,
+                    i == 3 ? "in it" : "twice");
+    }
+    seen |= 1u << i;
+    npy_result result = entries[i].take_value(text, header, problem);
+    if (result) return result;
+    comma = take(text, ',');
+  }
+  for (size_t i = 0; i < 3; i++) {
+    if (!(seen >> i & 1)) {
+      return refuse(problem, NPY_MALFORMED, "its header lacks '%s'", entries[i].key);
+    }
+  }
+  return NPY_OK;
+}
+
+npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header, char *problem) {
+  npy_text text = {bytes, bytes + length};
+  *header = (npy_header){.dtype = COMPUTE_DTYPE_NONE};
+  npy_result result = take_entries(&text, header, problem);
+  if (result) return result;
+  skip_blanks(&text);
+  if (text.at < text.end) {
+    return refuse(problem, NPY_MALFORMED, "something follows the dictionary in its header");
+  }
+  int64_t elements = 1, size = (int64_t)compute_dtype_size(header->dtype), unused;
+  bool empty = false, fits = true;
+  for (int32_t i = 0; i < header->shape.rank; i++) {
+    if (header->shape.size[i] == 0)
+      empty = true;
+    else
+      fits = fits && checked_multiply(elements, header->shape.size[i], &elements);
+  }
+  /* Also with a size of 0 the others must make sense: somebody multiplies them. */
+  if (!fits || !checked_multiply(elements, size, &unused)) {
+    return refuse(problem, NPY_MALFORMED, "its shape has more elements than fit into 63 bits");
+  }
+  header->count = empty ? 0 : elements;
+  return NPY_OK;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+size_t npy_header_make(compute_dtype dtype, compute_shape shape, char text[NPY_MADE_BYTES]) {
+  const char *name = NULL;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    if (dtypes[i].dtype == dtype) name = dtypes[i].name;
+  }
+  if (!name) return 0;
+  char sign = compute_dtype_size(dtype) == 1 ? '|' : little_endian() ? '<' : '>';
+  size_t used = 10;
+  used += (size_t)snprintf(text + used, NPY_MADE_BYTES - used,
+                           "{'descr': '%c%s', 'fortran_order': False, 'shape': (", sign, name);
+  for (int32_t i = 0; i < shape.rank; i++) {
+    used += (size_t)snprintf(text + used, NPY_MADE_BYTES - used, "%s%lld%s", i ? ", " : "",
+                             (long long)shape.size[i], shape.rank == 1 ? "," : "");
+  }
+  used += (size_t)snprintf(text + used, NPY_MADE_BYTES - used, "), }");
+  while ((used + 1) % 64 != 0) text[used++] = ' ';
+  text[used++] = '\n';
+  memcpy(text, "\x93NUMPY\x01", 7);
+  text[7] = 0;
+  text[8] = (char)((used - 10) & 255);
+  text[9] = (char)((used - 10) >> 8);
+  return used;
+}
