@@ -217,6 +217,23 @@ class Bench(unittest.TestCase):
             self.assertLessEqual(record["ms_p10"], record["ms_p90"])
         self.assertIn("matmul_64", [r["case"] for r in data["records"]])
 
+    def test_fits_say_what_their_rate_is_worth_and_can_be_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result, data = benchmark(folder, "--suite", "fit", "--filter", "XYNB_7")
+            picture = os.path.join(folder, "fits.svg")
+            drawn = subprocess.run(
+                [sys.executable, os.path.join(ROOT, "bench", "draw_fits.py"),
+                 os.path.join(folder, "bench.json"), picture],
+                capture_output=True, text=True, timeout=60, check=True)
+            xml.etree.ElementTree.parse(picture)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        fit = data["records"][0]["fit"]
+        self.assertEqual((fit["rows"], fit["columns"], fit["parameters"]), (7, 7, 4))
+        self.assertGreater(fit["rois_per_second"], 0)
+        self.assertGreater(fit["converged"], 0.99)
+        self.assertAlmostEqual(fit["std_over_bound"], 1, delta=0.05)
+        self.assertIn("XYNB, 7 × 7", drawn.stdout)
+
     def test_environment_says_what_could_change_the_numbers(self):
         with tempfile.TemporaryDirectory() as folder:
             _, data = benchmark(folder, "--filter", "relu_1M", "--commit", "abc", "--threads", "1")
@@ -305,6 +322,12 @@ class Examples(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("device cpu", result.stdout)
         self.assertEqual(len(re.findall(r" -?\d+\.\d{4}", result.stdout)), 10)
+
+    def test_fit_is_as_good_as_its_bound(self):
+        result = run("example_fit", folder="EXAMPLES", COMPUTE_DEVICE="cpu")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^CONVERGED: x = \d\.\d{3} \+- 0\.\d{3}\n")
+        self.assertLess(abs(float(result.stdout.split()[-3]) - 1), 0.05)
 
     def test_own_kernel_draws_or_says_what_is_missing(self):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu")

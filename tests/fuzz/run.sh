@@ -1,8 +1,10 @@
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
 # corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
-# scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time.
+# scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.
+# Otherwise they share two minutes of one processor among them, however many there are: enough to run
+# the corpus and to find what a change has broken; longer runs are for whoever changes a reader.
 set -euo pipefail
-tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-30}}
+tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}}
 
 command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
 mkdir -p "$build"
@@ -11,6 +13,12 @@ cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_D
   -DCOMPUTE_TESTS=OFF -DCOMPUTE_BENCH=OFF -DCOMPUTE_FUZZ=ON >"$build.log" ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build" --target fuzzers
+
+if [[ -z $seconds ]]; then
+  fuzzers=("$build"/bin/fuzz_*)
+  seconds=$((120 / ${#fuzzers[@]}))
+  ((seconds >= 8)) || seconds=8
+fi
 
 export COMPUTE_BACKEND_PATH=$build/lib/compute
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1

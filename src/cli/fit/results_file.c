@@ -1,0 +1,422 @@
+/* The life of a file of results, whatever its format.
+ *
+ * Rows go to <name>.incomplete, one behind the other, and nothing that was written is touched again
+ * but the header of a .npy. A checkpoint makes them durable and then replaces the state, which says
+ * how many bytes count. To go on, what lies behind these is cut off. */
+#include "cli/fit/results_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/fit/results_private.h"
+
+#define BUFFER_BYTES 1048576u
+
+/* ---- Formats ------------------------------------------------------------------------------- */
+
+bool results_format_of_path(const char *path, results_format *format) {
+  static const struct {
+    const char *extension;
+    results_format format;
+  } known[] = {
+      {".npy", RESULTS_NPY}, {".csv", RESULTS_CSV}, {".hdf5", RESULTS_HDF5}, {".h5", RESULTS_HDF5}};
+  size_t length = strlen(path);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    size_t tail = strlen(known[i].extension);
+    if (length <= tail || strcasecmp(path + length - tail, known[i].extension) != 0) continue;
+    *format = known[i].format;
+    return true;
+  }
+  return false;
+}
+
+const char *results_format_name(results_format format) {
+  static const char *const names[] = {"npy", "csv", "hdf5"};
+  return names[format];
+}
+
+bool results_format_available(results_format format) {
+  return format != RESULTS_HDF5 || results_hdf5_built_in();
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+compute_status results_write_at(const results_file *file, const void *data, size_t bytes,
+                                uint64_t offset, failure *why) {
+  const char *next = data;
+  while (bytes > 0) {
+    ssize_t put = pwrite(file->descriptor, next, bytes, (off_t)offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      int code = put < 0 ? errno : EIO;
+      return failure_set_system(why, code,
+                                "what was written counts: make room and go on with the file",
+                                "cannot write %s", file->incomplete);
+    }
+    next += put;
+    offset += (uint64_t)put;
+    bytes -= (size_t)put;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status flush(results_file *file, failure *why) {
+  compute_status status = results_write_at(file, file->buffer, file->used, file->written, why);
+  if (status) return status;
+  file->written += file->used;
+  file->used = 0;
+  return COMPUTE_OK;
+}
+
+static compute_status write_head(const results_file *file, failure *why) {
+  char head[RESULTS_HEAD_BYTES];
+  size_t bytes = results_head(file, file->now.rows, head);
+  return results_write_at(file, head, bytes, 0, why);
+}
+
+compute_status results_file_checkpoint(results_file *file, failure *why) {
+  compute_status status = flush(file, why);
+  if (!status && file->options.format != RESULTS_CSV) status = write_head(file, why);
+  if (status) return status;
+  if (fdatasync(file->descriptor) != 0 && errno != EINVAL) {
+    return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
+  }
+  results_state state = file->state;
+  state.progress = file->now;
+  state.bytes = file->written;
+  status = results_state_write(file->state_path, &state, why);
+  if (!status) file->state = state;
+  file->checked = seconds_now();
+  return status;
+}
+
+results_progress results_file_progress(const results_file *file) {
+  return file->now;
+}
+
+static compute_status check_results(const results_file *file, const compute_fit_results *results,
+                                    const int32_t *corners, failure *why) {
+  uint32_t outputs = file->columns.problem.outputs;
+  if ((results->parameters || !(outputs & COMPUTE_FIT_PARAMETERS)) &&
+      (results->std || !(outputs & COMPUTE_FIT_STD)) &&
+      (results->covariance || !(outputs & COMPUTE_FIT_COVARIANCE)) &&
+      (results->ratio || !(outputs & COMPUTE_FIT_RATIO)) &&
+      (results->p_raw || !(outputs & COMPUTE_FIT_P_RAW)) &&
+      (results->p_value || !(outputs & COMPUTE_FIT_P_VALUE)) &&
+      (results->iterations || !(outputs & COMPUTE_FIT_ITERATIONS)) &&
+      (results->status || !(outputs & COMPUTE_FIT_STATUS)) && (corners || !file->options.corners)) {
+    return COMPUTE_OK;
+  }
+  return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL,
+                     "results that %s is to hold are not there", file->path);
+}
+
+static compute_status put_rows(results_file *file, column_rows *rows, failure *why) {
+  bool csv = file->options.format == RESULTS_CSV;
+  size_t each = csv ? columns_line_bytes(&file->columns) : file->columns.record_bytes;
+  if (file->used + (size_t)rows->count * each > BUFFER_BYTES) {
+    compute_status status = flush(file, why);
+    if (status) return status;
+  }
+  unsigned char *at = file->buffer + file->used;
+  if (csv) {
+    file->used += (size_t)(columns_put_lines(&file->columns, rows, (char *)at) - (char *)at);
+  } else {
+    columns_put_records(&file->columns, rows, at);
+    file->used += (size_t)rows->count * each;
+  }
+  file->now.rows += rows->count;
+  rows->count = 0;
+  return COMPUTE_OK;
+}
+
+compute_status results_file_append(results_file *file, int64_t first, int64_t count,
+                                   const compute_fit_results *results, const int32_t *corners,
+                                   int64_t next_frame, failure *why) {
+  compute_status status = count > 0 ? check_results(file, results, corners, why) : COMPUTE_OK;
+  column_rows rows = {.results = results,
+                      .corners = file->options.corners ? corners : NULL,
+                      .roi = file->begin.rois + first,
+                      .frame = file->begin.frames};
+  for (int64_t i = 0; i < count && !status; i++) {
+    if (results->status && !(file->statuses >> results->status[i] & 1)) continue;
+    rows.index[rows.count++] = i;
+    if (rows.count == MAX_ROWS) status = put_rows(file, &rows, why);
+  }
+  if (!status && rows.count > 0) status = put_rows(file, &rows, why);
+  if (status) return status;
+  file->now.rois = file->begin.rois + first + count;
+  if (file->options.corners) file->now.frames = file->begin.frames + next_frame;
+  if (seconds_now() - file->checked < file->options.checkpoint_seconds) return COMPUTE_OK;
+  return results_file_checkpoint(file, why);
+}
+
+/* ---- Creating ------------------------------------------------------------------------------ */
+
+static void release(results_file *file) {
+  if (file->descriptor >= 0) close(file->descriptor); /* and with it the lock */
+  free(file->path);
+  free(file->incomplete);
+  free(file->state_path);
+  free(file->generated_by);
+  free(file->input);
+  free(file->buffer);
+  free(file);
+}
+
+static results_file *allocate(const char *path, const results_options *options) {
+  results_file *file = calloc(1, sizeof *file);
+  if (!file) return NULL;
+  file->options = *options;
+  file->problem = *options->problem;
+  file->options.problem = &file->problem;
+  file->descriptor = -1;
+  file->path = strdup(path);
+  file->generated_by = strdup(options->generated_by ? options->generated_by : "compute-fit");
+  file->input = strdup(options->input ? options->input : "");
+  if (asprintf(&file->incomplete, "%s.incomplete", path) < 0) file->incomplete = NULL;
+  if (asprintf(&file->state_path, "%s.incomplete.json", path) < 0) file->state_path = NULL;
+  file->buffer = malloc(BUFFER_BYTES);
+  if (file->path && file->generated_by && file->input && file->incomplete && file->state_path &&
+      file->buffer) {
+    return file;
+  }
+  release(file);
+  return NULL;
+}
+
+/* What must be the same for going on. */
+static void describe_job(results_file *file) {
+  char *job = file->state.job, *end = job + sizeof file->state.job;
+  const results_options *options = &file->options;
+  job +=
+      snprintf(job, (size_t)(end - job), "%.255s; %s; statuses %x; pixel %.17g; columns",
+               options->fingerprint ? options->fingerprint : "",
+               results_format_name(options->format), (unsigned)file->statuses, options->pixel_size);
+  for (int32_t i = 0; i < file->columns.count && job < end; i++) {
+    job += snprintf(job, (size_t)(end - job), " %s", file->columns.columns[i].name);
+  }
+}
+
+static compute_status lock_file(results_file *file, bool *made, failure *why) {
+  file->descriptor = open(file->incomplete, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  *made = file->descriptor >= 0;
+  if (!*made && errno == EEXIST) file->descriptor = open(file->incomplete, O_RDWR | O_CLOEXEC);
+  if (file->descriptor < 0) {
+    return failure_set_system(why, errno, "choose another place for the results",
+                              "cannot create %s", file->incomplete);
+  }
+  struct stat here, there;
+  bool taken = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  /* Another process may have finished it, and given it its name, in the meantime. */
+  if (!taken && (fstat(file->descriptor, &here) != 0 || stat(file->incomplete, &there) != 0 ||
+                 here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
+    taken = true;
+  }
+  if (!taken) return COMPUTE_OK;
+  close(file->descriptor);
+  file->descriptor = -1;
+  return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "wait for it, or choose another name",
+                     "%s is being written by another process", file->incomplete);
+}
+
+/* Begins at the start. */
+static compute_status begin_anew(results_file *file, failure *why) {
+  if (ftruncate(file->descriptor, 0) != 0) {
+    return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
+  }
+  char head[RESULTS_HEAD_BYTES];
+  size_t bytes = results_head(file, 0, head);
+  file->state.progress = file->now = file->begin = (results_progress){0};
+  file->state.finishing = false;
+  file->state.overwrite = file->options.overwrite;
+  compute_status status = results_write_at(file, head, bytes, 0, why);
+  file->written = bytes;
+  return status ? status : results_file_checkpoint(file, why);
+}
+
+static compute_status go_on(results_file *file, const results_state *found, failure *why) {
+  struct stat about;
+  if (fstat(file->descriptor, &about) != 0) {
+    return failure_set_system(why, errno, NULL, "cannot examine %s", file->incomplete);
+  }
+  char head[RESULTS_HEAD_BYTES];
+  size_t head_bytes = results_head(file, 0, head);
+  uint64_t rows_bytes = (uint64_t)found->progress.rows * file->columns.record_bytes;
+  bool fits = found->bytes >= head_bytes && (uint64_t)about.st_size >= found->bytes &&
+              (file->options.format == RESULTS_CSV || found->bytes == head_bytes + rows_bytes);
+  if (!fits) {
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "start anew: overwrite the incomplete file",
+                       "%s has %" PRIu64 " bytes, and by %s %" PRIu64 " of them count",
+                       file->incomplete, (uint64_t)about.st_size, file->state_path, found->bytes);
+  }
+  if (ftruncate(file->descriptor, (off_t)found->bytes) != 0) {
+    return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
+  }
+  file->state = *found;
+  file->begin = file->now = found->progress;
+  file->written = found->bytes;
+  return COMPUTE_OK;
+}
+
+/* Whether a complete file may be replaced by this job. */
+static compute_status check_complete(const results_file *file, const results_state *found,
+                                     failure *why) {
+  if (file->options.overwrite || access(file->path, F_OK) != 0) return COMPUTE_OK;
+  if (found && (found->overwrite || found->finishing)) return COMPUTE_OK;
+  return failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
+                     file->options.resume ? "%s is there already, complete: nothing is left to do"
+                                          : "%s is there already",
+                     file->path);
+}
+
+/* Goes on with an incomplete file, or begins anew. */
+static compute_status begin_writing(results_file *file, bool made, failure *why) {
+  results_state found;
+  bool missing = true;
+  if (!made && file->options.resume) {
+    compute_status status = results_state_read(file->state_path, &found, &missing, why);
+    if (status && !missing) return status;
+  }
+  compute_status status = check_complete(file, missing ? NULL : &found, why);
+  if (status) return status;
+  if (!missing && strcmp(found.job, file->state.job) == 0) return go_on(file, &found, why);
+  if (!missing && !file->options.overwrite) {
+    return failure_set(why, COMPUTE_ERROR_INVALID_STATE,
+                       "give the same input and options as then, or overwrite it",
+                       "%s is from another job: its input or options were others",
+                       file->incomplete);
+  }
+  if (!made && missing && !file->options.resume && !file->options.overwrite) {
+    return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "go on with it, or overwrite it",
+                       "%s is there: a run that has not ended well left it", file->incomplete);
+  }
+  return begin_anew(file, why);
+}
+
+static compute_status check_options(const char *path, const results_options *options,
+                                    failure *why) {
+  if (!results_format_available(options->format)) {
+    return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
+                       "write .csv or .npy, or build it again with libhdf5's headers",
+                       "%s cannot be written: this program was built without libhdf5", path);
+  }
+  uint32_t outputs = options->problem->outputs;
+  if (outputs && !(outputs & COMPUTE_FIT_PARAMETERS)) {
+    return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
+                       "%s cannot be written without the parameters", path);
+  }
+  return COMPUTE_OK;
+}
+
+/* Refuses what surely does not fit; lines have at least two characters for each column. */
+static compute_status check_room(const results_file *file, failure *why) {
+  struct statvfs disk;
+  double each = file->options.format == RESULTS_CSV ? 2.0 * file->columns.count
+                                                    : (double)file->columns.record_bytes;
+  double left = (double)(file->options.expected_rows - file->now.rows) * each;
+  if (left <= 0 || fstatvfs(file->descriptor, &disk) != 0) return COMPUTE_OK;
+  double room = (double)disk.f_bavail * (double)disk.f_frsize;
+  if (left <= room) return COMPUTE_OK;
+  return failure_set(why, COMPUTE_ERROR_FILE, "make room, or choose another place for the results",
+                     "%s: %" PRId64 " rows take %.3g GB more, and %.3g GB are free", file->path,
+                     file->options.expected_rows, left * 1e-9, room * 1e-9);
+}
+
+static compute_status prepare(results_file *file, failure *why) {
+  results_options *options = &file->options;
+  file->statuses = options->statuses;
+  if (file->statuses == 0) {
+    file->statuses = options->format == RESULTS_HDF5
+                         ? 1u << COMPUTE_FIT_CONVERGED | 1u << COMPUTE_FIT_MAX_ITERATIONS |
+                               1u << COMPUTE_FIT_AT_BOUND
+                         : (1u << COMPUTE_FIT_STATUS_COUNT) - 1;
+  }
+  if (!(options->checkpoint_seconds > 0)) options->checkpoint_seconds = 2;
+  columns_make(options, &file->columns);
+  describe_job(file);
+  if (options->format == RESULTS_HDF5) {
+    compute_status status = results_hdf5_check(file, why);
+    if (status) return status;
+  }
+  bool made;
+  compute_status status = lock_file(file, &made, why);
+  if (status) return status;
+  status = begin_writing(file, made, why);
+  if (!status) status = check_room(file, why);
+  if (status && made) {
+    unlink(file->incomplete);
+    unlink(file->state_path);
+  }
+  file->checked = seconds_now();
+  return status;
+}
+
+compute_status results_file_create(const char *path, const results_options *options,
+                                   results_file **result, results_progress *progress,
+                                   failure *why) {
+  *result = NULL;
+  compute_status status = check_options(path, options, why);
+  if (status) return status;
+  results_file *file = allocate(path, options);
+  if (!file) {
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
+  }
+  status = prepare(file, why);
+  if (status) {
+    release(file);
+    return status;
+  }
+  *result = file;
+  *progress = file->now;
+  return COMPUTE_OK;
+}
+
+/* ---- Ending -------------------------------------------------------------------------------- */
+
+compute_status results_file_finish(results_file *file, int64_t frames, failure *why) {
+  compute_status status = results_file_checkpoint(file, why);
+  if (!status && file->options.format == RESULTS_HDF5) {
+    file->state.finishing = true;
+    status = results_state_write(file->state_path, &file->state, why);
+    if (!status) status = results_hdf5_finish(file, frames, why);
+    if (!status) unlink(file->incomplete);
+  } else if (!status && rename(file->incomplete, file->path) != 0) {
+    status = failure_set_system(why, errno, "the results are in the incomplete file",
+                                "cannot give %s its name", file->path);
+  }
+  if (!status) unlink(file->state_path);
+  release(file);
+  return status;
+}
+
+bool results_file_abandon(results_file *file) {
+  if (!file) return false;
+  bool some = file->now.rois > 0 || file->now.frames > 0;
+  if (some) {
+    results_file_checkpoint(file, NULL); /* if it fails, the last one counts */
+    some = file->state.progress.rois > 0 || file->state.progress.frames > 0;
+  }
+  if (!some) {
+    unlink(file->incomplete);
+    unlink(file->state_path);
+  }
+  release(file);
+  return some;
+}

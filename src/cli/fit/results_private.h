@@ -1,0 +1,41 @@
+/* Inside of a file of results. */
+#ifndef CLI_FIT_RESULTS_PRIVATE_H
+#define CLI_FIT_RESULTS_PRIVATE_H
+
+#include "cli/fit/columns.h"
+#include "cli/fit/results_state.h"
+
+struct results_file {
+  results_options options; /* its pointers lead to what follows */
+  compute_fit_problem problem;
+  char *path, *incomplete, *state_path, *generated_by, *input;
+  uint32_t statuses;
+
+  column_set columns;
+  int descriptor;         /* of the incomplete file */
+  results_state state;    /* as of the last checkpoint, but for… */
+  results_progress now;   /* … what was appended since */
+  results_progress begin; /* what was there when this run began */
+  uint64_t written;       /* bytes in the file */
+  double checked;         /* time of the last checkpoint */
+
+  unsigned char *buffer; /* rows on their way to the file */
+  size_t used;
+};
+
+/* The start of the file: CSV's heading, or the header of a .npy of `rows` records, whose length
+ * does not depend on that number. HDF5's results are kept as .npy until they are complete. Returns
+ * its length; `text` has RESULTS_HEAD_BYTES. */
+#define RESULTS_HEAD_BYTES 4096
+size_t results_head(const results_file *file, int64_t rows, char *text);
+
+/* Writes the complete HDF5 file from the incomplete one, and its side-car. */
+compute_status results_hdf5_check(const results_file *file, failure *why);
+compute_status results_hdf5_finish(results_file *file, int64_t frames, failure *why);
+bool results_hdf5_built_in(void);
+
+/* All `bytes` at `offset`. */
+compute_status results_write_at(const results_file *file, const void *data, size_t bytes,
+                                uint64_t offset, failure *why);
+
+#endif

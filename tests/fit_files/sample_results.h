@@ -1,0 +1,32 @@
+/* Results that nobody fitted: every number a function of the ROI, so that whatever piece is asked
+ * for is the same each time, and a reader can tell each from each. */
+#ifndef FIT_FILES_SAMPLE_RESULTS_H
+#define FIT_FILES_SAMPLE_RESULTS_H
+
+#include "cli/fit/failure.h"
+#include "cli/fit/results_file.h"
+
+typedef struct sample_results {
+  compute_fit_results results;
+  int32_t *corners;
+} sample_results;
+
+/* ROI i belongs to frame i / 3; its corner is at row i % 100, column 2 (i % 50). Parameter k is
+ * k + 1 + (i % 1000) / 1000, its standard deviation a tenth of that; the covariance of (a, b) is
+ * i + 10 a + b; L = −i / 4; p_raw = 1 / (i + 2), p_value = 1e-3 / (i + 1); i % 7 iterations; the
+ * status is 1 + i % 3, but for every eleventh, which is BAD_DATA with NaN everywhere. */
+void sample_results_make(compute_fit_model model, int64_t first, int64_t count,
+                         sample_results *sample);
+void sample_results_release(sample_results *sample);
+
+/* The frame that follows the last ROI's. */
+int64_t sample_results_frames(int64_t rois);
+
+#define SAMPLE_PER_FRAME 3
+
+/* Appends ROIs from number `first` to `end`, both multiples of SAMPLE_PER_FRAME, `piece` at a time;
+ * numbers count from `begin`, where the run began. */
+compute_status sample_results_append(results_file *file, compute_fit_model model, int64_t begin,
+                                     int64_t first, int64_t end, int64_t piece, failure *why);
+
+#endif
