@@ -26,7 +26,7 @@ target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
-foreach(name faults_opencl opencl_recover opencl_ladder)
+foreach(name faults_opencl opencl_recover opencl_ladder opencl_fit_ladder)
   add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
@@ -41,34 +41,46 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
 endif()
 
 # The same programs on the device. Nothing may be left to the CPU. PoCL takes a quarter of a second
-# for each program, and a map has one for each pattern of strides: elementwise operations share the
-# patterns among them.
+# for each program, and there is one for each pattern of strides: operations and dtypes share the
+# samples among them. The CPU runs them all, and the stand-in for CUDA has another share.
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
   ${opencl_environment})
-foreach(name cast elementwise gradients indexed matmul random_graphs reduction row sources
-        structural eager)
+set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=8 COMPUTE_TEST_SPREAD=30)
+foreach(name cast random_graphs sources eager)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
+# A gradient's kernels are those of the operations that it consists of.
+foreach(name gradients indexed matmul reduction row structural)
+  compute_add_variant(operations_${name} opencl "${on_device_sampled}")
+  compute_record_errors(operations_${name}_opencl operations_${name})
+endforeach()
+compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
+compute_record_errors(operations_elementwise_opencl operations_elementwise)
 foreach(name plan_run plan_bindings plan_training plan_endurance job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view threads_plans public_use device_slots batch_batch)
+        tensor_tensor_view threads_plans public_use device_slots batch_batch fit_spots fit_run
+        fit_frames fit_graph)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 
 compute_add_variant(faults_long_run opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=30;${opencl_environment}")
 # Nor is there anything for validation to find. The kernels are those of operations_row_opencl.
-compute_add_variant(operations_row opencl_validated "${on_device};COMPUTE_VALIDATE=strict")
+compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
 compute_add_variant(kernel_convolution opencl "${on_device};COMPUTE_TEST_SPREAD=9")
 compute_add_variant(kernel_convolution opencl_gpu
   "${on_device};COMPUTE_TEST_SPREAD=9;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 
+compute_add_variant(kernel_fit opencl "${on_device};COMPUTE_TEST_SPREAD=1")
+compute_add_variant(kernel_fit opencl_gpu
+  "${on_device};COMPUTE_TEST_SPREAD=5;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+
 # PoCL under the name of a GPU gets the kernels that GPUs get.
 foreach(name operations_indexed operations_matmul operations_reduction operations_row device_slots)
   compute_add_variant(${name} opencl_gpu
-    "${on_device};OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+    "${on_device_sampled};OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
 
 if(NOT COMPUTE_OCLGRIND_ICD)

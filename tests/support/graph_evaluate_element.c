@@ -30,6 +30,7 @@ double evaluate_round(compute_dtype dtype, long double value) {
 int64_t evaluate_wrap(compute_dtype dtype, uint64_t value) {
   if (dtype == COMPUTE_I32) return (int64_t)(int32_t)(uint32_t)value;
   if (dtype == COMPUTE_U8) return (int64_t)(uint8_t)value;
+  if (dtype == COMPUTE_U16) return (int64_t)(uint16_t)value;
   if (dtype == COMPUTE_BOOL) return value != 0;
   return (int64_t)value;
 }
@@ -40,6 +41,7 @@ int64_t evaluate_from_real(compute_dtype dtype, double value) {
   int64_t low = INT64_MIN, high = INT64_MAX;
   if (dtype == COMPUTE_I32) low = INT32_MIN, high = INT32_MAX;
   if (dtype == COMPUTE_U8) low = 0, high = UINT8_MAX;
+  if (dtype == COMPUTE_U16) low = 0, high = UINT16_MAX;
   double whole = trunc(value);
   if (whole >= (double)high) return high;
   if (whole <= (double)low) return low;
@@ -79,9 +81,11 @@ double evaluate_decode_real(compute_dtype dtype, const void *element) {
 int64_t evaluate_decode_integer(compute_dtype dtype, const void *element) {
   int64_t i64;
   int32_t i32;
+  uint16_t u16;
   switch (dtype) {
   case COMPUTE_I64: memcpy(&i64, element, sizeof i64); return i64;
   case COMPUTE_I32: memcpy(&i32, element, sizeof i32); return i32;
+  case COMPUTE_U16: memcpy(&u16, element, sizeof u16); return u16;
   default: return *(const uint8_t *)element;
   }
 }

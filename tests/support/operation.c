@@ -16,11 +16,12 @@ enum { PRINTED_FAILURES = 20 };
 const compute_dtype *operation_dtypes(const char *domain) {
   static const compute_dtype lists[][COMPUTE_DTYPE_COUNT] = {
       {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16},
-      {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64, COMPUTE_I32, COMPUTE_U8},
-      {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8},
+      {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,
+       COMPUTE_U16},
+      {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8, COMPUTE_U16},
       {COMPUTE_BOOL},
       {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,
-       COMPUTE_BOOL},
+       COMPUTE_BOOL, COMPUTE_U16},
   };
   static const char *const names[] = {"float", "number", "integer", "logic", "any"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -183,9 +184,34 @@ static bool check_mode(running_sample *run, uint32_t flags, const char *mode) {
   return ok;
 }
 
+/* Samples of one name and dtype so far, in the whole program. */
+typedef struct sample_kind {
+  char name[60];
+  compute_dtype dtype;
+  size_t seen;
+} sample_kind;
+
+static bool is_taken(const operation_case *sample) {
+  static sample_kind kinds[1024];
+  static size_t count;
+  const compute_dtype dtype = sample->dtype ? sample->dtype : sample->operand[0].dtype;
+  if (test_samples() == 1) return true;
+  size_t i = 0;
+  while (i < count && (kinds[i].dtype != dtype ||
+                       strncmp(kinds[i].name, sample->name, sizeof kinds[i].name - 1) != 0))
+    i++;
+  if (i == sizeof kinds / sizeof *kinds) return true;
+  if (i == count) {
+    kinds[count++].dtype = dtype;
+    snprintf(kinds[i].name, sizeof kinds[i].name, "%s", sample->name);
+  }
+  return test_takes(i, kinds[i].seen++);
+}
+
 void operation_check(compute_context *context, const operation_case *sample) {
   running_sample run = {.sample = sample, .context = context};
   samples_run++;
+  if (!is_taken(sample)) return;
   fill_operands(&run);
   bool ok = build_graph(&run);
   if (ok) {

@@ -43,7 +43,8 @@ typedef struct operation_case {
   compute_dtype dtype;   /* that it is called with; NONE: the first operand's */
 } operation_case;
 
-/* Runs a sample; what is wrong is printed and counted, and the test goes on. */
+/* Runs a sample; what is wrong is printed and counted, and the test goes on. Of those of one name
+ * and dtype it runs what test_takes says. */
 void operation_check(compute_context *context, const operation_case *sample);
 
 /* Ends a test that used operation_check: writes down the errors seen, and fails the test

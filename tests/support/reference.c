@@ -17,6 +17,7 @@ static int64_t get_integer(const test_values *values, int64_t index) {
   switch (values->dtype) {
   case COMPUTE_I64: return ((const int64_t *)values->data)[index];
   case COMPUTE_I32: return ((const int32_t *)values->data)[index];
+  case COMPUTE_U16: return ((const uint16_t *)values->data)[index];
   default: return ((const uint8_t *)values->data)[index];
   }
 }

@@ -138,7 +138,7 @@ static void lay_out(sample_layout how, const int64_t size[4], bool input, role w
 
 static compute_dtype type_of(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8                         ? COMPUTE_I32
+         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
                                                        : dtype;
 }
 

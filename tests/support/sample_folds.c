@@ -25,7 +25,7 @@ static const reduce_case reduce_cases[] = {
 
 static compute_dtype type_of(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8                         ? COMPUTE_I32
+         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
                                                        : dtype;
 }
 
@@ -102,8 +102,8 @@ static void sample_reduce_programs(const reduce_case *c, compute_dtype dtype, sa
 }
 
 static void sample_reductions(sample_visitor visit, void *user) {
-  static const compute_dtype folded[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
-                                         COMPUTE_I64, COMPUTE_I32, COMPUTE_U8};
+  static const compute_dtype folded[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16};
   const size_t cases = sizeof reduce_cases / sizeof *reduce_cases;
   for (size_t i = 0; i < cases; i++) {
     sample_combine(&reduce_cases[i], COMPUTE_COMBINE_SUM, COMPUTE_F32, i < 5, visit, user);

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const compute_dtype all_dtypes[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16,
-                                           COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL};
+static const compute_dtype all_dtypes[] = {COMPUTE_F64,  COMPUTE_F32,  COMPUTE_F16,
+                                           COMPUTE_BF16, COMPUTE_I64,  COMPUTE_I32,
+                                           COMPUTE_U8,   COMPUTE_BOOL, COMPUTE_U16};
 static const compute_dtype numbers[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_I64, COMPUTE_I32};
 
 enum { ALL = 255 };
@@ -92,7 +93,7 @@ static void sample_casts(compute_dtype from, sample_visitor visit, void *user) {
   sample_kernel s;
   const bool f64[] = {false, true};
   const compute_dtype loaded = from == COMPUTE_F16 || from == COMPUTE_BF16 ? COMPUTE_F32
-                               : from == COMPUTE_U8                        ? COMPUTE_I32
+                               : from == COMPUTE_U8 || from == COMPUTE_U16 ? COMPUTE_I32
                                                                            : from;
   for (int pass = 0; pass < 2; pass++) {
     sample_begin(&s, COMPUTE_KERNEL_MAP, COMPUTE_SHAPE(307), "map casts of %s%s",
@@ -102,7 +103,7 @@ static void sample_casts(compute_dtype from, sample_visitor visit, void *user) {
     for (size_t i = 0; i < sizeof all_dtypes / sizeof *all_dtypes; i++) {
       const compute_dtype to = all_dtypes[i];
       const compute_dtype type = to == COMPUTE_F16 || to == COMPUTE_BF16 ? COMPUTE_F32
-                                 : to == COMPUTE_U8                      ? COMPUTE_I32
+                                 : to == COMPUTE_U8 || to == COMPUTE_U16 ? COMPUTE_I32
                                                                          : to;
       if ((to == COMPUTE_F64) != f64[pass]) continue;
       program_store(&s.epilogue, program_apply(&s.epilogue, COMPUTE_I_CAST, type, x, 0, 0));

@@ -38,11 +38,12 @@ static const gemm_case gemm_cases[] = {
     {1, 33, 35, 37, false, false, COMPUTE_I32, COMPUTE_I32},
     {1, 33, 35, 37, false, true, COMPUTE_I64, COMPUTE_I64},
     {1, 33, 35, 37, false, false, COMPUTE_U8, COMPUTE_I32},
+    {1, 33, 35, 37, true, false, COMPUTE_U16, COMPUTE_I32},
 };
 
 static compute_dtype type_of(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8                         ? COMPUTE_I32
+         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
                                                        : dtype;
 }
 
@@ -229,7 +230,7 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
 
 void sample_indexed(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
-                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL};
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16};
   static const indexed_case large[] = {{"large", {2, {50000017, 64}}, 1, false, 50000},
                                        {"large axis", {2, {20000017, 3}}, 1, false, 3000000019}};
   for (int k = COMPUTE_KERNEL_GATHER; k <= COMPUTE_KERNEL_SCATTER; k++) {

@@ -6,18 +6,25 @@
 #
 # The package lists stand here and nowhere else. Both functions do nothing that is done already.
 
+# Where ccache is installed, all builds of a run use it, those that tests start included.
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
+fi
+
 SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # What libcompute and its programs are built with, and the BLAS that the CPU backend opens when it
-# runs.
+# runs. compute-fit can be built without the last four, and then lacks what they are for.
 SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
-  ocl-icd-opencl-dev libopenblas0-pthread)
+  ocl-icd-opencl-dev libopenblas0-pthread libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
 
 # What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler with its
-# sanitizers and fuzzer (which clang only recommends), python3
-# for checking JSON, valgrind.
-SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd oclgrind
-  libclblast1)
+# sanitizers and fuzzer (which clang does not bring along), python3 for checking JSON, valgrind.
+# Python's modules and the tools in the last two lines look at the files that compute-fit reads and
+# writes.
+SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang libclang-rt-14-dev python3 valgrind
+  pocl-opencl-icd oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml libtiff-tools
+  hdf5-tools)
 
 setup_packages() {
   local name missing=() admin=()

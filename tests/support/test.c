@@ -51,10 +51,22 @@ int test_group_close(void **state) {
   return 0;
 }
 
-size_t test_spread(void) {
-  const char *spread = getenv("COMPUTE_TEST_SPREAD");
-  const size_t step = spread ? strtoul(spread, NULL, 10) : 1;
+static size_t step_of(const char *variable) {
+  const char *text = getenv(variable);
+  const size_t step = text ? strtoul(text, NULL, 10) : 1;
   return step > 0 ? step : 1;
+}
+
+size_t test_spread(void) {
+  return step_of("COMPUTE_TEST_SPREAD");
+}
+
+size_t test_samples(void) {
+  return step_of("COMPUTE_TEST_SAMPLES");
+}
+
+bool test_takes(size_t kind, size_t number) {
+  return number == 0 || (number + kind) % test_samples() == 0;
 }
 
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,

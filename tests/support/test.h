@@ -41,6 +41,15 @@ int test_group_close(void **state);
  * samples take each n-th. 1 without it. */
 size_t test_spread(void);
 
+/* COMPUTE_TEST_SAMPLES, for runs that repeat a suite elsewhere: of many samples of one kind take
+ * one in so many. 1 without it. */
+size_t test_samples(void);
+
+/* Whether sample number `number` of a kind is among those, for kind number `kind`: the first, and
+ * then one in so many, beginning with another one for each kind, so that together the kinds see
+ * every sample. */
+bool test_takes(size_t kind, size_t number);
+
 /* A compiled plan of `outputs` for the default device. */
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,
                            uint32_t flags);

@@ -106,6 +106,7 @@ double test_values_get(const test_values *values, int64_t index) {
   case COMPUTE_BF16: return decode_half(values->dtype, *(const uint16_t *)element);
   case COMPUTE_I64: return (double)*(const int64_t *)element;
   case COMPUTE_I32: return *(const int32_t *)element;
+  case COMPUTE_U16: return *(const uint16_t *)element;
   default: return *(const uint8_t *)element;
   }
 }
@@ -120,6 +121,7 @@ void test_values_set(test_values *values, int64_t index, double value) {
   case COMPUTE_I64: *(int64_t *)element = saturate(value, INT64_MIN, INT64_MAX); break;
   case COMPUTE_I32: *(int32_t *)element = (int32_t)saturate(value, INT32_MIN, INT32_MAX); break;
   case COMPUTE_U8: *(uint8_t *)element = (uint8_t)saturate(value, 0, UINT8_MAX); break;
+  case COMPUTE_U16: *(uint16_t *)element = (uint16_t)saturate(value, 0, UINT16_MAX); break;
   default: *(uint8_t *)element = value != 0; break;
   }
 }
@@ -154,6 +156,7 @@ static int64_t special_integer(compute_dtype dtype, uint64_t which) {
   const int64_t low = dtype == COMPUTE_I64 ? INT64_MIN : dtype == COMPUTE_I32 ? INT32_MIN : 0;
   const int64_t high = dtype == COMPUTE_I64   ? INT64_MAX
                        : dtype == COMPUTE_I32 ? INT32_MAX
+                       : dtype == COMPUTE_U16 ? UINT16_MAX
                                               : UINT8_MAX;
   const int64_t numbers[] = {low, high, 0, 1, low < 0 ? -1 : 255, low + 1, high - 1, 2};
   return numbers[which % 8];
@@ -163,6 +166,7 @@ static void set_integer(test_values *values, int64_t index, int64_t value) {
   switch (values->dtype) {
   case COMPUTE_I64: ((int64_t *)values->data)[index] = value; break;
   case COMPUTE_I32: ((int32_t *)values->data)[index] = (int32_t)value; break;
+  case COMPUTE_U16: ((uint16_t *)values->data)[index] = (uint16_t)value; break;
   default: ((uint8_t *)values->data)[index] = (uint8_t)value; break;
   }
 }
@@ -187,7 +191,7 @@ void test_values_fill(test_values *values, test_fill fill, double low, double hi
     return;
   }
   const bool floating = is_float(values->dtype), logic = values->dtype == COMPUTE_BOOL;
-  if (values->dtype == COMPUTE_U8 && low < 0) low = 0;
+  if ((values->dtype == COMPUTE_U8 || values->dtype == COMPUTE_U16) && low < 0) low = 0;
   for (int64_t i = 0; i < values->count; i++) {
     const bool special = fill == FILL_SPECIAL && test_random_bits(&random) % 2;
     if (logic)
