@@ -9,6 +9,22 @@
 
 typedef struct bench_peer_list bench_peer_list; /* peers.h */
 
+/* What belongs to the rate of a fit; all 0 where a record is of something else. */
+typedef struct bench_fit {
+  int32_t rows, columns, parameters;
+  int64_t rois;
+  double rate, rate_one_thread; /* ROIs per second */
+  double iterations;            /* mean of all ROIs */
+  double converged;             /* fraction */
+  double std_over_bound; /* spread of x around the truth, in units of the Cramér–Rao bound */
+  double worst_std_over_bound; /* the same of the parameter that is furthest from 1 */
+  double worst_bias;           /* largest mean error, in units of the bound */
+  double bound_error;          /* of reported uncertainties against the bound in double precision */
+  double p_mean;               /* mean of the p-values; 1/2 is right */
+  double peak_bytes;           /* of a process that only does this */
+  double frames_rate;          /* frames per second */
+} bench_fit;
+
 /* One line of the result. A number that has no meaning for a case is NaN. */
 typedef struct bench_record {
   const char *suite, *name, *dtype;
@@ -19,6 +35,7 @@ typedef struct bench_record {
   bool ok;
   char peer[40]; /* "": measured alone */
   double peer_ms;
+  bench_fit fit;
 } bench_record;
 
 typedef struct bench_options {
@@ -31,6 +48,7 @@ typedef struct bench_options {
   int threads;
   bool quick, list;
   bool first_result; /* be the process that first_result.h measures */
+  bool fit_memory;   /* be the process that fit.h measures */
 } bench_options;
 
 typedef struct bench_session {
@@ -71,7 +89,7 @@ typedef struct bench_suite {
 
 extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suite_reduce,
     bench_suite_memory, bench_suite_overhead, bench_suite_routing, bench_suite_batch,
-    bench_suite_faults;
+    bench_suite_faults, bench_suite_fit;
 
 /* A record for a case with all its numbers NaN and ok false. */
 bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);

@@ -12,20 +12,24 @@ import json
 import math
 import sys
 
+import colours
+
 WIDTH, LABELS, ROW, GAP, HEAD, FOOT = 1000, 150, 26, 8, 64, 44
 KINDS = (  # category of the trace, word in the legend
     ("source", "source is read"), ("upload", "upload"), ("kernel", "compute"),
     ("download", "download"), ("sink", "sink is written"))
-CSS = """
-svg { --paper: #ffffff; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --band: #f5f7f9;
-  --source: #8a6fd1; --upload: #1f5fd0; --kernel: #147a4b; --download: #b86e00; --sink: #b5306f; }
-@media (prefers-color-scheme: dark) { svg { --paper: #14181e; --ink: #e6e9ee; --soft: #9aa5b3;
-  --line: #313a46; --band: #1c222a; --source: #b79bf5; --upload: #6ea8ff; --kernel: #55c48c;
-  --download: #f0a840; --sink: #f07db4; } }
-text { fill: var(--ink); font: 13px system-ui, "DejaVu Sans", sans-serif; }
-.soft { fill: var(--soft); } .title { font-size: 16px; font-weight: 600; }
-.paper { fill: var(--paper); } .band { fill: var(--band); } .line { stroke: var(--line); }
-""" + "".join(f".{kind} {{ fill: var(--{kind}); }}\n" for kind, _ in KINDS)
+CSS = colours.style("""
+text { fill: $ink; font: 13px system-ui, "DejaVu Sans", sans-serif; }
+.soft { fill: $soft; }
+.title { font-size: 16px; font-weight: 600; }
+.paper { fill: $paper; }
+.band { fill: $band; }
+.line { stroke: $line; }
+""" + "".join(f".{kind} {{ fill: ${kind}; }}\n" for kind, _ in KINDS),
+                    light={"band": "#f5f7f9", "source": "#8a6fd1", "upload": "#1f5fd0",
+                           "kernel": "#147a4b", "download": "#b86e00", "sink": "#b5306f"},
+                    dark={"band": "#1c222a", "source": "#b79bf5", "upload": "#6ea8ff",
+                          "kernel": "#55c48c", "download": "#f0a840", "sink": "#f07db4"})
 
 
 def kind_of(event):

@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "first_result.h"
+#include "fit.h"
 #include "measure.h"
 #include "output.h"
 #include "environment.h"
@@ -16,8 +17,9 @@
 
 /* overhead comes first, before the peers' libraries have filled the process. */
 static const bench_suite *const suites[] = {
-    &bench_suite_overhead, &bench_suite_elementwise, &bench_suite_matmul, &bench_suite_reduce,
-    &bench_suite_memory,   &bench_suite_routing,     &bench_suite_batch,  &bench_suite_faults};
+    &bench_suite_overhead, &bench_suite_elementwise, &bench_suite_matmul,
+    &bench_suite_reduce,   &bench_suite_memory,      &bench_suite_fit,
+    &bench_suite_routing,  &bench_suite_batch,       &bench_suite_faults};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const char help[] =
@@ -38,11 +40,14 @@ static const char help[] =
     "  --threads N    CPU threads, of libcompute and of the peers\n"
     "  --commit ID    noted in the environment\n"
     "  --list         lists suites and cases\n"
+    "  --fit-memory   only fits ten million ROIs; the case fit/XYNB_7_10M_u16 starts this\n"
     "  --first-result only runs a small graph once and prints the milliseconds that it took;\n"
     "                 the cases first_result_* start this in processes of their own\n"
     "\n"
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
-    "max_rel_err, ok; numbers without a meaning for the case are null. A case measured against\n"
+    "max_rel_err, ok; those of fits also have an object fit: the rate, of one thread too, and "
+    "what\n"
+    "it is worth. Numbers without a meaning for the case are null. A case measured against\n"
     "several peers gives one record for each, alike but for peer, peer_ms and speedup (peer_ms / "
     "ms).\n"
     "GB/s counts every input read once and every output written once.\n"
@@ -56,13 +61,19 @@ static int usage_error(const char *what, const char *argument) {
 
 /* 0: go on; -1: help was printed; else the exit status. */
 static int parse(int argc, char **argv, bench_options *options) {
-  static const struct option known[] = {
-      {"suite", required_argument, NULL, 's'},   {"device", required_argument, NULL, 'd'},
-      {"filter", required_argument, NULL, 'f'},  {"quick", no_argument, NULL, 'q'},
-      {"json", required_argument, NULL, 'j'},    {"peers", required_argument, NULL, 'p'},
-      {"threads", required_argument, NULL, 't'}, {"commit", required_argument, NULL, 'c'},
-      {"list", no_argument, NULL, 'l'},          {"first-result", no_argument, NULL, 'r'},
-      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  static const struct option known[] = {{"suite", required_argument, NULL, 's'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"filter", required_argument, NULL, 'f'},
+                                        {"quick", no_argument, NULL, 'q'},
+                                        {"json", required_argument, NULL, 'j'},
+                                        {"peers", required_argument, NULL, 'p'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"commit", required_argument, NULL, 'c'},
+                                        {"list", no_argument, NULL, 'l'},
+                                        {"first-result", no_argument, NULL, 'r'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"fit-memory", no_argument, NULL, 'm'},
+                                        {NULL, 0, NULL, 0}};
   opterr = 0;
   for (int code; (code = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
     char *end;
@@ -76,6 +87,7 @@ static int parse(int argc, char **argv, bench_options *options) {
     case 'c': options->commit = optarg; break;
     case 'l': options->list = true; break;
     case 'r': options->first_result = true; break;
+    case 'm': options->fit_memory = true; break;
     case 't':
       errno = 0;
       long threads = strtol(optarg, &end, 10);
@@ -238,6 +250,7 @@ int main(int argc, char **argv) {
   int status = parse(argc, argv, &options);
   if (status) return status < 0 ? 0 : status;
   if (options.first_result) return first_result_main(options.device);
+  if (options.fit_memory) return fit_memory_main(options.device, options.threads);
   status = select_suites(options.suites, selected);
   if (status) return status;
   if (options.list) {

@@ -51,6 +51,18 @@ static double limit_part(const bench_session *session, const bench_record *r) {
   return l->stream_add > 0 ? r->gbytes_s / l->stream_add : NAN;
 }
 
+/* A line below the record. */
+static void print_fit(const bench_fit *f) {
+  printf("    %.3g M ROIs/s", f->rate * 1e-6);
+  if (f->rate_one_thread > 0) printf(", %.3g M on one thread", f->rate_one_thread * 1e-6);
+  printf("; %dx%d, %d parameters, %.2f steps, %.2f %% converged", f->rows, f->columns,
+         f->parameters, f->iterations, 100 * f->converged);
+  if (f->std_over_bound > 0)
+    printf(", std/CRLB %.3f (worst %.3f), p-values %.3f on average", f->std_over_bound,
+           f->worst_std_over_bound, f->p_mean);
+  printf("\n");
+}
+
 void output_case(const bench_session *session, const bench_record *records, size_t count) {
   const bench_record *r = &records[0];
   char median[32], p10[32], p90[32], range[72], gflops[32], gbytes[32], error[32], part[32] = "";
@@ -68,7 +80,24 @@ void output_case(const bench_session *session, const bench_record *records, size
       printf(" %s %.2f%s", records[i].peer, records[i].peer_ms / records[i].ms,
              i + 1 < count ? "," : "");
   printf("%s\n", r->ok ? "" : "  FAILED");
+  if (r->fit.rate > 0) print_fit(&r->fit);
   fflush(stdout);
+}
+
+/* 0 stands for what was not measured. */
+static json_t *known(double value) {
+  return json_number(value > 0 || value < 0 ? value : NAN);
+}
+
+static json_t *fit_json(const bench_fit *f) {
+  return json_pack("{s:i,s:i,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "rows", f->rows,
+                   "columns", f->columns, "parameters", f->parameters, "rois", (json_int_t)f->rois,
+                   "rois_per_second", known(f->rate), "rois_per_second_one_thread",
+                   known(f->rate_one_thread), "iterations", known(f->iterations), "converged",
+                   known(f->converged), "std_over_bound", known(f->std_over_bound),
+                   "worst_std_over_bound", known(f->worst_std_over_bound), "worst_bias",
+                   known(f->worst_bias), "p_mean", known(f->p_mean), "peak_bytes",
+                   known(f->peak_bytes), "frames_per_second", known(f->frames_rate));
 }
 
 static json_t *record_json(const bench_record *r) {
@@ -83,6 +112,7 @@ static json_t *record_json(const bench_record *r) {
     json_object_set_new(object, "peer_ms", json_number(r->peer_ms));
     json_object_set_new(object, "speedup", json_number(r->peer_ms / r->ms));
   }
+  if (r->fit.rate > 0 && object) json_object_set_new(object, "fit", fit_json(&r->fit));
   return object;
 }
 

@@ -12,6 +12,9 @@ import json
 import math
 import sys
 
+sys.dont_write_bytecode = True # nothing is left in the tree
+import draw_fits
+
 # ---- What is to be reached: case pattern, what is compared, how much, in words ----------------
 
 TARGETS = [
@@ -36,6 +39,9 @@ TARGETS = [
     ("pool_hit_1MiB", "time", 1e-4, "100 ns"),
     *[(f"threads_gelu_{n}", "one_thread", 1.0, "never slower than one thread")
       for n in ("1K", "10K", "100K", "1M")],
+    *[(name, "fits", rate, f"{rate * 1e-6:g} M fits/s")
+      for name, rate in draw_fits.TARGETS_CPU.items()],
+    ("XYNB_7_plan", "fits", draw_fits.TARGETS_GPU["XYNB_7_plan"], "500 M fits/s on a GPU"),
 ]
 
 PEERS = ("libcompute", "openblas", "dnnl", "torch", "torch plain")
@@ -157,8 +163,20 @@ def judge(bench, target):
     if kind == "time":
         ms = records[0]["ms"]
         return time_text(ms), ms <= least
+    if kind == "fits":
+        return judge_fits(bench, records[0])
     result = KINDS[kind](bench, name)
     return (result[1], result[0] >= least) if result else ("not measured", None)
+
+
+def judge_fits(bench, record):
+    """On a CPU one thread counts, on a GPU the whole of it; what to reach differs, too."""
+    data = {"environment": bench.environment}
+    rate, least = draw_fits.judged(data, record), draw_fits.target_of(data, record)
+    if not rate or not least:
+        return "not measured", None
+    words = "" if draw_fits.is_gpu(data) else " on one thread"
+    return f"{draw_fits.rate_text(rate)}{words}, {rate / least:.2f} of it", rate >= least
 
 
 KINDS = {"best_peer": kind_best_peer, "torch": kind_torch, "one_thread": kind_one_thread,
@@ -388,6 +406,16 @@ def chart_overheads(bench):
     return d.svg()
 
 
+def chart_fits(bench):
+    """Fits per second, with the table of what makes the rates comparable."""
+    data = {"environment": bench.environment, "records": bench.records}
+    picture = draw_fits.drawing(data)
+    if not picture:
+        return ""
+    rows = [[escape(cell) for cell in row] for row in draw_fits.table_rows(data)]
+    return f'<div class="wide">{picture}</div>' + table(draw_fits.HEADINGS, rows)
+
+
 # ---- Tables ----------------------------------------------------------------------------------
 
 def table(head, rows, name=""):
@@ -467,6 +495,9 @@ def page(bench):
          "may pass the streaming limits.", chart_memory(bench)),
         ("Against other libraries", "Times as fast as each peer; the scale is logarithmic. "
          "“plain” is the call that allocates its result.", chart_speedups(bench)),
+        ("Gaussian fits", "Simulated spots, from arrays in memory (or what else is said) to "
+         "parameters, uncertainties, ratio, p-value, steps and status; the scale is logarithmic.",
+         chart_fits(bench)),
         ("Overheads", "Medians; dashed marks are what is allowed.", chart_overheads(bench))]
     body = [f"<h1>libcompute {escape(e.get('library_version', ''))}: how fast it is here</h1>",
             f'<p class="soft">{escape(e.get("cpu_model"))} · {escape(e.get("isa"))} · '

@@ -16,7 +16,9 @@ DIR/report/report.html, from DIR/report/bench.json. The exit status is 0 if all 
   --suite A,B   only these suites of compute-bench
   --device D    the device to measure and to train on (default: the best one)
   --peers       also install libtorch to compare with, which is large
-                (COMPUTE_BENCH_PEERS=1 does the same); one that is there is used anyway
+                (COMPUTE_BENCH_PEERS=1 does the same); one that is there is used anyway.
+                Fits are compared with Picasso if COMPUTE_BENCH_PYTHON, or python3, has it
+                (bench/peers/fit_picasso.py)
   --build DIR   build folder (default: build/ beside bench/)
 TEXT
 }
@@ -100,9 +102,17 @@ step "compute-info"
 step "compute-bench"
 result=0
 measure || result=$?
+if [[ $peers == 1 ]]; then
+  step "fits against Picasso"
+  "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
+    --json "$build/report/picasso.json" || (($? == 77))
+fi
 step "report"
 if [[ -s $build/report/bench.json ]]; then
   python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" "$build/report/report.html"
+  if grep -q '"rois_per_second"' "$build/report/bench.json"; then
+    python3 "$SETUP_ROOT/bench/draw_fits.py" "$build/report/bench.json" "$build/report/fits.svg"
+  fi
   echo "records: $build/report/bench.json"
   echo "report:  $build/report/report.html"
 fi
