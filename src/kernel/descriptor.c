@@ -359,11 +359,24 @@ static bool check_fit(const compute_kernel_descriptor *d, const explanation *why
   return check_outputs_distinct(d, 1, why);
 }
 
+/* Strides whose sign can be turned: what walks a buffer backwards asks how far it reaches. */
+static bool check_strides(const compute_kernel_descriptor *d, const explanation *why) {
+  for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
+    const bool input = k < d->input_count;
+    const compute_operand *o = input ? &d->inputs[k] : &d->outputs[k - d->input_count];
+    for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++)
+      if (o->stride[i] == INT64_MIN)
+        return refuse(why, "a stride of %s %u is beyond all memory", input ? "input" : "output",
+                      (unsigned)(input ? k : k - d->input_count));
+  }
+  return true;
+}
+
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes) {
   const explanation why = {reason, reason_bytes};
   if (!d) return refuse(&why, "descriptor is NULL");
   if (d->struct_size < sizeof *d) return refuse(&why, "struct_size is %zu", d->struct_size);
-  if (!check_space(d, &why) || !check_operands(d, &why)) return false;
+  if (!check_space(d, &why) || !check_operands(d, &why) || !check_strides(d, &why)) return false;
   switch (d->kind) {
   case COMPUTE_KERNEL_MAP: return check_map(d, &why);
   case COMPUTE_KERNEL_REDUCE: return check_reduce(d, &why);

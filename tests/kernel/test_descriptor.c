@@ -128,6 +128,8 @@ static void map_is_checked(void **state) {
   CHECK_SPOILED(map_sample(), s.input[0].dtype = COMPUTE_I32); /* loaded as f32 */
   CHECK_SPOILED(map_sample(), s.d.input_count = 1);
   CHECK_SPOILED(map_sample(), s.output[0].stride[1] = 0);
+  CHECK_SPOILED(map_sample(), s.input[0].stride[0] = INT64_MIN);
+  CHECK_SPOILED(map_sample(), s.output[0].stride[2] = INT64_MIN);
   CHECK_SPOILED(map_sample(), program_load(&s.prologue, COMPUTE_F32, 0));
   CHECK_SPOILED(map_sample(),
                 program_instruction(&s.epilogue, (compute_instruction){.code = COMPUTE_I_COORDINATE,
