@@ -26,12 +26,22 @@ static bool refuse(const explanation *why, const char *format, ...) {
 
 /* ---- Space and operands -------------------------------------------------------------------- */
 
+/* More elements than any memory has, and few enough that rounding a size up to whole tiles, or
+ * adding some of them, never overflows. */
+#define MOST_ELEMENTS (INT64_MAX >> 8)
+
 static bool check_space(const compute_kernel_descriptor *d, const explanation *why) {
   compute_shape space = {.rank = d->rank};
+  if (d->k > MOST_ELEMENTS || d->axis_size > MOST_ELEMENTS)
+    return refuse(why, "no memory has an axis of that many elements");
   for (int32_t i = 0; i < d->rank && i < COMPUTE_MAX_RANK; i++) space.size[i] = d->size[i];
   int64_t count;
   compute_status status = shape_validate(space, &count);
-  return status ? refuse(why, "space: %s", shape_problem(space, status)) : true;
+  if (status) return refuse(why, "space: %s", shape_problem(space, status));
+  for (int32_t i = 0; i < d->rank; i++)
+    if (space.size[i] > MOST_ELEMENTS || count > MOST_ELEMENTS)
+      return refuse(why, "space: no memory has that many elements");
+  return true;
 }
 
 static bool check_operands(const compute_kernel_descriptor *d, const explanation *why) {

@@ -129,6 +129,7 @@ static void map_is_checked(void **state) {
   CHECK_SPOILED(map_sample(), s.d.input_count = 1);
   CHECK_SPOILED(map_sample(), s.output[0].stride[1] = 0);
   CHECK_SPOILED(map_sample(), s.input[0].stride[0] = INT64_MIN);
+  CHECK_SPOILED(map_sample(), (s.d.size[0] = INT64_MAX, s.d.size[1] = 0));
   CHECK_SPOILED(map_sample(), s.output[0].stride[2] = INT64_MIN);
   CHECK_SPOILED(map_sample(), program_load(&s.prologue, COMPUTE_F32, 0));
   CHECK_SPOILED(map_sample(),
@@ -185,6 +186,7 @@ static void row_is_checked(void **state) {
 
 static void gemm_is_checked(void **state) {
   (void)state;
+  CHECK_SPOILED(gemm_sample(), s.d.k = INT64_MAX);
   CHECK_SPOILED(gemm_sample(), s.d.rank = 1);
   CHECK_SPOILED(gemm_sample(), s.d.k = -1);
   CHECK_SPOILED(gemm_sample(), s.d.input_count = 1);
