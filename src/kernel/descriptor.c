@@ -273,8 +273,27 @@ static bool check_convolution_space(const compute_kernel_descriptor *d, const ex
   return true;
 }
 
+/* Positions lie in the padding, too, so that strides are multiplied by more than sizes: `reach`,
+ * for height and width. */
+static bool check_convolution_strides(const compute_kernel_descriptor *d, const int64_t reach[2],
+                                      const explanation *why) {
+  const compute_convolution *c = &d->convolution;
+  int64_t most = c->batch, steps;
+  if (c->data_channels > most) most = c->data_channels;
+  if (c->result_channels > most) most = c->result_channels;
+  for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
+    const compute_operand *o = k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
+    for (int i = 0; i < 4; i++)
+      if (__builtin_mul_overflow(i < 2 ? most : reach[i - 2], o->stride[i], &steps) ||
+          steps > MOST_ELEMENTS || steps < -MOST_ELEMENTS)
+        return refuse(why, "the convolution reaches beyond all memory");
+  }
+  return true;
+}
+
 static bool check_conv(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_convolution *c = &d->convolution;
+  int64_t reach[2]; /* of the last result: with it, no position in x can overflow */
   if (d->rank != 4) return refuse(why, "CONV needs four dimensions");
   if ((unsigned)c->direction > COMPUTE_CONVOLUTION_BY_FILTER) {
     return refuse(why, "unknown direction of a convolution");
@@ -285,7 +304,6 @@ static bool check_conv(const compute_kernel_descriptor *d, const explanation *wh
                   (int)c->groups, c->data_channels, c->result_channels);
   }
   for (int i = 0; i < 2; i++) {
-    int64_t reach; /* of the last result: with it, no position in x can overflow */
     if (c->data_size[i] < 0 || c->result_size[i] < 0 || c->filter_size[i] < 1 || c->stride[i] < 1 ||
         c->dilation[i] < 1 || c->padding[i] < 0) {
       return refuse(why, "a size, stride, dilation or padding of the convolution is too small");
@@ -293,12 +311,13 @@ static bool check_conv(const compute_kernel_descriptor *d, const explanation *wh
     int64_t steps, taps;
     if (__builtin_mul_overflow(c->result_size[i], c->stride[i], &steps) ||
         __builtin_mul_overflow(c->filter_size[i], c->dilation[i], &taps) ||
-        __builtin_add_overflow(steps, taps, &reach) ||
-        __builtin_add_overflow(reach, c->padding[i], &reach)) {
+        __builtin_add_overflow(steps, taps, &reach[i]) ||
+        __builtin_add_overflow(reach[i], c->padding[i], &reach[i])) {
       return refuse(why, "the convolution reaches beyond 63 bits");
     }
   }
-  return check_convolution_space(d, why) && check_product(d, "CONV", why);
+  return check_convolution_space(d, why) && check_product(d, "CONV", why) &&
+         check_convolution_strides(d, reach, why);
 }
 
 static bool check_indexed(const compute_kernel_descriptor *d, const explanation *why) {
@@ -369,13 +388,13 @@ static bool check_fit(const compute_kernel_descriptor *d, const explanation *why
   return check_outputs_distinct(d, 1, why);
 }
 
-/* Strides whose sign can be turned: what walks a buffer backwards asks how far it reaches. */
+/* Strides no longer than memory: what walks a buffer backwards asks how far it reaches. */
 static bool check_strides(const compute_kernel_descriptor *d, const explanation *why) {
   for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
     const bool input = k < d->input_count;
     const compute_operand *o = input ? &d->inputs[k] : &d->outputs[k - d->input_count];
     for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++)
-      if (o->stride[i] == INT64_MIN)
+      if (o->stride[i] < -MOST_ELEMENTS || o->stride[i] > MOST_ELEMENTS)
         return refuse(why, "a stride of %s %u is beyond all memory", input ? "input" : "output",
                       (unsigned)(input ? k : k - d->input_count));
   }

@@ -1,10 +1,11 @@
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
 # corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
 # scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.
-# Otherwise they share two minutes of one processor among them, however many there are: enough to run
-# the corpus and to find what a change has broken; longer runs are for whoever changes a reader.
+# Otherwise they share two minutes of one processor among them, however many there are, and start from
+# the same number each time: enough to run the corpus and to find what a change has broken. Longer
+# runs, which try something else each time, are for whoever changes a reader.
 set -euo pipefail
-tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}}
+tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0
 
 command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
 mkdir -p "$build"
@@ -15,6 +16,7 @@ cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_D
 cmake --build "$build" --target fuzzers
 
 if [[ -z $seconds ]]; then
+  seed=1
   fuzzers=("$build"/bin/fuzz_*)
   seconds=$((120 / ${#fuzzers[@]}))
   ((seconds >= 8)) || seconds=8
@@ -27,13 +29,14 @@ fuzz() {
   mkdir -p "$found"
   local folders=("$found")
   [[ ! -d $corpus ]] || folders+=("$corpus")
-  "$build/bin/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+  "$build/bin/$name" -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -max_len=4096 \
     -print_final_stats=1 -artifact_prefix="$found/" "${folders[@]}" >"$found.log" 2>&1 ||
     { tail -40 "$found.log"; echo "$name found something: see $found"; return 1; }
   printf '%s: %s runs without a finding\n' "$name" \
     "$(sed -n 's/^stat::number_of_executed_units: *//p' "$found.log")"
 }
 export -f fuzz
-export tree build scratch seconds
+export tree build scratch seconds seed
 printf '%s\0' "$build"/bin/fuzz_* | xargs -0 -n1 basename |
   xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
