@@ -50,8 +50,8 @@ typedef struct graph_attributes {
 } graph_attributes;
 
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
- * (compute_scalar, compute_full), just that one element: `uniform`. For gaussian_fit the block holds
- * the problem, one compute_fit_problem as fit_problem_normalize leaves it. */
+ * (compute_scalar, compute_full), just that one element: `uniform`. For gaussian_fit the block
+ * holds the problem, one compute_fit_problem as fit_problem_normalize leaves it. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
