@@ -90,7 +90,7 @@ void fold_add_function(emit_space *space, const compute_kernel_descriptor *d,
     int64_t stride[COMPUTE_MAX_RANK] = {0};
     if (!function->coordinate[i]) continue;
     stride[i] = 1;
-    snprintf(name, sizeof name, "coordinate%d", (int)i);
+    snprintf(name, sizeof name, "coordinate%u", (unsigned)i % COMPUTE_MAX_RANK);
     fold_add(space, name, stride, order);
   }
 }
