@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 3
+#define COMPUTE_BACKEND_ABI_MINOR 4
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -128,8 +128,12 @@ typedef enum compute_kernel_kind {
   COMPUTE_KERNEL_GATHER = 4,
   COMPUTE_KERNEL_SCATTER = 5,
   COMPUTE_KERNEL_COPY = 6,
-  COMPUTE_KERNEL_CONV = 7, /* since 1.2 */
-  COMPUTE_KERNEL_FIT = 8   /* since 1.3 */
+  COMPUTE_KERNEL_CONV = 7,   /* since 1.2 */
+  COMPUTE_KERNEL_FIT = 8,    /* since 1.3 */
+  COMPUTE_KERNEL_WINDOW = 9, /* this and what follows since 1.4 */
+  COMPUTE_KERNEL_SCAN = 10,
+  COMPUTE_KERNEL_TOP_K = 11,
+  COMPUTE_KERNEL_ATTENTION = 12
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
@@ -154,10 +158,14 @@ typedef enum compute_row_operation {
   COMPUTE_ROW_NORMALIZE = 2 /* (x - mean) / sqrt(variance + epsilon), biased variance */
 } compute_row_operation;
 
-/* How exactly GEMM and CONV multiply f32. A device may always be more exact than it is asked to. */
+/* How exactly GEMM and CONV multiply f32: allowances, which may be combined by |. A device may
+ * always be more exact than it is asked to. */
 typedef enum compute_precision {
   COMPUTE_PRECISION_STRICT = 0, /* as f32 does */
-  COMPUTE_PRECISION_TF32 = 1    /* factors may be rounded to 10 bits of mantissa; sums are f32 */
+  COMPUTE_PRECISION_TF32 = 1,   /* factors may be rounded to 10 bits of mantissa; sums are f32 */
+  /* Since 1.4: sums of products may be had from fewer products of sums (Winograd's minimal
+   * filtering), in f32; only by kernels of CONV. */
+  COMPUTE_PRECISION_WINOGRAD = 2
 } compute_precision;
 
 typedef enum compute_convolution_direction {
@@ -185,6 +193,34 @@ typedef struct compute_convolution {
   int64_t stride[2], dilation[2]; /* ≥ 1 */
   int64_t padding[2]; /* before the first row and column; ≥ 0. Behind the last as results need */
 } compute_convolution;
+
+typedef enum compute_window_operation {
+  COMPUTE_WINDOW_MAX = 0, /* NaN is the largest */
+  COMPUTE_WINDOW_AVERAGE = 1
+} compute_window_operation;
+
+/* Pooling: windows of a data plane, each folded to one element of the result. The window of result
+ * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
+ * size[1] elements, dilation apart; those outside the data do not take part. */
+typedef struct compute_window {
+  compute_window_operation operation;
+  bool by_data; /* the gradient of the data from that of the result */
+  /* AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
+   * rows or columns on both sides); otherwise by those in the data. */
+  bool count_padding;
+  int64_t data_size[2], result_size[2];
+  int64_t size[2], stride[2], dilation[2]; /* ≥ 1 */
+  int64_t padding[2];                      /* ≥ 0 */
+} compute_window;
+
+/* Scaled dot-product attention: softmax(scale · Q Kᵀ + bias) V. */
+typedef struct compute_attention {
+  int64_t keys;  /* rows of K and V */
+  int64_t width; /* of rows of Q and K */
+  double scale;
+  bool causal; /* query i of m sees keys j ≤ i + keys − m */
+  bool biased; /* there is an inputs[3] */
+} compute_attention;
 
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
@@ -237,6 +273,29 @@ typedef struct compute_convolution {
  *         An ROI that would reach outside fit_frames × fit_rows × fit_columns is BAD_DATA. No
  *         programs. An ROI's record depends on nothing but its own inputs, bit for bit.
  *
+ * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
+ *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
+ *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
+ *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place in
+ *         row-major order. A window without an element of the data gives −infinity (MAX) or 0.
+ *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after those
+ *         named here as its further inputs. No prologue.
+ *
+ * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
+ *         space, in `accumulate`; scan_exclusive: of the elements before (the identity first);
+ *         scan_reverse: from the end. One output. No programs.
+ *
+ * TOP_K   The last dimension of the space has the k results of a row; inputs[0] has a stride for
+ *         each dimension but the last, where it has that of the row's axis_size ≥ k elements.
+ *         outputs[0], I64, are the positions in the row of its largest elements (smallest with
+ *         top_smallest), in that order, equal ones by position; a NaN is larger than all numbers.
+ *         No programs.
+ *
+ * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
+ *         strides over the batch dimensions and two of their own, (m, width), (keys, width), (keys,
+ *         e); then, if attention.biased, the bias over (batch…, m, keys). All of one dtype; summed
+ *         in `accumulate`. A query that sees no key gives 0. One output. No programs.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
@@ -269,6 +328,11 @@ typedef struct compute_kernel_descriptor {
   /* FIT with corners: how many frames there are (where the pixels are frames), and the size of
    * frames and maps. */
   int64_t fit_frames, fit_rows, fit_columns;
+  /* Since 1.4. */
+  compute_window window;             /* WINDOW */
+  compute_attention attention;       /* ATTENTION */
+  bool scan_reverse, scan_exclusive; /* SCAN */
+  bool top_smallest;                 /* TOP_K */
 } compute_kernel_descriptor;
 
 /* ---- What the core offers a module --------------------------------------------------------- */

@@ -231,7 +231,8 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
 
 /* ---- Losses -------------------------------------------------------------------------------- */
 
-/* Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch]. */
+/* Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch]. One
+ * outside 0 … classes − 1 fails the run with COMPUTE_ERROR_INDEX. */
 COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
                                                compute_node labels);
 

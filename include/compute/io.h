@@ -58,6 +58,75 @@ COMPUTE_API compute_status compute_npy_read(compute_device *device, const char *
  * bf16, which NumPy lacks; COMPUTE_ERROR_TRANSFER. Thread-safe. */
 COMPUTE_API compute_status compute_npy_write(const compute_tensor *tensor, const char *path);
 
+/* ---- Named tensors: safetensors and NumPy's .npz -------------------------------------------- */
+
+typedef struct compute_named_tensor {
+  const char *name; /* UTF-8 */
+  const compute_tensor *tensor;
+} compute_named_tensor;
+
+/* Writes `count` tensors, on any devices, to one file: as safetensors if `path` ends in
+ * ".safetensors", as NumPy's savez does (not compressed) if it ends in ".npz". Equal tensors under
+ * equal names give equal bytes. The file appears under its name when it is complete and on the
+ * disk, in place of what had that name; after a failure nothing has changed. `context` receives the
+ * error and may be NULL. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, a name that is no UTF-8
+ * or that two tensors have ("__metadata__" is safetensors' own), more than 100 MB of names;
+ * _NULL_POINTER; _DTYPE for bf16 in .npz, which NumPy lacks; _FILE; _TRANSFER; _OUT_OF_MEMORY.
+ * Thread-safe. */
+COMPUTE_API compute_status compute_tensor_file_write(const compute_context *context,
+                                                     const char *path,
+                                                     const compute_named_tensor *tensors,
+                                                     size_t count);
+
+/* A file of named tensors that is open for reading. */
+typedef struct compute_tensor_file compute_tensor_file;
+
+/* Opens a safetensors or .npz file, recognised by its content. Names, dtypes, shapes and places of
+ * all tensors are read and checked against each other and against the file's length; nothing is
+ * believed that the file does not bear out, and no memory is taken for what it only claims. The
+ * file stays open, and its content must not change, until compute_tensor_file_close. `context`
+ * receives errors, may be NULL, else must stay open as long. Ownership of *file passes to the
+ * caller. COMPUTE_ERROR_FILE with the system's words; COMPUTE_ERROR_FORMAT if it is damaged or of
+ * another kind; COMPUTE_ERROR_UNSUPPORTED for a tensor with elements that have no dtype here or
+ * with more than 8 dimensions, and for compression other than deflate; _NULL_POINTER;
+ * _OUT_OF_MEMORY. Thread-safe. */
+COMPUTE_API compute_status compute_tensor_file_open(const compute_context *context,
+                                                    const char *path, compute_tensor_file **file);
+
+COMPUTE_API void compute_tensor_file_close(compute_tensor_file *file); /* NULL is allowed */
+
+typedef struct compute_tensor_file_entry {
+  const char *name; /* UTF-8; lives as long as the file is open. Of .npz: without ".npy" */
+  compute_dtype dtype;
+  compute_shape shape;
+  uint64_t bytes; /* of all elements, dense */
+  uint64_t reserved[4];
+} compute_tensor_file_entry;
+
+/* How many tensors it has. Thread-safe, as is what follows. */
+COMPUTE_API size_t compute_tensor_file_count(const compute_tensor_file *file);
+
+/* The tensor at `index`, in the order of the file's own list. COMPUTE_ERROR_INVALID_ARGUMENT past
+ * the end; _NULL_POINTER. */
+COMPUTE_API compute_status compute_tensor_file_at(const compute_tensor_file *file, size_t index,
+                                                  compute_tensor_file_entry *entry);
+
+/* The index of the tensor called `name`; compute_tensor_file_count(file) if there is none. */
+COMPUTE_API size_t compute_tensor_file_find(const compute_tensor_file *file, const char *name);
+
+/* Reads the tensor at `index` into a new dense tensor on `device`. COMPUTE_ERROR_INVALID_ARGUMENT
+ * past the end; _FILE; _FORMAT if its content is not what the file's checksum says (.npz); those of
+ * compute_tensor_create. */
+COMPUTE_API compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t index,
+                                                    compute_device *device,
+                                                    compute_tensor **tensor);
+
+/* Reads the tensor at `index` into `tensor`, of any strides, which must have its dtype and shape
+ * (COMPUTE_ERROR_DTYPE, _SHAPE). It changes only when all has been read and checked. Other errors
+ * as above. */
+COMPUTE_API compute_status compute_tensor_file_read_into(const compute_tensor_file *file,
+                                                         size_t index, compute_tensor *tensor);
+
 #ifdef __cplusplus
 }
 #endif

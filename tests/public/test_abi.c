@@ -13,7 +13,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 1);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 3);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 4);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -147,6 +147,28 @@ AT(compute_kernel_descriptor, fit, 344);
 AT(compute_kernel_descriptor, fit_frames, 352);
 AT(compute_kernel_descriptor, fit_rows, 360);
 AT(compute_kernel_descriptor, fit_columns, 368);
+/* Since 1.4. */
+AT(compute_kernel_descriptor, window, 376);
+AT(compute_kernel_descriptor, attention, 480);
+AT(compute_kernel_descriptor, scan_reverse, 512);
+AT(compute_kernel_descriptor, scan_exclusive, 513);
+AT(compute_kernel_descriptor, top_smallest, 514);
+SIZE(compute_window, 104); /* these lie within the descriptor, too */
+AT(compute_window, operation, 0);
+AT(compute_window, by_data, 4);
+AT(compute_window, count_padding, 5);
+AT(compute_window, data_size, 8);
+AT(compute_window, result_size, 24);
+AT(compute_window, size, 40);
+AT(compute_window, stride, 56);
+AT(compute_window, dilation, 72);
+AT(compute_window, padding, 88);
+SIZE(compute_attention, 32);
+AT(compute_attention, keys, 0);
+AT(compute_attention, width, 8);
+AT(compute_attention, scale, 16);
+AT(compute_attention, causal, 24);
+AT(compute_attention, biased, 25);
 AT(compute_fit_problem, model, 0);
 AT(compute_fit_problem, profile, 4);
 AT(compute_fit_problem, solver, 8);
@@ -226,6 +248,12 @@ VALUE(COMPUTE_KERNEL_MAP, 0);
 VALUE(COMPUTE_KERNEL_COPY, 6);
 VALUE(COMPUTE_KERNEL_CONV, 7);
 VALUE(COMPUTE_KERNEL_FIT, 8);
+VALUE(COMPUTE_KERNEL_WINDOW, 9);
+VALUE(COMPUTE_KERNEL_SCAN, 10);
+VALUE(COMPUTE_KERNEL_TOP_K, 11);
+VALUE(COMPUTE_KERNEL_ATTENTION, 12);
+VALUE(COMPUTE_WINDOW_MAX, 0);
+VALUE(COMPUTE_WINDOW_AVERAGE, 1);
 VALUE(COMPUTE_FIT_XYZNB, 3);
 VALUE(COMPUTE_FIT_SAMPLED, 1);
 VALUE(COMPUTE_FIT_LEAST_SQUARES, 3);
@@ -235,6 +263,7 @@ VALUE(COMPUTE_FIT_STATUS, 128);
 VALUE(COMPUTE_FIT_WITH_UPPER, 256);
 VALUE(COMPUTE_FIT_STACK, 1);
 VALUE(COMPUTE_PRECISION_TF32, 1);
+VALUE(COMPUTE_PRECISION_WINOGRAD, 2);
 VALUE(COMPUTE_CONVOLUTION_BY_FILTER, 2);
 VALUE(COMPUTE_COMBINE_ARGMIN, 5);
 VALUE(COMPUTE_ROW_NORMALIZE, 2);
