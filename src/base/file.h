@@ -3,11 +3,15 @@
 #define BASE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define FILE_ENDED (-1) /* the file ends before so many bytes */
 
 /* 0, FILE_ENDED or an errno. */
 int file_read(int descriptor, void *data, size_t bytes);
+
+/* The same from a place in the file, which may be past its end. */
+int file_read_at(int descriptor, uint64_t offset, void *data, size_t bytes);
 
 /* 0 or an errno; part of the data may have been written then. */
 int file_write(int descriptor, const void *data, size_t bytes);

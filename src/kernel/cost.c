@@ -1,13 +1,13 @@
 /* The cost of an operand is its distinct elements: those that stride 0 does not repeat. */
 #include "kernel/cost.h"
 
-#include <string.h>
-
 #include "kernel/fit_problem.h"
+#include "kernel/operand.h"
 #include "kernel/program.h"
 
 static const char *const kind_names[] = {"map",     "reduce", "row",         "gemm", "gather",
-                                         "scatter", "copy",   "convolution", "fit"};
+                                         "scatter", "copy",   "convolution", "fit",  "pooling",
+                                         "scan",    "top_k",  "attention"};
 
 const char *kernel_kind_name(compute_kernel_kind kind) {
   return (size_t)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "unknown";
@@ -17,17 +17,6 @@ static uint64_t product(const int64_t *size, int32_t rank) {
   uint64_t count = 1;
   for (int32_t i = 0; i < rank; i++) count *= (uint64_t)size[i];
   return count;
-}
-
-/* The sizes over which the strides of a convolution's factor run. */
-static void factor_sizes(const compute_convolution *c, uint32_t input, int64_t *size) {
-  bool filter = input == 1 && c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
-  bool data = input == 0 && c->direction != COMPUTE_CONVOLUTION_BY_DATA;
-  const int64_t *plane = filter ? c->filter_size : data ? c->data_size : c->result_size;
-  size[0] = filter ? c->result_channels : c->batch;
-  size[1] = filter ? c->data_channels / c->groups : data ? c->data_channels : c->result_channels;
-  size[2] = plane[0];
-  size[3] = plane[1];
 }
 
 static uint64_t fit_pixel_count(const compute_kernel_descriptor *d) {
@@ -63,9 +52,7 @@ static uint64_t input_bytes(const compute_kernel_descriptor *d, uint32_t input) 
   const compute_operand *o = &d->inputs[input];
   int64_t size[COMPUTE_MAX_RANK];
   if (d->kind == COMPUTE_KERNEL_FIT) return fit_input_bytes(d, input);
-  memcpy(size, d->size, sizeof size);
-  if (d->kind == COMPUTE_KERNEL_GEMM && input < 2) size[d->rank - (input == 0 ? 1 : 2)] = d->k;
-  if (d->kind == COMPUTE_KERNEL_CONV && input < 2) factor_sizes(&d->convolution, input, size);
+  kernel_operand_sizes(d, input, size);
   uint64_t count = 1;
   for (int32_t i = 0; i < d->rank; i++)
     if (o->stride[i] != 0) count *= (uint64_t)size[i];
@@ -107,6 +94,25 @@ static uint64_t fit_flops(const compute_kernel_descriptor *d) {
   return (uint64_t)d->size[0] * (fit_steps(p) * step + 30 * pixels);
 }
 
+static uint64_t window_flops(const compute_kernel_descriptor *d) {
+  return (uint64_t)d->size[0] * (uint64_t)d->size[1] * product(d->window.result_size, 2) *
+         product(d->window.size, 2);
+}
+
+/* Two products, and an exponential for each score. */
+static uint64_t attention_flops(const compute_kernel_descriptor *d) {
+  const uint64_t scores = product(d->size, d->rank - 1) * (uint64_t)d->attention.keys;
+  const uint64_t all =
+      scores * (2 * (uint64_t)d->attention.width + 2 * (uint64_t)d->size[d->rank - 1] + 12);
+  return d->attention.causal ? all / 2 : all;
+}
+
+/* A heap of k elements, which most others do not enter. */
+static uint64_t top_k_flops(const compute_kernel_descriptor *d) {
+  return product(d->size, d->rank - 1) *
+         ((uint64_t)d->axis_size + 8 * (uint64_t)d->size[d->rank - 1]);
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   uint64_t all = product(d->size, d->rank);
   uint64_t prologue = program_flops(&d->prologue), epilogue = program_flops(&d->epilogue);
@@ -120,6 +126,10 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   case COMPUTE_KERNEL_CONV: return convolution_flops(&d->convolution) + all * epilogue;
   case COMPUTE_KERNEL_SCATTER: return all;
   case COMPUTE_KERNEL_FIT: return fit_flops(d);
+  case COMPUTE_KERNEL_WINDOW: return window_flops(d) + all * epilogue;
+  case COMPUTE_KERNEL_SCAN: return all;
+  case COMPUTE_KERNEL_TOP_K: return top_k_flops(d);
+  case COMPUTE_KERNEL_ATTENTION: return attention_flops(d);
   default: return 0;
   }
 }

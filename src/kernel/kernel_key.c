@@ -55,6 +55,26 @@ static void put_convolution(kernel_key *key, const compute_convolution *c) {
   put(key, c->padding, sizeof c->padding);
 }
 
+static void put_window(kernel_key *key, const compute_window *w) {
+  put_i64(key, w->operation);
+  put_i64(key, w->by_data);
+  put_i64(key, w->operation == COMPUTE_WINDOW_AVERAGE && w->count_padding);
+  put(key, w->data_size, sizeof w->data_size);
+  put(key, w->result_size, sizeof w->result_size);
+  put(key, w->size, sizeof w->size);
+  put(key, w->stride, sizeof w->stride);
+  put(key, w->dilation, sizeof w->dilation);
+  put(key, w->padding, sizeof w->padding);
+}
+
+static void put_attention(kernel_key *key, const compute_attention *a) {
+  put_i64(key, a->keys);
+  put_i64(key, a->width);
+  put(key, &a->scale, sizeof a->scale);
+  put_i64(key, a->causal);
+  put_i64(key, a->biased);
+}
+
 /* The problem has no gaps between its fields. */
 static void put_fit(kernel_key *key, const compute_kernel_descriptor *d) {
   const bool corners = (d->fit->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
@@ -122,6 +142,24 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
     put_i64(key, d->axis_stride);
     break;
   case COMPUTE_KERNEL_FIT: put_fit(key, d); break;
+  case COMPUTE_KERNEL_WINDOW:
+    put_i64(key, d->accumulate);
+    put_window(key, &d->window);
+    break;
+  case COMPUTE_KERNEL_SCAN:
+    put_i64(key, d->accumulate);
+    put_i64(key, d->combine);
+    put_i64(key, d->scan_reverse);
+    put_i64(key, d->scan_exclusive);
+    break;
+  case COMPUTE_KERNEL_TOP_K:
+    put_i64(key, d->axis_size);
+    put_i64(key, d->top_smallest);
+    break;
+  case COMPUTE_KERNEL_ATTENTION:
+    put_i64(key, d->accumulate);
+    put_attention(key, &d->attention);
+    break;
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }
@@ -175,6 +213,26 @@ static void get_convolution(const unsigned char **key, compute_convolution *c) {
   get(key, c->padding, sizeof c->padding);
 }
 
+static void get_window(const unsigned char **key, compute_window *w) {
+  w->operation = (compute_window_operation)get_i64(key);
+  w->by_data = get_i64(key) != 0;
+  w->count_padding = get_i64(key) != 0;
+  get(key, w->data_size, sizeof w->data_size);
+  get(key, w->result_size, sizeof w->result_size);
+  get(key, w->size, sizeof w->size);
+  get(key, w->stride, sizeof w->stride);
+  get(key, w->dilation, sizeof w->dilation);
+  get(key, w->padding, sizeof w->padding);
+}
+
+static void get_attention(const unsigned char **key, compute_attention *a) {
+  a->keys = get_i64(key);
+  a->width = get_i64(key);
+  get(key, &a->scale, sizeof a->scale);
+  a->causal = get_i64(key) != 0;
+  a->biased = get_i64(key) != 0;
+}
+
 static void get_fit(const unsigned char **key, compute_kernel_descriptor *d,
                     compute_fit_problem *problem) {
   get(key, problem, sizeof *problem);
@@ -215,6 +273,24 @@ static void get_kind(const unsigned char **key, compute_kernel_descriptor *d,
     d->axis_stride = get_i64(key);
     break;
   case COMPUTE_KERNEL_FIT: get_fit(key, d, fit); break;
+  case COMPUTE_KERNEL_WINDOW:
+    d->accumulate = (compute_dtype)get_i64(key);
+    get_window(key, &d->window);
+    break;
+  case COMPUTE_KERNEL_SCAN:
+    d->accumulate = (compute_dtype)get_i64(key);
+    d->combine = (compute_combine)get_i64(key);
+    d->scan_reverse = get_i64(key) != 0;
+    d->scan_exclusive = get_i64(key) != 0;
+    break;
+  case COMPUTE_KERNEL_TOP_K:
+    d->axis_size = get_i64(key);
+    d->top_smallest = get_i64(key) != 0;
+    break;
+  case COMPUTE_KERNEL_ATTENTION:
+    d->accumulate = (compute_dtype)get_i64(key);
+    get_attention(key, &d->attention);
+    break;
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }

@@ -1,8 +1,8 @@
 /* The buffer pool of one device.
  *
- * Sizes: multiples of 64 bytes up to 1024, then eight classes to every doubling, so that a block
- * exceeds its request by less than an eighth (or by less than 64 bytes). A request looks only into
- * its own class: a hit is a list operation under a mutex.
+ * Sizes: multiples of 64 bytes up to 1024, then 16 classes to every doubling, so that a block
+ * exceeds its request by less than a sixteenth (or by less than 64 bytes). A request looks only
+ * into its own class: a hit is a list operation under a mutex.
  *
  * Cached blocks are in two lists at once: that of their class, most recently used first (its memory
  * may still be in a cache), and one over all classes in order of last use, from whose old end
@@ -24,8 +24,8 @@
 #include "profile/fallback.h"
 
 #define UNIT_BYTES     64  /* smallest class and unit of all others */
-#define LINEAR_CLASSES 8   /* of 1 … 8 units */
-#define CLASS_COUNT    440 /* enough for every block of less than 2^63 bytes */
+#define LINEAR_CLASSES 16  /* of 1 … 16 units */
+#define CLASS_COUNT    872 /* enough for every block of less than 2^63 bytes */
 
 struct memory_pool {
   pthread_mutex_t mutex;
@@ -50,12 +50,12 @@ static uint32_t class_of(uint64_t bytes, uint64_t *block_bytes) {
     *block_bytes = units * UNIT_BYTES;
     return (uint32_t)units - 1;
   }
-  /* The smallest q << shift, q in 9 … 16, that is not below `units`. */
-  uint32_t shift = 63 - (uint32_t)__builtin_clzll(units - 1) - 3;
+  /* The smallest q << shift, q in 17 … 32, that is not below `units`. */
+  uint32_t shift = 63 - (uint32_t)__builtin_clzll(units - 1) - 4;
   uint64_t q = ((units - 1) >> shift) + 1;
   uint64_t whole = q << shift;
   *block_bytes = whole <= INT64_MAX / UNIT_BYTES ? whole * UNIT_BYTES : 0;
-  return LINEAR_CLASSES + shift * 8 + (uint32_t)(q - 9);
+  return LINEAR_CLASSES + shift * 16 + (uint32_t)(q - 17);
 }
 
 uint64_t pool_block_bytes(uint64_t bytes) {

@@ -109,6 +109,15 @@ static void add_fit(const compute_kernel_descriptor *d, const kernel_cost *cost,
   work->functions += 8 * edges * (double)d->size[0];
 }
 
+/* Each score is a multiplication and an addition for each column of both products. */
+static void add_attention(const compute_kernel_descriptor *d, const kernel_cost *cost,
+                          route_work *work) {
+  work->product = gemm_class(d->inputs[0].dtype);
+  work->flops =
+      (double)cost->flops * narrowness(d->size[d->rank - 2], d->attention.keys, d->attention.width);
+  work->functions += elements_of(d->size, d->rank - 1) * (double)d->attention.keys;
+}
+
 route_work route_work_of(const compute_kernel_descriptor *d) {
   kernel_cost cost = kernel_cost_of(d);
   route_work work = {.moved = ROUTE_STREAM,
@@ -148,6 +157,17 @@ route_work route_work_of(const compute_kernel_descriptor *d) {
     add_program(&d->epilogue, all, &work);
     break;
   case COMPUTE_KERNEL_FIT: add_fit(d, &cost, &work); break;
+  case COMPUTE_KERNEL_WINDOW:
+    work.moved = ROUTE_REDUCE;
+    work.simple += (double)cost.flops;
+    add_program(&d->epilogue, all, &work);
+    break;
+  case COMPUTE_KERNEL_SCAN:
+  case COMPUTE_KERNEL_TOP_K:
+    work.moved = ROUTE_ROW;
+    work.simple += (double)cost.flops;
+    break;
+  case COMPUTE_KERNEL_ATTENTION: add_attention(d, &cost, &work); break;
   default: break;
   }
   return work;

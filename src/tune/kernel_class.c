@@ -184,6 +184,38 @@ static void print_fit(class_text *t, const compute_kernel_descriptor *d) {
       bucket(p->rows * p->columns));
 }
 
+static void print_window(class_text *t, const compute_kernel_descriptor *d) {
+  const compute_window *w = &d->window;
+  const uint32_t own = w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+  print_accumulating(t, d, "window", own);
+  add(t, "%s%s/b%dp%dw%d", w->operation == COMPUTE_WINDOW_MAX ? "max" : "average",
+      w->by_data ? ".data" : "", bucket(product(d, 0, 2)), bucket(product(d, 2, 4)),
+      bucket(w->size[0] * w->size[1]));
+}
+
+static void print_scan(class_text *t, const compute_kernel_descriptor *d) {
+  print_accumulating(t, d, "scan", 1);
+  add(t, "%s/r%dn%d", fastest(d, &d->inputs[0]) == d->rank - 1 ? "along" : "across",
+      bucket(product(d, 0, d->rank - 1)), bucket(d->size[d->rank - 1]));
+}
+
+static void print_top_k(class_text *t, const compute_kernel_descriptor *d) {
+  add(t, "top_k/");
+  add_types(t, d->inputs, 1);
+  add(t, ">");
+  add_types(t, d->outputs, 1);
+  add(t, "/axis/r%dn%dk%d", bucket(product(d, 0, d->rank - 1)), bucket(d->axis_size),
+      bucket(d->size[d->rank - 1]));
+}
+
+static void print_attention(class_text *t, const compute_kernel_descriptor *d) {
+  const compute_attention *a = &d->attention;
+  print_accumulating(t, d, "attention", 3);
+  add(t, "%s%s/b%dm%dk%dw%de%d", a->causal ? "causal" : "full", a->biased ? ".biased" : "",
+      bucket(product(d, 0, d->rank - 2)), bucket(d->size[d->rank - 2]), bucket(a->keys),
+      bucket(a->width), bucket(d->size[d->rank - 1]));
+}
+
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   class_text t = {text, 0};
   text[0] = '\0';
@@ -206,14 +238,19 @@ char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   case COMPUTE_KERNEL_GEMM: print_gemm(&t, d); break;
   case COMPUTE_KERNEL_CONV: print_conv(&t, d); break;
   case COMPUTE_KERNEL_FIT: print_fit(&t, d); break;
+  case COMPUTE_KERNEL_WINDOW: print_window(&t, d); break;
+  case COMPUTE_KERNEL_SCAN: print_scan(&t, d); break;
+  case COMPUTE_KERNEL_TOP_K: print_top_k(&t, d); break;
+  case COMPUTE_KERNEL_ATTENTION: print_attention(&t, d); break;
   }
   return text;
 }
 
 /* ---- Fit ----------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"map",     "reduce", "row",  "gemm", "gather",
-                                    "scatter", "copy",   "conv", "fit"};
+static const char *const kinds[] = {"map",     "reduce", "row",      "gemm", "gather",
+                                    "scatter", "copy",   "conv",     "fit",  "window",
+                                    "scan",    "top_k",  "attention"};
 
 bool kernel_class_valid(const char *text, size_t length) {
   if (length == 0 || length >= KERNEL_CLASS_BYTES) return false;

@@ -2,8 +2,11 @@
  *
  *   class   = kind "/" types "/" pattern "/" size
  *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy" | "conv" | "fit"
- *   types   = inputs ">" outputs                    map, copy, gather, scatter, fit (its pixels)
- *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv
+ *           | "window" | "scan" | "top_k" | "attention"
+ *   types   = inputs ">" outputs                    map, copy, gather, scatter, fit (its pixels),
+ *                                                   top_k
+ *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv, window, scan,
+ *                                                   attention
  *             where inputs and outputs are the dtypes that occur, each once, in the order of
  *             compute_dtype with "+" between, or "none"; inputs that only an epilogue reads do not
  *             count
@@ -12,10 +15,13 @@
  *           | reduce:  ("full" | "inner" | "outer") [".position"]
  *           | row:     "softmax" | "normalize"
  *           | gemm:    letter letter "." ("single" | "batch")
- *           | gather, scatter: "axis"
+ *           | gather, scatter, top_k: "axis"
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
  *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
  *                      ("fisher" | "newton" | "marquardt" | "squares")
+ *           | window:  ("max" | "average") [".data"]
+ *           | scan:    "along" | "across"
+ *           | attention: ("full" | "causal") [".biased"]
  *   walk    = "dense"      everything lies row by row
  *           | "broadcast"  an input repeats in some dimension, nothing else is out of order
  *           | "transpose"  (copy) source and result are contiguous along different dimensions
@@ -28,6 +34,11 @@
  *           | "b" bucket "c" bucket "o" bucket "p" bucket      conv: batch, channels of a group,
  *             in and out, and positions of a result
  *           | "n" bucket "p" bucket                 fit: ROIs, no more than 2^15, and their pixels
+ *           | "b" bucket "p" bucket "w" bucket      window: planes, positions, elements of a window
+ *           | "r" bucket "n" bucket                 scan: rows, their length
+ *           | "r" bucket "n" bucket "k" bucket      top_k: rows, their length, results of each
+ *           | "b" bucket "m" bucket "k" bucket "w" bucket "e" bucket      attention: batches,
+ *             queries, keys, widths of Q and of V
  *   bucket  = the base-2 logarithm, rounded to the nearest whole number
  *
  * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" when a single

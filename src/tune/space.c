@@ -36,7 +36,7 @@ typedef struct space_grid {
   }
 
 /* What each kind reads of the parameters is said where it plans: generate/elementwise.c,
- * reduce_plan.c, row_plan.c, gemm.h, conv.h, fit.h. */
+ * reduce_plan.c, row_plan.c, gemm.h, conv.h, fit.h, window.c, scan.c, top_k.c, attention.c. */
 static const space_grid grids[] = {
     {COMPUTE_KERNEL_MAP,
      FOR_OTHERS,
@@ -98,6 +98,25 @@ static const space_grid grids[] = {
     {COMPUTE_KERNEL_FIT, FOR_OTHERS, {AXIS(variant, 2), AXIS(group_x, 32, 64, 128, 256)}},
     {COMPUTE_KERNEL_FIT, FOR_OTHERS, {AXIS(variant, 3), AXIS(group_x, 64, 128, 256)}},
     {COMPUTE_KERNEL_FIT, FOR_CPU, {AXIS(items, 4, 16, 64, 256, 1024)}},
+    {COMPUTE_KERNEL_WINDOW, FOR_OTHERS, {AXIS(variant, 1, 2), AXIS(group_x, 64, 128, 256, 512)}},
+    {COMPUTE_KERNEL_WINDOW, FOR_CPU, {AXIS(variant, 1, 2)}},
+    {COMPUTE_KERNEL_SCAN,
+     FOR_OTHERS,
+     {AXIS(variant, 2), AXIS(group_x, 64, 128, 256, 512), AXIS(items, 4, 8, 16),
+      AXIS(groups, 2, 4, 8)}},
+    {COMPUTE_KERNEL_SCAN, FOR_ANY, {AXIS(variant, 1), AXIS(groups, 1, 4, 16)}},
+    {COMPUTE_KERNEL_TOP_K,
+     FOR_OTHERS,
+     {AXIS(variant, 2), AXIS(group_x, 32, 64, 128, 256), AXIS(groups, 2, 4, 8)}},
+    {COMPUTE_KERNEL_TOP_K, FOR_OTHERS, {AXIS(variant, 3), AXIS(group_x, 64, 128, 256, 512)}},
+    {COMPUTE_KERNEL_TOP_K, FOR_OTHERS, {AXIS(variant, 4), AXIS(group_x, 256, 512, 1024)}},
+    {COMPUTE_KERNEL_TOP_K, FOR_CPU, {AXIS(variant, 1, 2, 3, 4)}},
+    {COMPUTE_KERNEL_ATTENTION,
+     FOR_OTHERS,
+     {AXIS(variant, 2), AXIS(tile_m, 16, 32, 64), AXIS(tile_n, 32, 64, 128),
+      AXIS(tile_k, 16, 32, 64)}},
+    {COMPUTE_KERNEL_ATTENTION, FOR_OTHERS, {AXIS(variant, 1), AXIS(item_n, 4, 8, 16, 32)}},
+    {COMPUTE_KERNEL_ATTENTION, FOR_CPU, {AXIS(variant, 1), AXIS(item_n, 16, 32, 64, 128)}},
 };
 
 /* ---- Points -------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernel/operand.h"
 #include "tensor/dtype.h"
 #include "validate/kinds.h"
 
@@ -15,6 +16,12 @@ static int64_t product(const int64_t *size, int32_t from, int32_t to) {
   int64_t count = 1;
   for (int32_t i = from; i < to; i++) count *= size[i];
   return count;
+}
+
+/* The gradient of a maximum looks through every window that an element is part of. */
+static uint64_t window_work(const compute_window *w) {
+  const uint64_t elements = (uint64_t)product(w->size, 0, 2);
+  return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? elements * elements : elements;
 }
 
 static uint64_t work_of_element(const evaluation *e) {
@@ -33,12 +40,13 @@ static uint64_t work_of_element(const evaluation *e) {
                           (c->direction == COMPUTE_CONVOLUTION_FORWARD ? c->data_channels
                                                                        : c->result_channels) /
                           c->groups);
+  case COMPUTE_KERNEL_WINDOW: return program + 8 * window_work(&d->window);
   default: return program;
   }
 }
 
 bool evaluation_exists(const compute_kernel_descriptor *d) {
-  return d->kind != COMPUTE_KERNEL_FIT;
+  return d->kind < COMPUTE_KERNEL_FIT || d->kind == COMPUTE_KERNEL_WINDOW;
 }
 
 void evaluation_prepare(evaluation *e, const compute_kernel_descriptor *d) {
@@ -99,7 +107,8 @@ compute_dtype evaluation_type(const evaluation *e, uint32_t k) {
     return d->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
   case COMPUTE_KERNEL_ROW:
   case COMPUTE_KERNEL_GEMM:
-  case COMPUTE_KERNEL_CONV: return d->accumulate;
+  case COMPUTE_KERNEL_CONV:
+  case COMPUTE_KERNEL_WINDOW: return d->accumulate;
   default: return dtype_compute_type(d->inputs[0].dtype);
   }
 }
@@ -199,6 +208,10 @@ bool evaluate_unit(const evaluation *e, int64_t unit, workspace *w) {
   case COMPUTE_KERNEL_REDUCE:
     value = evaluate_fold(e, coordinate, unit, w);
     evaluate_epilogue(e, &value, d->prologue_inputs, coordinate, unit, w, w->results);
+    return true;
+  case COMPUTE_KERNEL_WINDOW:
+    value = evaluate_window(e, coordinate);
+    evaluate_epilogue(e, &value, kernel_operands_own(d), coordinate, unit, w, w->results);
     return true;
   default:
     value = d->kind == COMPUTE_KERNEL_GEMM ? evaluate_product(e, coordinate)

@@ -41,7 +41,8 @@ typedef struct evaluation {
 } evaluation;
 
 /* Whether there is a plain evaluation. Not of fits: their solvers may take different paths to the
- * same result, so there is no bound for rounding that an element could be held against. */
+ * same result, so there is no bound for rounding that an element could be held against. Not of
+ * running folds, attention and top-k, of which every element depends on much of the others. */
 bool evaluation_exists(const compute_kernel_descriptor *descriptor);
 
 /* Fills what follows from the descriptor. */

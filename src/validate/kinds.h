@@ -23,6 +23,9 @@ void evaluate_row(const evaluation *e, int64_t row, workspace *w);
 number evaluate_product(const evaluation *e, const int64_t *coordinate);
 number evaluate_convolution(const evaluation *e, const int64_t *coordinate);
 
+/* window.c */
+number evaluate_window(const evaluation *e, const int64_t *coordinate);
+
 /* A sum of `terms` terms, as a device may have added them in any order: `magnitude` is the sum of
  * their absolute values, `error` that of their errors. */
 number evaluate_sum(compute_dtype type, double sum, double magnitude, double error, double terms,

@@ -194,7 +194,7 @@ static void gemm_is_checked(void **state) {
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_I32);
   CHECK_SPOILED(gemm_sample(), s.input[0].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_BF16);
-  CHECK_SPOILED(gemm_sample(), s.d.precision = (compute_precision)2);
+  CHECK_SPOILED(gemm_sample(), s.d.precision = (compute_precision)4);
   sample s = gemm_sample();
   s.input[0].dtype = s.input[1].dtype = COMPUTE_F16;
   s.d.k = 0;
@@ -250,7 +250,7 @@ static void convolution_is_checked(void **state) {
   CHECK_CONVOLUTION(s.d.accumulate = COMPUTE_F16);
   CHECK_CONVOLUTION(s.input[0].dtype = COMPUTE_BOOL);
   CHECK_CONVOLUTION(s.input[1].dtype = COMPUTE_I32);
-  CHECK_CONVOLUTION(s.d.precision = (compute_precision)2);
+  CHECK_CONVOLUTION(s.d.precision = (compute_precision)4);
   CHECK_CONVOLUTION(s.output[0].stride[1] = 0);
   CHECK_CONVOLUTION(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
 #undef CHECK_CONVOLUTION

@@ -103,10 +103,10 @@ static void check_slack(uint64_t bytes) {
   assert_true(block >= bytes);
   assert_int_equal(block % 64, 0);
   uint64_t slack = block - bytes;
-  assert_true(slack < 4096 || slack <= bytes / 8);
+  assert_true(slack < 4096 || slack <= bytes / 16);
 }
 
-static void slack_is_at_most_an_eighth(void **state) {
+static void slack_is_at_most_a_sixteenth(void **state) {
   (void)state;
   for (uint64_t bytes = 1; bytes <= 100000; bytes++) check_slack(bytes);
   for (int shift = 10; shift < 62; shift++) {
@@ -401,7 +401,7 @@ static void threads_share_one_pool(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slack_is_at_most_an_eighth),
+      cmocka_unit_test(slack_is_at_most_a_sixteenth),
       cmocka_unit_test(block_sizes_grow_with_requests),
       cmocka_unit_test_setup_teardown(sizes_that_overflow_are_refused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(returned_block_is_reused, set_up, tear_down),

@@ -76,6 +76,46 @@ static void matrix_layouts_have_letters(void **state) {
   }
 }
 
+static void pooling_scans_top_k_and_attention_have_classes(void **state) {
+  (void)state;
+  const compute_operand inputs[] = {{COMPUTE_F32, {16, 1}},
+                                    {COMPUTE_F32, {16, 1}},
+                                    {COMPUTE_F32, {16, 1}},
+                                    {COMPUTE_F32, {16, 1}}};
+  const compute_operand outputs[] = {{COMPUTE_F32, {16, 1}}, {COMPUTE_I64, {16, 1}}};
+  compute_kernel_descriptor d = {.struct_size = sizeof d,
+                                 .kind = COMPUTE_KERNEL_WINDOW,
+                                 .rank = 4,
+                                 .size = {8, 64, 28, 28},
+                                 .input_count = 2,
+                                 .output_count = 1,
+                                 .inputs = inputs,
+                                 .outputs = outputs,
+                                 .accumulate = COMPUTE_F32,
+                                 .axis_size = 1000,
+                                 .window = {.size = {3, 3}, .by_data = true},
+                                 .attention = {.keys = 256, .width = 64, .causal = true}};
+  assert_string_equal(class_of(&d), "window/f32>f32>f32/max.data/b9p10w3");
+  d.window.by_data = false;
+  d.window.operation = COMPUTE_WINDOW_AVERAGE;
+  assert_string_equal(class_of(&d), "window/f32>f32>f32/average/b9p10w3");
+  d.kind = COMPUTE_KERNEL_SCAN;
+  d.rank = 2;
+  assert_string_equal(class_of(&d), "scan/f32>f32>f32/along/r3n6");
+  d.kind = COMPUTE_KERNEL_TOP_K;
+  d.outputs = &outputs[1];
+  assert_string_equal(class_of(&d), "top_k/f32>i64/axis/r3n10k6");
+  d.kind = COMPUTE_KERNEL_ATTENTION;
+  d.rank = 3;
+  d.size[2] = 32;
+  d.outputs = outputs;
+  assert_string_equal(class_of(&d), "attention/f32>f32>f32/causal/b3m6k8w6e5");
+  d.attention.biased = true;
+  const char *text = class_of(&d);
+  assert_string_equal(text, "attention/f32>f32>f32/causal.biased/b3m6k8w6e5");
+  assert_true(kernel_class_valid(text, strlen(text)));
+}
+
 static void several_dtypes_stand_once_each_in_a_fixed_order(void **state) {
   (void)state;
   const compute_operand inputs[] = {
@@ -186,6 +226,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(classes_are_written_by_their_grammar),
       cmocka_unit_test(matrix_layouts_have_letters),
+      cmocka_unit_test(pooling_scans_top_k_and_attention_have_classes),
       cmocka_unit_test(several_dtypes_stand_once_each_in_a_fixed_order),
       cmocka_unit_test(the_longest_class_fits_its_text),
       cmocka_unit_test(sizes_are_rounded_to_the_nearest_power_of_two),

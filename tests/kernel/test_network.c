@@ -1,0 +1,261 @@
+/* Descriptors of pooling, running folds, top-k and attention: what is checked, what they cost, that
+ * their keys tell them apart, and that a key gives the descriptor back. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel/cost.h"
+#include "kernel/kernel_key.h"
+#include "kernel/operand.h"
+#include "kernel/program.h"
+#include "support/test.h"
+
+typedef struct sample {
+  compute_kernel_descriptor d;
+  compute_operand input[5], output[1];
+  program_builder prologue, epilogue;
+} sample;
+
+static void bind(sample *s) {
+  s->d.inputs = s->input;
+  s->d.outputs = s->output;
+  s->d.prologue = program_finish(&s->prologue);
+  s->d.epilogue = program_finish(&s->epilogue);
+}
+
+static bool passes(sample *s) {
+  char reason[256] = "";
+  bind(s);
+  const bool good = descriptor_check(&s->d, reason, sizeof reason);
+  if (!good) assert_true(reason[0] != 0);
+  return good;
+}
+
+/* `first` passes; after `change` it does not. */
+#define SPOILED(first, change)                                                                     \
+  do {                                                                                             \
+    sample s = first;                                                                              \
+    assert_true(passes(&s));                                                                       \
+    change;                                                                                        \
+    if (passes(&s)) fail_msg("passes with %s", #change);                                           \
+  } while (0)
+
+static sample base(compute_kernel_kind kind, compute_shape space, uint32_t inputs) {
+  sample s = {.d = {.struct_size = sizeof s.d,
+                    .kind = kind,
+                    .rank = space.rank,
+                    .input_count = inputs,
+                    .output_count = 1,
+                    .accumulate = COMPUTE_F32}};
+  int64_t stride = 1;
+  for (int32_t i = space.rank - 1; i >= 0; i--) {
+    s.d.size[i] = space.size[i];
+    s.output[0].stride[i] = stride;
+    stride *= space.size[i];
+  }
+  s.output[0].dtype = COMPUTE_F32;
+  for (int i = 0; i < 5; i++) s.input[i] = s.output[0];
+  return s;
+}
+
+/* 3 × 2 windows of 7 × 8 elements. */
+static sample window(compute_window_operation operation, bool by_data) {
+  sample s =
+      base(COMPUTE_KERNEL_WINDOW, by_data ? COMPUTE_SHAPE(2, 3, 7, 8) : COMPUTE_SHAPE(2, 3, 4, 8),
+           by_data && operation == COMPUTE_WINDOW_MAX ? 2 : 1);
+  s.d.window = (compute_window){.operation = operation,
+                                .by_data = by_data,
+                                .data_size = {7, 8},
+                                .result_size = {4, 8},
+                                .size = {3, 2},
+                                .stride = {2, 1},
+                                .dilation = {1, 1},
+                                .padding = {1, 1}};
+  return s;
+}
+
+static sample scan(void) {
+  sample s = base(COMPUTE_KERNEL_SCAN, COMPUTE_SHAPE(3, 5), 1);
+  return s;
+}
+
+static sample top_k(void) {
+  sample s = base(COMPUTE_KERNEL_TOP_K, COMPUTE_SHAPE(3, 5), 1);
+  s.d.axis_size = 9;
+  s.output[0].dtype = COMPUTE_I64;
+  return s;
+}
+
+static sample attention(void) {
+  sample s = base(COMPUTE_KERNEL_ATTENTION, COMPUTE_SHAPE(2, 5, 6), 4);
+  s.d.attention =
+      (compute_attention){.keys = 7, .width = 3, .scale = 0.5, .causal = true, .biased = true};
+  return s;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static void windows_are_checked(void **state) {
+  (void)state;
+#define SPOIL(change)                                                                              \
+  do {                                                                                             \
+    for (int i = 0; i < 4; i++)                                                                    \
+      SPOILED(window((compute_window_operation)(i & 1), i >> 1), change);                          \
+  } while (0)
+  SPOIL(s.d.rank = 3);
+  SPOIL(s.d.window.operation = (compute_window_operation)2);
+  SPOIL(s.d.window.data_size[0] = -1);
+  SPOIL(s.d.window.result_size[1] = -1);
+  SPOIL(s.d.window.size[0] = 0);
+  SPOIL(s.d.window.stride[1] = 0);
+  SPOIL(s.d.window.dilation[0] = 0);
+  SPOIL(s.d.window.padding[1] = -1);
+  SPOIL(s.d.window.dilation[1] = INT64_MAX);
+  SPOIL(s.d.window.padding[0] = INT64_MAX);
+  SPOIL(s.d.window.size[0] = s.d.window.size[1] = INT64_C(1) << 40);
+  SPOIL(s.d.size[2]++);
+  SPOIL(s.d.input_count = 0);
+  SPOIL(s.d.input_count++);
+  SPOIL(s.d.accumulate = COMPUTE_F64);
+  SPOIL(s.input[0].dtype = COMPUTE_I32);
+  SPOIL(s.output[0].stride[1] = 0);
+  SPOIL(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
+#undef SPOIL
+  sample s = window(COMPUTE_WINDOW_MAX, true);
+  s.d.input_count = 3;
+  const uint16_t fold = program_load(&s.epilogue, COMPUTE_F32, 0);
+  const uint16_t other = program_load(&s.epilogue, COMPUTE_F32, 1);
+  program_store(&s.epilogue,
+                program_apply(&s.epilogue, COMPUTE_I_ADD, COMPUTE_F32, fold, other, 0));
+  assert_true(passes(&s));
+  assert_int_equal(kernel_operands_own(&s.d), 2);
+}
+
+static void scans_are_checked(void **state) {
+  (void)state;
+  SPOILED(scan(), s.d.rank = 0);
+  SPOILED(scan(), s.d.combine = COMPUTE_COMBINE_ARGMAX);
+  SPOILED(scan(), s.d.accumulate = COMPUTE_I32);
+  SPOILED(scan(), s.input[0].dtype = COMPUTE_BOOL);
+  SPOILED(scan(), s.output[0].dtype = COMPUTE_I64);
+  SPOILED(scan(), s.output[0].stride[1] = 0);
+  SPOILED(scan(), s.d.input_count = 2);
+  SPOILED(scan(), program_store(&s.epilogue, program_load(&s.epilogue, COMPUTE_F32, 0)));
+}
+
+static void top_k_is_checked(void **state) {
+  (void)state;
+  SPOILED(top_k(), s.d.axis_size = 4);
+  SPOILED(top_k(), s.d.axis_size = -1);
+  SPOILED(top_k(), s.output[0].dtype = COMPUTE_I32);
+  SPOILED(top_k(), s.input[0].dtype = COMPUTE_BOOL);
+  SPOILED(top_k(), s.d.rank = 0);
+  SPOILED(top_k(), s.d.input_count = 2);
+  SPOILED(top_k(), s.output[0].stride[0] = 0);
+}
+
+static void attention_is_checked(void **state) {
+  (void)state;
+  SPOILED(attention(), s.d.rank = 1);
+  SPOILED(attention(), s.d.input_count = 3);
+  SPOILED(attention(), s.d.attention.biased = false);
+  SPOILED(attention(), s.d.attention.keys = -1);
+  SPOILED(attention(), s.d.attention.keys = INT64_MAX);
+  SPOILED(attention(), s.d.attention.width = -1);
+  SPOILED(attention(), s.d.attention.scale = (double)NAN);
+  SPOILED(attention(), s.input[2].dtype = COMPUTE_F16);
+  SPOILED(attention(), s.output[0].dtype = COMPUTE_F64);
+  SPOILED(attention(), s.d.accumulate = COMPUTE_F64);
+  SPOILED(attention(), s.output[0].stride[1] = 0);
+}
+
+/* ---- Costs --------------------------------------------------------------------------------- */
+
+static kernel_cost cost_of(sample s) {
+  assert_true(passes(&s));
+  return kernel_cost_of(&s.d);
+}
+
+static void every_operand_is_counted_in_its_own_dimensions(void **state) {
+  (void)state;
+  kernel_cost c = cost_of(window(COMPUTE_WINDOW_MAX, false));
+  assert_int_equal(c.bytes_read, 4 * 6 * 56);
+  assert_int_equal(c.bytes_written, 4 * 6 * 32);
+  assert_int_equal(c.flops, 6 * 32 * 6);
+  c = cost_of(window(COMPUTE_WINDOW_MAX, true));
+  assert_int_equal(c.bytes_read, 4 * 6 * (56 + 32));
+  c = cost_of(window(COMPUTE_WINDOW_AVERAGE, true));
+  assert_int_equal(c.bytes_read, 4 * 6 * 32);
+  c = cost_of(top_k());
+  assert_int_equal(c.bytes_read, 4 * 27);
+  assert_int_equal(c.bytes_written, 8 * 15);
+  c = cost_of(attention());
+  assert_int_equal(c.bytes_read, 4 * 2 * (5 * 3 + 7 * 3 + 7 * 6 + 5 * 7));
+  assert_int_equal(c.bytes_written, 4 * 2 * 5 * 6);
+  assert_true(c.flops > 0);
+}
+
+/* ---- Keys ---------------------------------------------------------------------------------- */
+
+static void check_key(sample s) {
+  static kernel_key first, second;
+  static descriptor_copy copy;
+  bind(&s);
+  assert_true(kernel_key_fits(&s.d));
+  kernel_key_write(&first, &s.d);
+  kernel_key_read(first.bytes, &copy);
+  kernel_key_write(&second, &copy.descriptor);
+  assert_int_equal(first.length, second.length);
+  assert_memory_equal(first.bytes, second.bytes, first.length);
+  char reason[128];
+  assert_true(descriptor_check(&copy.descriptor, reason, sizeof reason));
+}
+
+static bool same_key(sample a, sample b) {
+  static kernel_key first, second;
+  bind(&a);
+  bind(&b);
+  kernel_key_write(&first, &a.d);
+  kernel_key_write(&second, &b.d);
+  return first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0;
+}
+
+static void keys_hold_all_that_the_kind_uses(void **state) {
+  (void)state;
+#define DIFFERS(first, change)                                                                     \
+  do {                                                                                             \
+    sample s = first;                                                                              \
+    check_key(s);                                                                                  \
+    change;                                                                                        \
+    if (same_key(s, first)) fail_msg("%s does not change the key", #change);                       \
+  } while (0)
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.count_padding = true);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.operation = COMPUTE_WINDOW_MAX);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.padding[1] = 0);
+  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.d.window.dilation[0] = 2);
+  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.d.window.stride[1] = 2);
+  DIFFERS(scan(), s.d.scan_reverse = true);
+  DIFFERS(scan(), s.d.scan_exclusive = true);
+  DIFFERS(scan(), s.d.combine = COMPUTE_COMBINE_MAX);
+  DIFFERS(top_k(), s.d.top_smallest = true);
+  DIFFERS(top_k(), s.d.axis_size = 10);
+  DIFFERS(attention(), s.d.attention.causal = false);
+  DIFFERS(attention(), s.d.attention.scale = 0.25);
+  DIFFERS(attention(), s.d.attention.keys = 8);
+  DIFFERS(attention(), s.d.attention.width = 4);
+#undef DIFFERS
+  sample s = window(COMPUTE_WINDOW_MAX, false);
+  s.d.top_smallest = s.d.scan_reverse = true; /* other kinds' */
+  assert_true(same_key(s, window(COMPUTE_WINDOW_MAX, false)));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(windows_are_checked),
+      cmocka_unit_test(scans_are_checked),
+      cmocka_unit_test(top_k_is_checked),
+      cmocka_unit_test(attention_is_checked),
+      cmocka_unit_test(every_operand_is_counted_in_its_own_dimensions),
+      cmocka_unit_test(keys_hold_all_that_the_kind_uses),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
