@@ -146,3 +146,12 @@ failed:
   compute_tensor_release(node->tensor);
   return BUILD_NONE;
 }
+
+void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
+                 const compute_node *operands, size_t count) {
+  if (graph->status) return;
+  graph_whole *whole = &graph->nodes[result.id - 1].whole;
+  whole->kind = kind;
+  for (size_t i = 0; i < GRAPH_WHOLE_OPERANDS; i++)
+    whole->operands[i] = i < count && operands[i].id != 0 ? operands[i].id - 1 : GRAPH_NO_OPERAND;
+}

@@ -42,6 +42,10 @@ bool build_axis(compute_graph *graph, const char *operation, compute_shape shape
 compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
                         const uint32_t *inputs, size_t count);
 
+/* Says what formula a node is the result of; {0} for operands that it does without. */
+void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
+                 const compute_node *operands, size_t count);
+
 /* The elementwise builder: broadcasts 1 to 3 operands. */
 compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,
                                double scalar);

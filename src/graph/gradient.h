@@ -40,6 +40,13 @@ void gradient_give(gradient_step *step, uint32_t index, compute_node part);
 compute_node gradient_widen(const gradient_step *step, compute_node x);
 compute_node gradient_number(const gradient_step *step, double value);
 
+/* gradient_network.c: relu's gradient where all of it comes from max pooling; false if not so. */
+bool gradient_pooled_relu(gradient_step *step);
+
+/* Rules of formulas as wholes (graph.h). In them an operand's number is that within the whole. */
+gradient_rule gradient_whole_batch_norm;
+gradient_rule gradient_whole_cross_entropy;
+
 /* The rules: one declaration for each row of ops.def. gradient_NONE, of operations that let nothing
  * through, is never called. */
 #define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \

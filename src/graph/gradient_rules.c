@@ -115,10 +115,12 @@ void gradient_erf(step *s) {
   chain(s, times(s, decay, M_2_SQRTPI));
 }
 
-/* Written as "not at or below zero", so that a NaN passes its gradient on. */
+/* Written as "not at or below zero", so that a NaN passes its gradient on. The result tells as much
+ * as the operand, and is what the next layer keeps anyway. */
 void gradient_relu(step *s) {
+  if (gradient_pooled_relu(s)) return;
   node zero = compute_scalar(s->graph, s->node.dtype, 0);
-  node off = compute_less_equal(s->graph, gradient_operand(s, 0), zero);
+  node off = compute_less_equal(s->graph, s->result, zero);
   gradient_give(s, 0, compute_select(s->graph, off, zero, s->upstream));
 }
 

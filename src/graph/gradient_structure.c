@@ -28,12 +28,6 @@ void gradient_broadcast(step *s) {
   gradient_give(s, 0, s->upstream);
 }
 
-void gradient_transpose(step *s) {
-  compute_axes back = {.count = s->node.shape.rank};
-  for (int32_t i = 0; i < back.count; i++) back.axis[s->node.attributes.order[i]] = i;
-  gradient_give(s, 0, compute_transpose(s->graph, s->upstream, back));
-}
-
 void gradient_reshape(step *s) {
   gradient_give(s, 0, compute_reshape(s->graph, s->upstream, operand_shape(s, 0)));
 }
@@ -72,6 +66,31 @@ static node transposed(const step *s, node matrix) {
     order.axis[order.count - 1] = order.count - 2;
   }
   return compute_transpose(s->graph, matrix, order);
+}
+
+/* Whether an order swaps the last two axes and nothing else. */
+static bool swaps_matrices(const int32_t *order, int32_t rank) {
+  for (int32_t i = 0; i < rank - 2; i++)
+    if (order[i] != i) return false;
+  return rank >= 2 && order[rank - 2] == rank - 1;
+}
+
+/* The gradient of a transposed weight is a product as a rule, AᵀG. Its transpose, GᵀA, is a product
+ * as well: then the gradient lies like the weight, and the update follows in the same kernel. */
+void gradient_transpose(step *s) {
+  const int32_t rank = s->node.shape.rank;
+  const graph_node *from = &s->graph->nodes[s->upstream.id - 1];
+  if (from->op == OP_matmul && swaps_matrices(s->node.attributes.order, rank)) {
+    node a = graph_handle(s->graph, from->inputs[0]), b = graph_handle(s->graph, from->inputs[1]);
+    if (compute_node_shape(s->graph, a).rank == rank &&
+        compute_node_shape(s->graph, b).rank == rank) {
+      gradient_give(s, 0, compute_matmul(s->graph, transposed(s, b), transposed(s, a)));
+      return;
+    }
+  }
+  compute_axes back = {.count = rank};
+  for (int32_t i = 0; i < back.count; i++) back.axis[s->node.attributes.order[i]] = i;
+  gradient_give(s, 0, compute_transpose(s->graph, s->upstream, back));
 }
 
 /* All axes but the last as one: [batch…, m, n] as [batch · m, n]. False if that is not one matrix

@@ -23,6 +23,11 @@ typedef enum graph_category {
   CATEGORY_REDUCTION,
   CATEGORY_ROW,
   CATEGORY_MATMUL,
+  CATEGORY_CONVOLUTION,
+  CATEGORY_WINDOW,
+  CATEGORY_SCAN,
+  CATEGORY_ORDER,
+  CATEGORY_ATTENTION,
   CATEGORY_INDEXED,
   CATEGORY_JOIN,
   CATEGORY_FIT,
@@ -42,16 +47,38 @@ typedef enum graph_domain {
 typedef struct graph_attributes {
   double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
   int64_t start, step; /* slice, embed */
-  int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter */
+  int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter,
+                        * cumulative_sum, top_k */
   uint32_t axes_mask;  /* reductions: bit i for axis i */
   int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
   uint32_t stream;                 /* random_uniform */
   bool keep_axes;                  /* reductions */
+  bool reverse, exclusive;         /* cumulative_sum */
+  bool smallest;                   /* top_k */
 } graph_attributes;
 
+/* What a node is the result of when others than its operands are the formula's own. Such a formula
+ * has a gradient of its own, with fewer sums and passes than what its parts would add up to. */
+typedef enum graph_whole_kind {
+  WHOLE_NONE = 0,
+  WHOLE_BATCH_NORM,   /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
+  WHOLE_CROSS_ENTROPY /* operands: logits, their log-softmax, labels [batch, 1], and what was
+                       * gathered there */
+} graph_whole_kind;
+
+#define GRAPH_WHOLE_OPERANDS 5
+#define GRAPH_NO_OPERAND     UINT32_MAX
+
+typedef struct graph_whole {
+  graph_whole_kind kind;
+  uint32_t operands[GRAPH_WHOLE_OPERANDS]; /* indices of earlier nodes */
+} graph_whole;
+
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
- * (compute_scalar, compute_full), just that one element: `uniform`. For gaussian_fit the block
- * holds the problem, one compute_fit_problem as fit_problem_normalize leaves it. */
+ * (compute_scalar, compute_full), just that one element: `uniform`. Other operations keep in such a
+ * block what has no room in the attributes, zeroed where it has gaps, so that it compares as bytes:
+ * gaussian_fit its compute_fit_problem (as fit_problem_normalize leaves it), convolutions their
+ * compute_convolution, pooling its compute_window, attention its compute_attention. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
@@ -59,10 +86,11 @@ typedef struct graph_node {
   uint32_t input_count;
   uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
   graph_attributes attributes;
-  void *constant; /* OP_constant, OP_gaussian_fit; one reference */
+  void *constant; /* OP_constant, and what graph_block_bytes names; one reference */
   bool uniform;
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
+  graph_whole whole;      /* of use to gradients only */
 } graph_node;
 
 struct compute_graph {
@@ -95,6 +123,10 @@ void *graph_constant_retain(void *constant); /* NULL is allowed */
 void graph_constant_release(void *constant); /* likewise */
 
 const graph_op_info *graph_op_describe(graph_op op);
+
+/* Bytes of the block in which an operation keeps its geometry; 0 if it has none (and for
+ * constants, whose block holds elements). */
+size_t graph_block_bytes(graph_op op);
 
 /* The node's index from a handle: −1, with the graph's error set, if it is of another graph. */
 int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation);

@@ -52,6 +52,16 @@ const graph_op_info *graph_op_describe(graph_op op) {
   return &table[op > OP_NONE && op < OP_COUNT ? op : OP_NONE];
 }
 
+size_t graph_block_bytes(graph_op op) {
+  if (op == OP_gaussian_fit) return sizeof(compute_fit_problem);
+  switch (graph_op_describe(op)->category) {
+  case CATEGORY_CONVOLUTION: return sizeof(compute_convolution);
+  case CATEGORY_WINDOW: return sizeof(compute_window);
+  case CATEGORY_ATTENTION: return sizeof(compute_attention);
+  default: return 0;
+  }
+}
+
 compute_status compute_operation_at(size_t index, compute_operation_info *info) {
   static const char *const categories[] = {
       [CATEGORY_ELEMENTWISE] = "elementwise",
@@ -61,6 +71,11 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
       [CATEGORY_REDUCTION] = "reduction",
       [CATEGORY_ROW] = "row",
       [CATEGORY_MATMUL] = "matmul",
+      [CATEGORY_CONVOLUTION] = "convolution",
+      [CATEGORY_WINDOW] = "window",
+      [CATEGORY_SCAN] = "scan",
+      [CATEGORY_ORDER] = "order",
+      [CATEGORY_ATTENTION] = "attention",
       [CATEGORY_INDEXED] = "indexed",
       [CATEGORY_JOIN] = "join",
       [CATEGORY_FIT] = "fit",

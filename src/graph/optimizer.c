@@ -1,11 +1,13 @@
-/* SGD and Adam as graph nodes: gradients, update and new state are part of the same graph as the
- * model, so that the planner fuses them and one run is one training step.
+/* SGD, Adam and RMSprop as graph nodes: gradients, update and new state are part of the same graph
+ * as the model, so that the planner fuses them and one run is one training step.
  *
- * Update rules as in PyTorch 2 (torch.optim.SGD, Adam, AdamW), after Polyak 1964, Nesterov 1983,
- * Kingma and Ba 2015 (arXiv 1412.6980) and Loshchilov and Hutter 2019 (arXiv 1711.05101).
+ * Update rules as in PyTorch 2 (torch.optim.SGD, Adam, AdamW, RMSprop), after Polyak 1964, Nesterov
+ * 1983, Kingma and Ba 2015 (arXiv 1412.6980), Loshchilov and Hutter 2019 (arXiv 1711.05101), and
+ * Tieleman and Hinton 2012.
  *
  * f16 and bf16 parameters keep their state and calculate their update in f32; only the new value is
  * rounded. */
+#include "compute/graph_nn.h"
 #include "graph/build.h"
 
 #include <math.h>
@@ -17,7 +19,7 @@
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
-/* One call: what both optimizers need. `gradients` has a node for each parameter, `assign` one for
+/* One call: what all optimizers need. `gradients` has a node for each parameter, `assign` one for
  * everything that the step writes. */
 typedef struct optimizer {
   compute_graph *graph;
@@ -195,8 +197,48 @@ static compute_node rate(const optimizer *o, const update *u, compute_node node,
   return as_dtype(o, node, u->dtype);
 }
 
+/* Where the gradients come from: a loss, or the caller. */
+typedef struct gradient_source {
+  compute_node loss;
+  const compute_node *given; /* NULL: the loss's */
+  bool is_given;
+} gradient_source;
+
+static gradient_source of_loss(compute_node loss) {
+  return (gradient_source){.loss = loss};
+}
+
+static gradient_source of_caller(const compute_node *gradients) {
+  return (gradient_source){.given = gradients, .is_given = true};
+}
+
+/* Each a float of its parameter's shape. */
+static bool take_gradients(const optimizer *o, const compute_node *given) {
+  if (!given) {
+    graph_fail(o->graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "gradients is NULL");
+    return false;
+  }
+  for (size_t i = 0; i < o->count; i++) {
+    uint32_t index;
+    if (!build_operands(o->graph, o->operation, &given[i], 1, &index)) return false;
+    const compute_shape shape = compute_node_shape(o->graph, o->parameters[i]);
+    const graph_node *node = build_at(o->graph, index);
+    if (!build_domain(o->graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
+    if (!compute_shape_equal(shape, node->shape)) {
+      char a[BUILD_TEXT], b[BUILD_TEXT];
+      graph_fail(o->graph, COMPUTE_ERROR_SHAPE, o->operation,
+                 "gradients[%zu] has shape %s; parameters[%zu] has %s", i,
+                 compute_shape_text(node->shape, a, sizeof a), i,
+                 compute_shape_text(shape, b, sizeof b));
+      return false;
+    }
+    o->gradients[i] = given[i];
+  }
+  return true;
+}
+
 /* Memory and gradients; afterwards updates can be built. */
-static bool optimizer_start(optimizer *o, compute_node loss, size_t state_count) {
+static bool optimizer_start(optimizer *o, const gradient_source *from, size_t state_count) {
   if (!check_parameters(o)) return false;
   o->gradients = base_allocate(o->count, sizeof *o->gradients);
   /* The parameter, its state, and (once in all) a step counter. */
@@ -206,7 +248,9 @@ static bool optimizer_start(optimizer *o, compute_node loss, size_t state_count)
                o->count);
     return false;
   }
-  return compute_gradients(o->graph, loss, o->parameters, o->count, o->gradients) == COMPUTE_OK;
+  if (from->is_given) return take_gradients(o, from->given);
+  return compute_gradients(o->graph, from->loss, o->parameters, o->count, o->gradients) ==
+         COMPUTE_OK;
 }
 
 static compute_node optimizer_finish(optimizer *o) {
@@ -250,22 +294,35 @@ static void sgd_update(optimizer *o, const update *u, const compute_sgd_options 
   descend(o, u, compute_mul(graph, direction, rate(o, u, p->learning_rate_node, p->learning_rate)));
 }
 
-compute_node compute_sgd_step(compute_graph *graph, compute_node loss,
-                              const compute_node *parameters, size_t count,
-                              const compute_sgd_options *options) {
-  const char *operation = "sgd_step";
+static compute_node descend_sgd(compute_graph *graph, const char *operation,
+                                const gradient_source *from, const compute_node *parameters,
+                                size_t count, const compute_sgd_options *options) {
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_sgd_options p = options ? *options : (compute_sgd_options){0};
   if (!check_sgd(graph, operation, &p)) return BUILD_NONE;
   if (p.learning_rate == 0) p.learning_rate = 0.01;
   optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
-  if (optimizer_start(&o, loss, 1)) {
+  if (optimizer_start(&o, from, 1)) {
     for (size_t i = 0; i < count && !graph->status; i++) {
       update u = start_update(&o, i);
       sgd_update(&o, &u, &p);
     }
   }
   return optimizer_finish(&o);
+}
+
+compute_node compute_sgd_step(compute_graph *graph, compute_node loss,
+                              const compute_node *parameters, size_t count,
+                              const compute_sgd_options *options) {
+  const gradient_source from = of_loss(loss);
+  return descend_sgd(graph, "sgd_step", &from, parameters, count, options);
+}
+
+compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
+                               const compute_node *gradients, size_t count,
+                               const compute_sgd_options *options) {
+  const gradient_source from = of_caller(gradients);
+  return descend_sgd(graph, "sgd_apply", &from, parameters, count, options);
 }
 
 /* ---- Adam ---------------------------------------------------------------------------------- */
@@ -332,10 +389,9 @@ static void adam_update(optimizer *o, const update *u, const compute_adam_option
   descend(o, u, change);
 }
 
-compute_node compute_adam_step(compute_graph *graph, compute_node loss,
-                               const compute_node *parameters, size_t count,
-                               const compute_adam_options *options) {
-  const char *operation = "adam_step";
+static compute_node descend_adam(compute_graph *graph, const char *operation,
+                                 const gradient_source *from, const compute_node *parameters,
+                                 size_t count, const compute_adam_options *options) {
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_adam_options p = options ? *options : (compute_adam_options){0};
   if (!check_adam(graph, operation, &p)) return BUILD_NONE;
@@ -344,7 +400,7 @@ compute_node compute_adam_step(compute_graph *graph, compute_node loss,
   if (p.beta2 == 0) p.beta2 = 0.999;
   if (p.epsilon == 0) p.epsilon = 1e-8;
   optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
-  if (optimizer_start(&o, loss, 2)) {
+  if (optimizer_start(&o, from, 2)) {
     adam_scalars scalars = adam_count(&o, &p);
     for (size_t i = 0; i < count && !graph->status; i++) {
       update u = start_update(&o, i);
@@ -352,4 +408,87 @@ compute_node compute_adam_step(compute_graph *graph, compute_node loss,
     }
   }
   return optimizer_finish(&o);
+}
+
+compute_node compute_adam_step(compute_graph *graph, compute_node loss,
+                               const compute_node *parameters, size_t count,
+                               const compute_adam_options *options) {
+  const gradient_source from = of_loss(loss);
+  return descend_adam(graph, "adam_step", &from, parameters, count, options);
+}
+
+compute_node compute_adam_apply(compute_graph *graph, const compute_node *parameters,
+                                const compute_node *gradients, size_t count,
+                                const compute_adam_options *options) {
+  const gradient_source from = of_caller(gradients);
+  return descend_adam(graph, "adam_apply", &from, parameters, count, options);
+}
+
+/* ---- RMSprop ------------------------------------------------------------------------------- */
+
+static bool check_rmsprop(compute_graph *graph, const char *operation,
+                          const compute_rmsprop_options *p) {
+  const double below_one = nextafter(1, 0);
+  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
+    return false;
+  }
+  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
+         check_option(graph, operation, "alpha", p->alpha, 0, below_one) &&
+         check_option(graph, operation, "epsilon", p->epsilon, 0, HUGE_VAL) &&
+         check_option(graph, operation, "momentum", p->momentum, 0, HUGE_VAL) &&
+         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
+         check_rate_node(graph, operation, p->learning_rate_node);
+}
+
+static void rmsprop_update(optimizer *o, const update *u, const compute_rmsprop_options *p) {
+  compute_graph *graph = o->graph;
+  compute_node gradient = u->gradient;
+  if (p->weight_decay != 0)
+    gradient = compute_add(graph, gradient, times(o, u->value, p->weight_decay));
+  compute_node state = moment(o, u, "rmsprop_v");
+  compute_node square = mix(o, state, compute_square(graph, gradient), p->alpha);
+  assign(o, state, square);
+  compute_node divisor =
+      compute_add(graph, compute_sqrt(graph, square), compute_scalar(graph, u->dtype, p->epsilon));
+  compute_node direction = compute_div(graph, gradient, divisor);
+  if (p->momentum != 0) {
+    compute_node before = moment(o, u, "momentum");
+    direction = compute_add(graph, times(o, before, p->momentum), direction);
+    assign(o, before, direction);
+  }
+  descend(o, u, compute_mul(graph, direction, rate(o, u, p->learning_rate_node, p->learning_rate)));
+}
+
+static compute_node descend_rmsprop(compute_graph *graph, const char *operation,
+                                    const gradient_source *from, const compute_node *parameters,
+                                    size_t count, const compute_rmsprop_options *options) {
+  if (!build_start(graph, operation)) return BUILD_NONE;
+  compute_rmsprop_options p = options ? *options : (compute_rmsprop_options){0};
+  if (!check_rmsprop(graph, operation, &p)) return BUILD_NONE;
+  if (p.learning_rate == 0) p.learning_rate = 0.01;
+  if (p.alpha == 0) p.alpha = 0.99;
+  if (p.epsilon == 0) p.epsilon = 1e-8;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (optimizer_start(&o, from, 2)) {
+    for (size_t i = 0; i < count && !graph->status; i++) {
+      update u = start_update(&o, i);
+      rmsprop_update(&o, &u, &p);
+    }
+  }
+  return optimizer_finish(&o);
+}
+
+compute_node compute_rmsprop_step(compute_graph *graph, compute_node loss,
+                                  const compute_node *parameters, size_t count,
+                                  const compute_rmsprop_options *options) {
+  const gradient_source from = of_loss(loss);
+  return descend_rmsprop(graph, "rmsprop_step", &from, parameters, count, options);
+}
+
+compute_node compute_rmsprop_apply(compute_graph *graph, const compute_node *parameters,
+                                   const compute_node *gradients, size_t count,
+                                   const compute_rmsprop_options *options) {
+  const gradient_source from = of_caller(gradients);
+  return descend_rmsprop(graph, "rmsprop_apply", &from, parameters, count, options);
 }

@@ -40,6 +40,17 @@ static compute_node build_loss(compute_graph *g, compute_node *parameters) {
   h = compute_gelu(g, compute_layer_norm(g, h, b, (compute_node){0}, 1e-5));
   h = compute_mul(g, h, compute_reshape(g, compute_matmul(g, h, b), COMPUTE_SHAPE(3, 1)));
   h = compute_clamp(g, h, -4, 4);
+  h = compute_reshape(g, h, COMPUTE_SHAPE(1, 1, 3, 4));
+  const compute_node filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(1, 1, 3, 3), 0.1);
+  const compute_conv2d_options conv = {.padding = {1, 1}};
+  const compute_pool2d_options pool = {.size = {3}, .stride = {1}, .padding = {1, 1}};
+  h = compute_max_pool2d(g, compute_conv2d(g, h, filter, (compute_node){0}, &conv), &pool);
+  h = compute_pad(g, compute_upsample2d(g, h, 5, 6, COMPUTE_UPSAMPLE_BILINEAR), 3, 1, 0,
+                  COMPUTE_PAD_REFLECT, 0);
+  h = compute_slice(g, compute_slice(g, h, 3, 0, 4, 1), 2, 0, 3, 1);
+  h = compute_scaled_attention(g, h, h, h, NULL);
+  h = compute_cumulative_sum(g, compute_reshape(g, h, COMPUTE_SHAPE(3, 4)), 1, false, false);
+  h = compute_top_k(g, h, 4, 1, false, NULL);
   compute_node target = compute_constant(g, COMPUTE_I64, COMPUTE_SHAPE(3), labels);
   compute_node largest = compute_max(g, h, COMPUTE_AXES(1), true);
   compute_node logits = compute_sub(g, h, compute_gather(g, largest, target, 0));

@@ -266,7 +266,8 @@ RULE(scatter_add_middle,
 RULE(scatter_add_elements,
      compute_scatter_add_elements(graph, x[0], indices(graph, COMPUTE_SHAPE(2, 3), six), 1,
                                   COMPUTE_SHAPE(3, 4)))
-RULE(cross_entropy, compute_cross_entropy(graph, x[0], indices(graph, COMPUTE_SHAPE(6), six)))
+static const int64_t labels[] = {2, 0, 3, 2, 1, 0};
+RULE(cross_entropy, compute_cross_entropy(graph, x[0], indices(graph, COMPUTE_SHAPE(6), labels)))
 
 /* Used twice, by one operation and by two. */
 RULE(reused, compute_add(graph, compute_mul(graph, x[0], x[0]), compute_exp(graph, x[0])))
