@@ -106,6 +106,9 @@ compute_status arena_place(lowering *l) {
     uint32_t home = find_home(l, i);
     s->offset = l->storages[home].offset;
     s->device = l->storages[home].device;
+    /* An operand without elements, too, is an address: an arena of nothing would leave it none. */
+    uint64_t *arena = &l->plan->arena_bytes[s->device];
+    if (s->first != IR_NONE && *arena == 0) *arena = 1;
   }
   for (uint32_t i = 0; i < l->storage_count; i++)
     if (l->storages[i].slot == IR_NONE)

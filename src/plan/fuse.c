@@ -19,7 +19,9 @@ typedef struct builder {
   uint32_t *edge_start; /* per node: its slice of `edges` */
   uint32_t *edges;      /* consumers */
   unsigned char *is_output;
-  uint32_t *stamp; /* for counting distinct operands */
+  unsigned char *is_update;  /* the value of an assignment … */
+  unsigned char *has_update; /* … in a cluster, if these wait */
+  uint32_t *stamp;           /* for counting distinct operands */
   uint32_t stamp_now;
   uint32_t *head, *next; /* members of a cluster as a list, newest first */
   uint32_t *size;        /* members of a cluster */
@@ -33,7 +35,8 @@ bool fuse_is_elementwise(const ir_node *n) {
 
 static bool is_anchor(const ir_node *n) {
   graph_category c = ir_category(n);
-  return c == CATEGORY_MATMUL || c == CATEGORY_REDUCTION || c == CATEGORY_ROW;
+  return c == CATEGORY_MATMUL || c == CATEGORY_REDUCTION || c == CATEGORY_ROW ||
+         c == CATEGORY_CONVOLUTION || c == CATEGORY_WINDOW;
 }
 
 static bool is_positional(const ir_node *n) {
@@ -156,11 +159,27 @@ static bool may_join_as_elementwise(const builder *b, const ir_node *n, const cl
   return shape_count(n->shape) == shape_count(space->shape) || !is_expensive(n);
 }
 
-static bool may_join_as_anchor(const builder *b, const ir_node *n, const cluster *c,
+static uint64_t bytes_of(const ir_node *n) {
+  return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
+}
+
+/* Whether the temporaries that an anchor reads are larger than what it makes of them. */
+static bool keeps_much(const builder *b, const ir_node *n) {
+  uint64_t bytes = 0;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    const uint32_t base = b->f->layouts[n->inputs[k]].base;
+    if (is_computed(b, base)) bytes += bytes_of(&b->r->nodes[base]);
+  }
+  return bytes > bytes_of(n);
+}
+
+static bool may_join_as_anchor(const builder *b, const ir_node *n, uint32_t target,
                                cluster_part part) {
+  const cluster *c = &b->clusters[target];
   return part == PART_BODY && c->anchor == IR_NONE && !c->positional &&
          fuse_is_elementwise(&b->r->nodes[c->root]) &&
-         compute_shape_equal(n->shape, b->r->nodes[c->root].shape);
+         compute_shape_equal(n->shape, b->r->nodes[c->root].shape) &&
+         !(b->has_update[target] && keeps_much(b, n));
 }
 
 static bool try_join(builder *b, uint32_t i) {
@@ -176,7 +195,7 @@ static bool try_join(builder *b, uint32_t i) {
   if (stored &&
       (part == PART_PROLOGUE || !compute_shape_equal(n->shape, b->r->nodes[c->root].shape)))
     return false;
-  if (!(anchor ? may_join_as_anchor(b, n, c, part) : may_join_as_elementwise(b, n, c, part)))
+  if (!(anchor ? may_join_as_anchor(b, n, target, part) : may_join_as_elementwise(b, n, c, part)))
     return false;
   if (!has_room(b, target, i, stored)) return false;
   b->f->cluster_of[i] = target;
@@ -186,6 +205,7 @@ static bool try_join(builder *b, uint32_t i) {
   b->head[target] = i;
   b->size[target]++;
   c->output_count += stored;
+  b->has_update[target] |= b->is_update[i];
   c->positional |= is_positional(n);
   if (anchor) c->anchor = i;
   return true;
@@ -203,6 +223,7 @@ static void start_cluster(builder *b, uint32_t i) {
   b->next[i] = IR_NONE;
   b->head[b->count] = i;
   b->size[b->count] = 1;
+  b->has_update[b->count] = b->is_update[i];
   b->count++;
 }
 
@@ -245,7 +266,7 @@ static bool finish(builder *b) {
   return true;
 }
 
-compute_status fuse_nodes(const ir *r, bool fuse, scratch *memory, fusion *result) {
+compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result) {
   builder b = {.r = r, .memory = memory, .f = result};
   uint32_t n = r->count;
   *result = (fusion){0};
@@ -255,19 +276,24 @@ compute_status fuse_nodes(const ir *r, bool fuse, scratch *memory, fusion *resul
   result->stored = scratch_take(memory, n, 1);
   b.clusters = scratch_take(memory, n, sizeof *b.clusters);
   b.is_output = scratch_take(memory, n, 1);
+  b.is_update = scratch_take(memory, n, 1);
+  b.has_update = scratch_take(memory, n, 1);
   b.stamp = scratch_take(memory, n, sizeof *b.stamp);
   b.head = scratch_take(memory, n, sizeof *b.head);
   b.next = scratch_take(memory, n, sizeof *b.next);
   b.size = scratch_take(memory, n, sizeof *b.size);
   if (!result->layouts || !result->cluster_of || !result->part || !result->stored || !b.clusters ||
-      !b.is_output || !b.stamp || !b.head || !b.next || !b.size || !list_consumers(&b))
+      !b.is_output || !b.is_update || !b.has_update || !b.stamp || !b.head || !b.next || !b.size ||
+      !list_consumers(&b))
     goto short_of_memory;
   for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = IR_NONE;
   for (uint32_t i = 0; i < r->output_count; i++) b.is_output[r->outputs[i]] = 1;
+  for (uint32_t i = 0; options.updates_wait && i < n; i++)
+    if (r->nodes[i].live && r->nodes[i].op == OP_assign) b.is_update[r->nodes[i].inputs[1]] = 1;
   layout_resolve(r, result->layouts);
   for (uint32_t i = n; i-- > 0;) {
     if (!r->nodes[i].live || !is_computed(&b, i)) continue;
-    if (!fuse || !try_join(&b, i)) start_cluster(&b, i);
+    if (!options.fuse || !try_join(&b, i)) start_cluster(&b, i);
   }
   if (!finish(&b)) goto short_of_memory;
   return COMPUTE_OK;

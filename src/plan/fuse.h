@@ -1,7 +1,8 @@
 /* Which nodes become one kernel.
  *
- * A cluster is one kernel: an optional anchor (matrix product, reduction, row operation),
- * elementwise nodes that feed the anchor (prologue) and elementwise nodes that follow it (body).
+ * A cluster is one kernel: an optional anchor (matrix product, reduction, row operation,
+ * convolution, pooling), elementwise nodes that feed the anchor (prologue; of reductions and rows)
+ * and elementwise nodes that follow it (body).
  * The root is the cluster's last node. Clusters run in the order of their roots; every choice below
  * keeps that order valid: a value that leaves its cluster is only read by nodes that come after the
  * cluster's root. */
@@ -37,8 +38,15 @@ typedef struct fusion {
   uint32_t cluster_count;
 } fusion;
 
-/* With `fuse` false, every operation is a cluster of its own. Memory is the only failure. */
-compute_status fuse_nodes(const ir *r, bool fuse, scratch *memory, fusion *result);
+typedef struct fuse_options {
+  bool fuse; /* false: every operation is a cluster of its own */
+  /* What overwrites parameters runs at the end (order.h): it takes along the kernel that makes a
+   * gradient only where what that reads, and so keeps, is no larger than the gradient. */
+  bool updates_wait;
+} fuse_options;
+
+/* Memory is the only failure. */
+compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result);
 
 /* A node that a program computes element by element. */
 bool fuse_is_elementwise(const ir_node *n);

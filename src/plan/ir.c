@@ -11,13 +11,14 @@
 #define SMALL_CONSTANT 1024 /* bytes up to which equal constants are found by content */
 
 static size_t constant_bytes(const ir_node *n) {
-  if (n->op == OP_gaussian_fit) return sizeof(compute_fit_problem);
+  const size_t block = graph_block_bytes(n->op);
+  if (block > 0) return block;
   size_t size = compute_dtype_size(n->dtype);
   return n->uniform ? size : (size_t)shape_count(n->shape) * size;
 }
 
 static bool has_block(const ir_node *n) {
-  return n->op == OP_constant || n->op == OP_gaussian_fit;
+  return n->op == OP_constant || graph_block_bytes(n->op) > 0;
 }
 
 static uint64_t node_hash(const ir_node *n) {

@@ -15,7 +15,8 @@ typedef struct ir_node {
   uint32_t input_count;
   uint32_t *inputs; /* earlier nodes */
   graph_attributes attributes;
-  const void *constant; /* OP_constant: one element if uniform, else dense; OP_gaussian_fit */
+  const void
+      *constant; /* OP_constant: one element if uniform, else dense; or a block of geometry */
   bool uniform;
   compute_tensor *tensor; /* OP_parameter */
   const char *name;

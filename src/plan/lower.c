@@ -131,7 +131,8 @@ static bool is_empty(const compute_kernel_descriptor *d) {
 static uint32_t first_in_place(const compute_kernel_descriptor *k) {
   switch (k->kind) {
   case COMPUTE_KERNEL_MAP: return 0;
-  case COMPUTE_KERNEL_GEMM: return 2;
+  case COMPUTE_KERNEL_GEMM:
+  case COMPUTE_KERNEL_CONV: return 2;
   case COMPUTE_KERNEL_REDUCE: return k->prologue_inputs;
   default: return k->input_count;
   }

@@ -59,8 +59,8 @@ typedef struct lowering {
   scratch *memory;
   compute_plan *plan;
   compute_fallback fallback;
-  compute_precision precision;
-  const cluster_place *places; /* by cluster; NULL: everything on the plan's device */
+  compute_precision product, convolution; /* what these may round */
+  const cluster_place *places;            /* by cluster; NULL: everything on the plan's device */
   storage *storages;
   uint32_t storage_count, storage_capacity;
   uint32_t *home;   /* per node: its storage where it is computed, IR_NONE */

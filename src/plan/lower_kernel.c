@@ -2,26 +2,19 @@
  * compute/backend.h asks for. */
 #include <string.h>
 
-#include "plan/lower.h"
+#include "plan/draft.h"
 #include "plan/lower_program.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
-/* How the dimensions of a shape become those of a kernel's space: dimension i of the space is axis
- * axis[i] of the shape, or −1 where the shape has none (its stride is 0 there). */
-typedef struct dimension_map {
-  int32_t rank;
-  int32_t axis[COMPUTE_MAX_RANK];
-} dimension_map;
-
-static dimension_map identity_map(int32_t rank) {
+dimension_map draft_identity(int32_t rank) {
   dimension_map m = {.rank = rank};
   for (int32_t i = 0; i < rank; i++) m.axis[i] = i;
   return m;
 }
 
-static void begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
-                  const dimension_map *map) {
+void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
+                 const dimension_map *map) {
   /* The arrays of operands and programs are overwritten as far as they are used. */
   memset(&d->descriptor, 0, sizeof d->descriptor);
   d->prologue.count = d->prologue.output_count = 0;
@@ -42,7 +35,7 @@ static void finish(kernel_draft *d) {
   if (d->epilogue.count > 0) d->descriptor.epilogue = program_finish(&d->epilogue);
 }
 
-static void spread(const dimension_map *map, const int64_t *strides, int64_t *result) {
+void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *result) {
   memset(result, 0, sizeof(int64_t) * COMPUTE_MAX_RANK);
   for (int32_t i = 0; i < map->rank; i++) result[i] = map->axis[i] < 0 ? 0 : strides[map->axis[i]];
 }
@@ -54,25 +47,24 @@ static void place_input(const lowering *l, kernel_draft *d, uint32_t input, uint
   int64_t strides[COMPUTE_MAX_RANK] = {0};
   shape_broadcast_strides(l->r->nodes[node].shape, lay->stride, shape, strides);
   d->inputs[input].dtype = l->r->nodes[node].dtype;
-  spread(map, strides, d->inputs[input].stride);
+  draft_spread(map, strides, d->inputs[input].stride);
   d->input_node[input] = lay->base;
   d->input_offset[input] = lay->offset;
 }
 
-static uint32_t add_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
-                          const dimension_map *map) {
+uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
+                     const dimension_map *map) {
   uint32_t input = d->descriptor.input_count++;
   place_input(l, d, input, node, shape, map);
   return input;
 }
 
-static void add_output(const lowering *l, kernel_draft *d, uint32_t node,
-                       const dimension_map *map) {
+void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map) {
   uint32_t output = d->descriptor.output_count++;
   int64_t strides[COMPUTE_MAX_RANK];
   shape_dense_strides(l->r->nodes[node].shape, strides);
   d->outputs[output].dtype = l->r->nodes[node].dtype;
-  spread(map, strides, d->outputs[output].stride);
+  draft_spread(map, strides, d->outputs[output].stride);
   d->output_node[output] = node;
   d->output_offset[output] = 0;
 }
@@ -93,8 +85,8 @@ static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d
 }
 
 /* Body members, operands from outside and stored values, over the shape of the root. */
-static void emit_body(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d,
-                      uint32_t first_input, uint32_t reserved, const dimension_map *map) {
+void draft_body(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d,
+                uint32_t first_input, uint32_t reserved, const dimension_map *map) {
   const ir_node *root = &l->r->nodes[c->root];
   bool bare = c->anchor == c->root && l->r->nodes[c->root].op != OP_mean;
   uint32_t before = d->descriptor.input_count;
@@ -106,7 +98,7 @@ static void emit_body(const lowering *l, const cluster *c, uint32_t *value, kern
     place_input(l, d, i, d->input_node[i], root->shape, map);
   for (uint32_t m = 0; m < c->member_count; m++) {
     if (!l->f->stored[c->members[m]]) continue;
-    add_output(l, d, c->members[m], map);
+    draft_output(l, d, c->members[m], map);
     if (!bare) program_store(&d->epilogue, (uint16_t)value[c->members[m]]);
   }
   if (c->anchor != IR_NONE) d->operations += l->r->nodes[c->anchor].folded;
@@ -120,7 +112,7 @@ static void emit_prologue(const lowering *l, const cluster *c, uint32_t *value, 
   compute_shape shape = l->r->nodes[operand].shape;
   emit_part(l, c, PART_PROLOGUE, &d->prologue, value, d, 0, 0);
   if (d->prologue.count == 0) {
-    add_input(l, d, operand, shape, map);
+    draft_input(l, d, operand, shape, map);
   } else {
     for (uint32_t i = 0; i < d->descriptor.input_count; i++)
       place_input(l, d, i, d->input_node[i], shape, map);
@@ -162,28 +154,28 @@ static void draft_reduce(const lowering *l, const cluster *c, uint32_t *value, k
     source.axis[position] = i;
     result.axis[position++] = -1;
   }
-  begin(d, COMPUTE_KERNEL_REDUCE, from, &source);
+  draft_begin(d, COMPUTE_KERNEL_REDUCE, from, &source);
   d->descriptor.kept_rank = kept;
   d->descriptor.combine = combine_of(anchor->op);
   emit_prologue(l, c, value, d, &source);
   forget_loads(l, value); /* the two programs share no values */
-  emit_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &result);
+  draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &result);
 }
 
 static void draft_row(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
-  dimension_map map = identity_map(anchor->shape.rank);
+  dimension_map map = draft_identity(anchor->shape.rank);
   int32_t axis = anchor->op == OP_normalize ? map.rank - 1 : anchor->attributes.axis;
   for (int32_t i = axis; i + 1 < map.rank; i++) map.axis[i] = i + 1;
   map.axis[map.rank - 1] = axis;
-  begin(d, COMPUTE_KERNEL_ROW, anchor->shape, &map);
+  draft_begin(d, COMPUTE_KERNEL_ROW, anchor->shape, &map);
   d->descriptor.row = anchor->op == OP_softmax       ? COMPUTE_ROW_SOFTMAX
                       : anchor->op == OP_log_softmax ? COMPUTE_ROW_LOG_SOFTMAX
                                                      : COMPUTE_ROW_NORMALIZE;
   d->descriptor.epsilon = anchor->op == OP_normalize ? anchor->attributes.scalar : 0;
   emit_prologue(l, c, value, d, &map);
   forget_loads(l, value);
-  emit_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &map);
+  draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &map);
 }
 
 /* A matrix operand: batch axes aligned to the right and broadcast, then its own last two. */
@@ -245,21 +237,21 @@ static void merge_batches(kernel_draft *d) {
 static void draft_gemm(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
   const ir_node *a = &l->r->nodes[anchor->inputs[0]];
-  dimension_map map = identity_map(anchor->shape.rank);
-  begin(d, COMPUTE_KERNEL_GEMM, anchor->shape, &map);
+  dimension_map map = draft_identity(anchor->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_GEMM, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
-  if (d->descriptor.accumulate == COMPUTE_F32) d->descriptor.precision = l->precision;
+  if (d->descriptor.accumulate == COMPUTE_F32) d->descriptor.precision = l->product;
   d->descriptor.k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);
-  emit_body(l, c, value, d, 2, 1, &map);
+  draft_body(l, c, value, d, 2, 1, &map);
   merge_batches(d);
 }
 
 static void draft_map(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d) {
-  dimension_map map = identity_map(l->r->nodes[c->root].shape.rank);
-  begin(d, COMPUTE_KERNEL_MAP, l->r->nodes[c->root].shape, &map);
-  emit_body(l, c, value, d, 0, 0, &map);
+  dimension_map map = draft_identity(l->r->nodes[c->root].shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_MAP, l->r->nodes[c->root].shape, &map);
+  draft_body(l, c, value, d, 0, 0, &map);
 }
 
 /* The tensor whose axis is indexed: its layout without the axis, which the index walks instead.
@@ -280,11 +272,11 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
   const ir_node *x = &l->r->nodes[n->inputs[0]], *indices = &l->r->nodes[n->inputs[1]];
   compute_shape space = gather ? n->shape : x->shape;
   compute_shape whole = gather ? x->shape : n->shape;
-  dimension_map map = identity_map(space.rank), index_map = map;
+  dimension_map map = draft_identity(space.rank), index_map = map;
   if (!elements)
     for (int32_t i = 0; i < space.rank; i++)
       index_map.axis[i] = i < axis || i >= axis + indices->shape.rank ? -1 : i - axis;
-  begin(d, gather ? COMPUTE_KERNEL_GATHER : COMPUTE_KERNEL_SCATTER, space, &map);
+  draft_begin(d, gather ? COMPUTE_KERNEL_GATHER : COMPUTE_KERNEL_SCATTER, space, &map);
   d->descriptor.axis_size = whole.size[axis];
   int64_t strides[COMPUTE_MAX_RANK];
   if (gather) {
@@ -296,10 +288,10 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
     d->input_offset[0] = lay->offset;
   } else {
     shape_dense_strides(whole, strides);
-    add_input(l, d, n->inputs[0], space, &map);
+    draft_input(l, d, n->inputs[0], space, &map);
   }
-  add_input(l, d, n->inputs[1], indices->shape, &index_map);
-  add_output(l, d, c->root, &map);
+  draft_input(l, d, n->inputs[1], indices->shape, &index_map);
+  draft_output(l, d, c->root, &map);
   compute_operand *walked = gather ? &d->inputs[0] : &d->outputs[0];
   d->descriptor.axis_stride = strides[axis];
   if (elements) {
@@ -315,10 +307,10 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
 static void draft_placement(const lowering *l, const cluster *c, uint32_t input, int64_t start,
                             int64_t step, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[input]];
-  dimension_map map = identity_map(x->shape.rank);
-  begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
-  add_input(l, d, n->inputs[input], x->shape, &map);
-  add_output(l, d, c->root, &map);
+  dimension_map map = draft_identity(x->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
+  draft_input(l, d, n->inputs[input], x->shape, &map);
+  draft_output(l, d, c->root, &map);
   int32_t axis = n->attributes.axis;
   d->output_offset[0] = start * d->outputs[0].stride[axis];
   d->outputs[0].stride[axis] *= step;
@@ -327,17 +319,17 @@ static void draft_placement(const lowering *l, const cluster *c, uint32_t input,
 
 void draft_copy(const lowering *l, uint32_t node, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[node];
-  dimension_map map = identity_map(n->shape.rank);
-  begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
-  add_input(l, d, node, n->shape, &map);
-  add_output(l, d, node, &map);
+  dimension_map map = draft_identity(n->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
+  draft_input(l, d, node, n->shape, &map);
+  draft_output(l, d, node, &map);
   finish(d);
 }
 
 void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[node];
-  dimension_map map = identity_map(n->shape.rank);
-  begin(d, COMPUTE_KERNEL_MAP, n->shape, &map);
+  dimension_map map = draft_identity(n->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_MAP, n->shape, &map);
   compute_dtype type = n->dtype == COMPUTE_BOOL ? COMPUTE_BOOL : dtype_compute_type(n->dtype);
   bool integer = type == COMPUTE_I32 || type == COMPUTE_I64 || type == COMPUTE_BOOL;
   bool exact = integer && n->op == OP_constant;
@@ -346,21 +338,21 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *d)
                                                      dtype_load_integer(n->dtype, n->constant))
                 : integer ? program_constant_integer(&d->epilogue, type, (int64_t)value)
                           : program_constant(&d->epilogue, type, value));
-  add_output(l, d, node, &map);
+  draft_output(l, d, node, &map);
   finish(d);
 }
 
 /* A reshape that strides cannot express: the operand's elements in row-major order. */
 static void draft_reshape(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[0]];
-  dimension_map map = identity_map(x->shape.rank);
-  begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
-  add_input(l, d, n->inputs[0], x->shape, &map);
+  dimension_map map = draft_identity(x->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
+  draft_input(l, d, n->inputs[0], x->shape, &map);
   int64_t strides[COMPUTE_MAX_RANK];
   shape_dense_strides(x->shape, strides);
   d->descriptor.output_count = 1;
   d->outputs[0].dtype = n->dtype;
-  spread(&map, strides, d->outputs[0].stride);
+  draft_spread(&map, strides, d->outputs[0].stride);
   d->output_node[0] = c->root;
   d->output_offset[0] = 0;
   d->operations = n->folded;
@@ -369,10 +361,10 @@ static void draft_reshape(const lowering *l, const cluster *c, kernel_draft *d) 
 /* A lone cast converts straight from one storage dtype to the other. */
 static void draft_cast(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
-  dimension_map map = identity_map(n->shape.rank);
-  begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
-  add_input(l, d, n->inputs[0], n->shape, &map);
-  add_output(l, d, c->root, &map);
+  dimension_map map = draft_identity(n->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
+  draft_input(l, d, n->inputs[0], n->shape, &map);
+  draft_output(l, d, c->root, &map);
   d->operations = n->folded;
 }
 
@@ -432,7 +424,7 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
   const int64_t rois = n->shape.size[0];
   const ir_node *whole = pixels; /* what has the size of the frames */
   dimension_map map = {.rank = 1};
-  begin(d, COMPUTE_KERNEL_FIT, n->shape, &map);
+  draft_begin(d, COMPUTE_KERNEL_FIT, n->shape, &map);
   add_fit_input(l, d, n->inputs[0], 3, stack ? rois : 0);
   for (uint32_t i = 1, bit = 0; i < n->input_count; bit++) {
     if ((p->inputs >> bit & 1) == 0) continue;
@@ -446,7 +438,7 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
     d->descriptor.fit_rows = whole->shape.size[whole->shape.rank - 2];
     d->descriptor.fit_columns = whole->shape.size[whole->shape.rank - 1];
   }
-  add_output(l, d, c->root, &map);
+  draft_output(l, d, c->root, &map);
   int64_t strides[COMPUTE_MAX_RANK];
   shape_dense_strides(n->shape, strides);
   d->outputs[0].stride[1] = strides[1];
@@ -460,6 +452,12 @@ static void draft_single(const lowering *l, const cluster *c, kernel_draft *d) {
   if (c->anchor == IR_NONE) {
     if (ir_category(root) == CATEGORY_FIT)
       draft_fit(l, c, d);
+    else if (root->op == OP_cumulative_sum)
+      draft_scan(l, c, d);
+    else if (root->op == OP_top_k)
+      draft_top_k(l, c, d);
+    else if (root->op == OP_scaled_attention)
+      draft_attention(l, c, d);
     else if (ir_category(root) == CATEGORY_VIEW)
       draft_reshape(l, c, d);
     else if (root->op == OP_cast && c->member_count == 1 &&
@@ -472,6 +470,8 @@ static void draft_single(const lowering *l, const cluster *c, kernel_draft *d) {
   switch (ir_category(&l->r->nodes[c->anchor])) {
   case CATEGORY_MATMUL: draft_gemm(l, c, value, d); break;
   case CATEGORY_ROW: draft_row(l, c, value, d); break;
+  case CATEGORY_CONVOLUTION: draft_convolution(l, c, value, d); break;
+  case CATEGORY_WINDOW: draft_window(l, c, value, d); break;
   default: draft_reduce(l, c, value, d); break;
   }
 }

@@ -9,8 +9,10 @@
 #include "memory/transfer.h"
 #include "plan/fold.h"
 #include "plan/lower.h"
+#include "plan/merge.h"
 #include "plan/place.h"
 #include "plan/ports.h"
+#include "plan/repeat.h"
 #include "plan/twin.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -135,6 +137,28 @@ static bool is_automatic(const compute_context *context, const compute_plan_opti
          (options->device == NULL && context->automatic && !device_scope_is_open(context));
 }
 
+static compute_precision allowed_precision(uint32_t flags) {
+  return (flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT) |
+         (flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? COMPUTE_PRECISION_WINOGRAD
+                                              : COMPUTE_PRECISION_STRICT);
+}
+
+/* Whether a run that fails can be repeated elsewhere, so that parameters are written last. */
+static bool can_be_repeated(const compute_plan *plan, const compute_plan_options *options) {
+  return is_automatic(plan->context, options) || plan->device[PLAN_MAIN] != plan->context->cpu;
+}
+
+static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
+                           scratch *memory, fusion *f) {
+  const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
+                            .updates_wait = can_be_repeated(plan, options)};
+  bool changed = false;
+  compute_status s = fuse_nodes(r, how, memory, f);
+  if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
+  if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
+  return s == COMPUTE_OK && how.fuse ? merge_updates(r, memory, f) : s;
+}
+
 /* From outputs as graph indices to a finished plan. */
 static compute_status build(compute_plan *plan, const compute_graph *graph, const uint32_t *outputs,
                             uint32_t count, const compute_plan_options *options, scratch *memory) {
@@ -148,13 +172,13 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .memory = memory,
                 .plan = plan,
                 .fallback = options->fallback,
-                .precision = options->flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32
-                                                                      : COMPUTE_PRECISION_STRICT};
+                .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
+                .convolution = allowed_precision(options->flags)};
   compute_status s = COMPUTE_OK;
   if (simplify) s = fold_constants(graph, outputs, count, memory, &folded);
   if (s == COMPUTE_OK)
     s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, memory);
-  if (s == COMPUTE_OK) s = fuse_nodes(&r, !(options->flags & COMPUTE_PLAN_NO_FUSION), memory, &f);
+  if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
   if (s == COMPUTE_OK) {
     uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);
     if (numbers == NULL)
@@ -210,7 +234,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
                      "compute_compile: the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
-                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_AUTO;
+                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
   bool reserved = false;
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     reserved |= options->reserved[i] != 0;

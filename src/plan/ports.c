@@ -1,13 +1,13 @@
 /* Ports. A parameter's new value may be computed straight into the parameter when it comes from a
  * kernel that reads the old value, if at all, only element for element, and every other reader runs
- * earlier. Such kernels, and what depends on them, run last: a run that fails before has changed
- * nothing. */
+ * earlier. Where a run that fails may be repeated elsewhere, such kernels run last (order.c). */
 #include "plan/ports.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/order.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -148,9 +148,12 @@ static bool can_assign_directly(const lowering *l, const port_plan *ports, const
     return false;
   const cluster *c = &l->f->clusters[home];
   const graph_category category = ir_category(&r->nodes[c->root]);
-  if (category == CATEGORY_JOIN || category == CATEGORY_INDEXED || category == CATEGORY_FIT)
+  if (category == CATEGORY_JOIN || category == CATEGORY_INDEXED || category == CATEGORY_FIT ||
+      category == CATEGORY_SCAN || category == CATEGORY_ORDER || category == CATEGORY_ATTENTION)
     return false;
-  bool in_place_kind = c->anchor == IR_NONE || ir_category(&r->nodes[c->anchor]) != CATEGORY_ROW;
+  const graph_category anchor =
+      c->anchor == IR_NONE ? CATEGORY_ELEMENTWISE : ir_category(&r->nodes[c->anchor]);
+  bool in_place_kind = anchor != CATEGORY_ROW && anchor != CATEGORY_WINDOW;
   for (uint32_t d = 0; d < r->count; d++) {
     const ir_node *n = &r->nodes[d];
     if (!n->live || (ir_category(n) == CATEGORY_VIEW && l->f->cluster_of[d] == IR_NONE)) continue;
@@ -187,23 +190,6 @@ static void claim_targets(lowering *l, const port_plan *p, unsigned char *late) 
   }
 }
 
-/* Clusters in order of their roots, those that are late (or read what a late one computes) last. */
-static void order_clusters(const lowering *l, port_plan *p, unsigned char *late) {
-  const fusion *f = l->f;
-  for (uint32_t c = 0; c < f->cluster_count; c++)
-    for (uint32_t m = 0; m < f->clusters[c].member_count && !late[c]; m++) {
-      const ir_node *n = &l->r->nodes[f->clusters[c].members[m]];
-      for (uint32_t k = 0; k < n->input_count; k++) {
-        uint32_t from = f->cluster_of[f->layouts[n->inputs[k]].base];
-        if (from != IR_NONE && from != c && late[from]) late[c] = 1;
-      }
-    }
-  uint32_t count = 0;
-  for (unsigned char pass = 0; pass < 2; pass++)
-    for (uint32_t c = 0; c < f->cluster_count; c++)
-      if (late[c] == pass) p->order[count++] = c;
-}
-
 compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_t count,
                              port_plan *p) {
   const ir *r = l->r;
@@ -223,6 +209,5 @@ compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_
   if (s == COMPUTE_OK) s = make_storages(l, p);
   if (s != COMPUTE_OK) return s;
   claim_targets(l, p, late);
-  order_clusters(l, p, late);
-  return COMPUTE_OK;
+  return order_clusters(l, p, late);
 }

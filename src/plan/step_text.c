@@ -10,6 +10,7 @@
 static const char *anchor_name(const compute_kernel_descriptor *k) {
   static const char *const combine[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
   static const char *const row[] = {"softmax", "log_softmax", "normalize"};
+  static const char *const scan[] = {"sum", "product", "maximum", "minimum"};
   static const char *const direction[] = {"convolution", "by data", "by filter"};
   switch (k->kind) {
   case COMPUTE_KERNEL_REDUCE: return combine[k->combine];
@@ -19,6 +20,14 @@ static const char *anchor_name(const compute_kernel_descriptor *k) {
   case COMPUTE_KERNEL_SCATTER: return "scatter_add";
   case COMPUTE_KERNEL_COPY: return "copy";
   case COMPUTE_KERNEL_CONV: return direction[k->convolution.direction];
+  case COMPUTE_KERNEL_WINDOW:
+    return k->window.operation == COMPUTE_WINDOW_MAX
+               ? k->window.by_data ? "maximum by data" : "maximum"
+           : k->window.by_data ? "average by data"
+                               : "average";
+  case COMPUTE_KERNEL_SCAN: return scan[k->combine];
+  case COMPUTE_KERNEL_TOP_K: return k->top_smallest ? "smallest" : "largest";
+  case COMPUTE_KERNEL_ATTENTION: return k->attention.causal ? "causal" : "attention";
   case COMPUTE_KERNEL_FIT: return fit_model_name(k->fit->model);
   default: return "";
   }
@@ -42,7 +51,35 @@ static void print_shape(const compute_kernel_descriptor *k, char *text, size_t b
                              (long long)k->size[i]);
   if (k->kind == COMPUTE_KERNEL_GEMM && used < bytes)
     snprintf(text + used, bytes - used, " k %lld", (long long)k->k);
+  if (k->kind == COMPUTE_KERNEL_ATTENTION && used < bytes)
+    snprintf(text + used, bytes - used, " keys %lld", (long long)k->attention.keys);
+  if (k->kind == COMPUTE_KERNEL_TOP_K && used < bytes)
+    snprintf(text + used, bytes - used, " of %lld", (long long)k->axis_size);
   if (k->rank == 0) snprintf(text, bytes, "scalar");
+}
+
+/* "; filters 3x3, stride 2", only what is not usual. */
+static void print_pair(text_buffer *text, const char *name, const int64_t *pair, int64_t usual) {
+  if (pair[0] == usual && pair[1] == usual) return;
+  if (pair[0] == pair[1])
+    text_add(text, ", %s %lld", name, (long long)pair[0]);
+  else
+    text_add(text, ", %s %lldx%lld", name, (long long)pair[0], (long long)pair[1]);
+}
+
+static void print_convolution(const compute_convolution *c, text_buffer *text) {
+  text_add(text, " %lldx%lld", (long long)c->filter_size[0], (long long)c->filter_size[1]);
+  print_pair(text, "stride", c->stride, 1);
+  print_pair(text, "dilation", c->dilation, 1);
+  print_pair(text, "padding", c->padding, 0);
+  if (c->groups > 1) text_add(text, ", %d groups", (int)c->groups);
+}
+
+static void print_window(const compute_window *w, text_buffer *text) {
+  text_add(text, " %lldx%lld", (long long)w->size[0], (long long)w->size[1]);
+  print_pair(text, "stride", w->stride, 1);
+  print_pair(text, "dilation", w->dilation, 1);
+  print_pair(text, "padding", w->padding, 0);
 }
 
 /* "fit XYNB in ROIs of 7x7 by Fisher scoring, sCMOS camera; corners, gain" */
@@ -65,6 +102,8 @@ bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
   text_add(&text, "%s", kernel_kind_name(k->kind));
   if (k->kind != COMPUTE_KERNEL_MAP && strcmp(kernel_kind_name(k->kind), anchor_name(k)) != 0)
     text_add(&text, " %s", anchor_name(k));
+  if (k->kind == COMPUTE_KERNEL_CONV) print_convolution(&k->convolution, &text);
+  if (k->kind == COMPUTE_KERNEL_WINDOW) print_window(&k->window, &text);
   if (k->prologue.count > 0) {
     text_add(&text, " of ");
     program_print(&k->prologue, &text);

@@ -95,6 +95,96 @@ static void adam_follows_its_rule(void **state) {
   }
 }
 
+static void rmsprop_follows_its_rule(void **state) {
+  (void)state;
+  static const compute_rmsprop_options variants[] = {
+      {0},
+      {.learning_rate = 0.1, .alpha = 0.8, .epsilon = 1e-3},
+      {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.05},
+  };
+  for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+    const compute_rmsprop_options *o = &variants[v];
+    const double rate = o->learning_rate != 0 ? o->learning_rate : 0.01;
+    const double alpha = o->alpha != 0 ? o->alpha : 0.99;
+    const double epsilon = o->epsilon != 0 ? o->epsilon : 1e-8;
+    double p[3], m[3] = {0}, s[3] = {0};
+    memcpy(p, start, sizeof p);
+    for (int step = 0; step < 5; step++) {
+      for (int i = 0; i < 3; i++) {
+        const double g = 2 * (p[i] - target[i]) + o->weight_decay * p[i];
+        s[i] = alpha * s[i] + (1 - alpha) * g * g;
+        m[i] = o->momentum * m[i] + g / (sqrt(s[i]) + epsilon);
+        p[i] -= rate * m[i];
+      }
+    }
+    quadratic q = create_quadratic();
+    run_steps(&q, compute_rmsprop_step(q.graph, q.loss, &q.parameter, 1, v == 0 ? NULL : o), 5, p);
+  }
+}
+
+/* Gradients of the caller's, cut to length 0.5 all together. */
+static void clipped_gradients_can_be_applied(void **state) {
+  (void)state;
+  double p[3];
+  memcpy(p, start, sizeof p);
+  for (int step = 0; step < 4; step++) {
+    double g[3], square = 0;
+    for (int i = 0; i < 3; i++) {
+      g[i] = 2 * (p[i] - target[i]);
+      square += 2 * g[i] * g[i];
+    }
+    for (int i = 0; i < 3; i++) p[i] -= 0.1 * g[i] * fmin(1, 0.5 / sqrt(square));
+  }
+  quadratic q = create_quadratic();
+  compute_node gradients[2], norm;
+  assert_ok(compute_gradients(q.graph, q.loss, &q.parameter, 1, gradients));
+  gradients[1] = gradients[0]; /* counts towards the norm */
+  compute_clip_gradients(q.graph, gradients, 2, 0.5, &norm);
+  assert_int_equal(compute_node_shape(q.graph, norm).rank, 0);
+  const compute_sgd_options options = {.learning_rate = 0.1};
+  run_steps(&q, compute_sgd_apply(q.graph, &q.parameter, gradients, 1, &options), 4, p);
+}
+
+/* Steps with the loss's own gradients are those of the loss. */
+static void applying_the_gradients_of_a_loss_is_its_step(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 2; kind++) {
+    double p[3];
+    quadratic a = create_quadratic(), b = create_quadratic();
+    compute_node gradient;
+    assert_ok(compute_gradients(b.graph, b.loss, &b.parameter, 1, &gradient));
+    const compute_node step = kind ? compute_adam_step(a.graph, a.loss, &a.parameter, 1, NULL)
+                                   : compute_rmsprop_step(a.graph, a.loss, &a.parameter, 1, NULL);
+    compute_plan *plan = test_compile(a.graph, &step, 1, 0);
+    for (int i = 0; i < 3; i++) assert_ok(compute_run(plan, NULL, 0, NULL));
+    for (int i = 0; i < 3; i++) p[i] = test_element(a.tensor, i);
+    compute_plan_release(plan);
+    compute_tensor_release(a.tensor);
+    compute_graph_release(a.graph);
+    run_steps(&b,
+              kind ? compute_adam_apply(b.graph, &b.parameter, &gradient, 1, NULL)
+                   : compute_rmsprop_apply(b.graph, &b.parameter, &gradient, 1, NULL),
+              3, p);
+  }
+}
+
+static void gradients_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  quadratic q = create_quadratic();
+  const compute_node wrong = compute_input(q.graph, COMPUTE_F64, COMPUTE_SHAPE(2));
+  assert_false(compute_node_is_valid(compute_sgd_apply(q.graph, &q.parameter, &wrong, 1, NULL)));
+  test_check_message(test_context, "gradients[0]");
+  test_check_message(test_context, "[2]");
+  compute_tensor_release(q.tensor);
+  compute_graph_release(q.graph);
+  q = create_quadratic();
+  compute_node gradient = compute_input(q.graph, COMPUTE_F64, COMPUTE_SHAPE(3));
+  compute_clip_gradients(q.graph, &gradient, 1, 0, NULL);
+  test_check_message(test_context, "limit is 0");
+  compute_tensor_release(q.tensor);
+  compute_graph_release(q.graph);
+}
+
 static void a_learning_rate_node_takes_precedence(void **state) {
   (void)state;
   quadratic q = create_quadratic();
@@ -203,6 +293,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sgd_follows_its_rule),
       cmocka_unit_test(adam_follows_its_rule),
+      cmocka_unit_test(rmsprop_follows_its_rule),
+      cmocka_unit_test(clipped_gradients_can_be_applied),
+      cmocka_unit_test(applying_the_gradients_of_a_loss_is_its_step),
+      cmocka_unit_test(gradients_that_do_not_fit_are_refused),
       cmocka_unit_test(a_learning_rate_node_takes_precedence),
       cmocka_unit_test(training_lowers_the_loss),
       cmocka_unit_test(training_does_not_depend_on_fusion),
