@@ -15,6 +15,7 @@ static void destroy(cpu_kernel *kernel) {
   if (conv->matrix) conv->matrix->destroy(conv->matrix);
   cpu_program_release(kernel->device, conv->epilogue);
   for (int d = 0; d < 2; d++) cpu_release(kernel->device, conv->axes[d]);
+  cpu_release(kernel->device, conv->direct);
   cpu_release(kernel->device, conv);
 }
 
@@ -50,6 +51,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_con
   conv->accumulate = descriptor->accumulate;
   conv->element = cpu_dtype_size(descriptor->accumulate);
   conv->type = type_of(conv->head.device->isa->gemm, descriptor->accumulate);
+  conv->winograd_allowed = descriptor->precision & COMPUTE_PRECISION_WINOGRAD;
   conv->extra_count = descriptor->input_count - 2;
   conv->output_count = descriptor->output_count;
   for (int d = 0; d < 4; d++) conv->size[d] = descriptor->size[d];
@@ -88,10 +90,16 @@ static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *de
     return COMPUTE_OK;
   }
   bool done = false;
-  const compute_status status = conv_matrix_prepare(conv, descriptor, &done);
+  compute_status status = conv_matrix_prepare(conv, descriptor, &done);
   if (status != COMPUTE_OK || done) return status;
+  if (conv_winograd_make(conv)) {
+    conv_winograd_accept(conv);
+    return COMPUTE_OK;
+  }
   for (int d = 0; d < 2; d++)
     if (!conv_axes_make(conv, d)) return cpu_out_of_memory(conv->head.device, sizeof(conv_axis));
+  status = conv_direct_prepare(conv, &done);
+  if (status != COMPUTE_OK || done) return status;
   if (conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER)
     conv_filter_accept(conv);
   else

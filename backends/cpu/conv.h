@@ -7,8 +7,11 @@
  *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
  *   conv_pack.c      what it multiplies: that copy, and the filter in the micro-kernels' order
  *   conv_schedule.c  how it cuts its work
+ *   conv_winograd.c  both for 3 × 3 filters, with fewer products, where that is allowed
+ *   conv_winograd_schedule.c  how it cuts its work
  *   conv_filter.c    BY_FILTER: sums over all results
  *   conv_filter_schedule.c  how it cuts its work
+ *   conv_direct*.c   all three for groups of few channels (conv_direct.h)
  *
  * Nothing makes the matrix of all windows ("im2col"), which has as many times the data's elements
  * as the filter has. Data are copied once per block, with their padding, so that every window of
@@ -52,6 +55,8 @@ typedef struct conv_schedule {
   int64_t channels;                         /* source channels per block of k */
   bool taps_inside;   /* k runs over (channel, tap), else over (tap, channel) */
   bool by_row;        /* rows of results are multiplied one by one */
+  bool dense;         /* panels are put together of windows alone, across rows and images */
+  int64_t images;     /* of a unit: one, unless `dense` */
   int64_t chunk_rows; /* rows of results between two calls of the epilogue */
   int64_t units, chunk, tasks;
   int64_t splits_w, part, plane, pitch; /* of the copy: elements of a part, a channel, a row */
@@ -71,6 +76,26 @@ typedef struct conv_filter_schedule {
   int64_t tile;          /* elements of a unit's sums */
   uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
 } conv_filter_schedule;
+
+/* How Winograd's minimal filtering cuts its work. A unit is a run of tiles, numbered through all
+ * images, for one group and one of `parts_m` parts of its result channels. Counts and steps are in
+ * elements. */
+typedef struct conv_winograd {
+  const struct cpu_winograd *loops;         /* isa/winograd_table.h */
+  int64_t source_channels, result_channels; /* of one group */
+  int64_t source_size[2], padding[2];       /* which may be negative in BY_DATA */
+  int64_t tiles_h, tiles_w, tiles;          /* of an image; of all */
+  int64_t run, parts_m;
+  int64_t tiles_m;                    /* register tiles in a block of result channels */
+  int64_t block_m, blocks_m, block_k; /* channels that are multiplied at a time */
+  int64_t pitch;                      /* from one plane, or channel's sums, to the next */
+  int64_t filter_position, source_position, sums_position; /* from one position to the next */
+  int64_t together; /* result channels between two calls of the epilogue */
+  int64_t source_elements, sums_elements, planes_elements, results_elements;
+  uint64_t worker_bytes, filter_bytes;
+} conv_winograd;
+
+enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch behind lines and boxes */
 
 typedef struct cpu_conv {
   cpu_kernel head;
@@ -92,6 +117,9 @@ typedef struct cpu_conv {
   int64_t axis_count[2];
   conv_schedule schedule;
   conv_filter_schedule filter;
+  struct conv_direct *direct; /* conv_direct.h, where that way is taken */
+  bool winograd_allowed;
+  conv_winograd winograd;
 } cpu_conv;
 
 /* A box of the space: element (i0…i3) is at first + i·step, and its sum sum_stride·i behind `sums`.
@@ -109,11 +137,15 @@ bool conv_axes_make(cpu_conv *conv, int dimension);
 
 void conv_schedule_make(cpu_conv *conv);
 void conv_filter_schedule_make(cpu_conv *conv);
+/* False where Winograd's minimal filtering is not allowed, not possible or not worth it. */
+bool conv_winograd_make(cpu_conv *conv);
 
 /* Each completes the kernel: run and description. */
 compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
                                    bool *done);
+compute_status conv_direct_prepare(cpu_conv *conv, bool *done);
 void conv_sweep_accept(cpu_conv *conv);
+void conv_winograd_accept(cpu_conv *conv);
 void conv_filter_accept(cpu_conv *conv);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
@@ -121,13 +153,14 @@ void conv_filter_accept(cpu_conv *conv);
 /* What one unit works on. */
 typedef struct conv_unit {
   const conv_axis *h, *w;
-  int64_t image, group;
+  int64_t image, images, group;
   int64_t row, rows, column, columns; /* of results, within the phase */
   int64_t m, m_count;                 /* result channels, within the group */
 } conv_unit;
 
-/* Copies the source of a unit, all channels of its group. */
-void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit,
+/* Copies the source of a unit, all channels of its group. Where the copy is `cleared`, it has the
+ * padding already, from a unit of the same phase and band. */
+void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit, bool cleared,
                       unsigned char *copy);
 
 /* Packs the filter for one phase, group and block of channels, blocks of k one behind the other. */

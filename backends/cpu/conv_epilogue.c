@@ -58,6 +58,26 @@ static bool rows_continue(const walk *w, const conv_box *box) {
   return true;
 }
 
+/* memmove for rows, which are often so short that the call would cost more than the bytes: these
+ * are all loaded before any is stored. */
+static void move_row(unsigned char *to, const unsigned char *from, int64_t bytes) {
+  enum { SHORT = 16, LONG = 32 };
+  unsigned char first[LONG], last[LONG];
+  if (bytes >= LONG && bytes <= 2 * LONG) {
+    memcpy(first, from, LONG);
+    memcpy(last, from + bytes - LONG, LONG);
+    memcpy(to, first, LONG);
+    memcpy(to + bytes - LONG, last, LONG);
+  } else if (bytes >= SHORT && bytes < LONG) {
+    memcpy(first, from, SHORT);
+    memcpy(last, from + bytes - SHORT, SHORT);
+    memcpy(to, first, SHORT);
+    memcpy(to + bytes - SHORT, last, SHORT);
+  } else {
+    memmove(to, from, (size_t)bytes);
+  }
+}
+
 /* Closes the gaps between rows of sums. */
 static void move_together(walk *w, conv_box *box) {
   const int64_t columns = box->count[3], bytes = columns * w->conv->element;
@@ -66,7 +86,7 @@ static void move_together(walk *w, conv_box *box) {
     for (int64_t j = 0; j < box->count[1]; j++) {
       unsigned char *sums = box->sums + i * w->input_step[0][0] + j * w->input_step[0][1];
       for (int64_t row = 1; row < box->count[2]; row++)
-        memmove(sums + row * bytes, sums + row * w->input_step[0][2], (size_t)bytes);
+        move_row(sums + row * bytes, sums + row * w->input_step[0][2], bytes);
     }
   box->sum_stride[2] = columns;
   w->input_step[0][2] = bytes;
@@ -128,13 +148,17 @@ static void do_run(const walk *w, const int64_t index[4], const conv_box *box,
 
 /* Rows of sums are rows of the output. */
 static void copy_rows(const walk *w, const conv_box *box) {
-  const size_t bytes = (size_t)(box->count[3] * w->conv->element);
+  int64_t bytes = box->count[3] * w->conv->element, rows = box->count[2];
+  if (w->input_step[0][2] == bytes && w->output_step[0][2] == bytes) {
+    bytes *= rows;
+    rows = 1;
+  }
   for (int64_t i = 0; i < box->count[0]; i++)
     for (int64_t j = 0; j < box->count[1]; j++) {
       const unsigned char *from = box->sums + i * w->input_step[0][0] + j * w->input_step[0][1];
       unsigned char *to = w->output[0] + i * w->output_step[0][0] + j * w->output_step[0][1];
-      for (int64_t row = 0; row < box->count[2]; row++) {
-        memcpy(to, from, bytes);
+      for (int64_t row = 0; row < rows; row++) {
+        move_row(to, from, bytes);
         from += w->input_step[0][2];
         to += w->output_step[0][2];
       }

@@ -2,7 +2,8 @@
  *
  * Blocks of the filter share nothing but what they read, so they are the units where there are
  * enough of them. A small filter's gradient, summed over many results, is cut along the sum
- * instead: parts are built apart and then added in their order, whoever built them. */
+ * instead: parts are built apart and then added in their order, whoever built them. How many there
+ * are depends on shapes alone, not on the threads, so that these do not show in the sums' bits. */
 #include "conv.h"
 
 enum {
@@ -12,9 +13,22 @@ enum {
   CLOSE_K = 320,          /* results multiplied at a time */
   LONGEST_ROW = 512,      /* results of a row that are copied for at a time */
   FEW = 4,                /* so few channels on both sides are dot products */
-  UNITS_PER_THREAD = 2,
+  UNITS = 16,             /* blocks and parts, if results are enough for so many */
+  PART_RESULTS = 256,     /* that repay a part's sums */
   PARTS_BYTES = 64 << 20
 };
+
+static int64_t block_count(const cpu_conv *conv) {
+  return conv->shape.groups * conv->filter.blocks_m * conv->filter.blocks_c;
+}
+
+/* Into how many parts sums should be cut. */
+static int64_t wanted_parts(const cpu_conv *conv) {
+  const int64_t places = conv->axes[0]->count * conv->axes[1]->count;
+  const double results = (double)conv->shape.batch * (double)places;
+  const int64_t wanted = conv_divide_up(UNITS, conv_maximum(block_count(conv), 1));
+  return results < (double)(wanted * PART_RESULTS) ? (int64_t)(results / PART_RESULTS) : wanted;
+}
 
 static int64_t equal_parts(int64_t count, int64_t most) {
   const int64_t parts = conv_divide_up(count, conv_maximum(most, 1));
@@ -47,7 +61,13 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t window = (taps_h - 1) * h->offset_step + 1;
   const int64_t fit = (int64_t)(conv->head.device->l2_bytes / 3) / row_bytes - window;
   const int64_t least = conv_divide_up(2 * window, h->source_step);
-  s->rows = equal_parts(h->count, conv_maximum(fit / h->source_step + 1, least));
+  int64_t rows = conv_maximum(fit / h->source_step + 1, least);
+  const int64_t bands =
+      conv_divide_up(wanted_parts(conv), conv_maximum(conv->shape.batch, 1) *
+                                             conv_maximum(conv_divide_up(w->count, s->columns), 1));
+  if (bands > 1)
+    rows = conv_minimum(rows, conv_maximum(conv_divide_up(h->count, bands), 2 * least));
+  s->rows = equal_parts(h->count, rows);
   s->height = (s->rows - 1) * h->source_step + window;
   s->chunk_rows = conv_minimum(conv_maximum(CLOSE_K / s->columns, 1), s->rows);
   s->bands_h = conv_divide_up(h->count, s->rows);
@@ -59,10 +79,9 @@ void conv_filter_schedule_make(cpu_conv *conv) {
   const int64_t size = conv->element;
   choose_blocks(conv, s);
   choose_bands(conv, s);
-  const int64_t blocks = conv->shape.groups * s->blocks_m * s->blocks_c;
+  const int64_t blocks = block_count(conv);
   const int64_t bands = conv->shape.batch * s->bands_h * s->bands_w;
-  const int64_t threads = conv->head.device->threads;
-  int64_t parts = threads == 1 ? 1 : conv_divide_up(UNITS_PER_THREAD * threads, blocks);
+  int64_t parts = wanted_parts(conv);
   parts = conv_minimum(parts, PARTS_BYTES / conv_maximum(blocks * s->tile * size, 1));
   s->parts = conv_maximum(conv_minimum(parts, bands), 1);
   const int64_t behind = 4 * conv->type->columns; /* strips are read to their full width */

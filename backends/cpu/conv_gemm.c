@@ -151,7 +151,7 @@ compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descript
                               .outputs = p.outputs,
                               .epilogue = descriptor->epilogue,
                               .accumulate = descriptor->accumulate,
-                              .precision = descriptor->precision}};
+                              .precision = descriptor->precision & COMPUTE_PRECISION_TF32}};
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)
                        : describe_sweep(conv, descriptor, &p);

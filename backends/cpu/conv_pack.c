@@ -40,7 +40,7 @@ static void clear_padding(unsigned char *part, int64_t pitch, int64_t rows, int6
   }
 }
 
-void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit,
+void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit, bool cleared,
                       unsigned char *copy) {
   const conv_schedule *s = &conv->schedule;
   const conv_operand *x = &conv->input[0];
@@ -58,7 +58,7 @@ void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit 
                                               x->size;
       unsigned char *part = copy + (i * s->splits_w + j) * s->part * size;
       for (int64_t c = 0; c < s->source_channels; c++) {
-        clear_padding(part, s->pitch, rows, columns, size, &h, &w);
+        if (!cleared) clear_padding(part, s->pitch, rows, columns, size, &h, &w);
         const cpu_gemm_source block = {from, x->dtype, h.step * x->stride[2],
                                        w.step * x->stride[3]};
         if (h.end > h.first && w.end > w.first)

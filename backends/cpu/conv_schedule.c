@@ -114,6 +114,35 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   s->panel_bytes = (uint64_t)conv_round_up(taps * s->channels * conv->type->columns * size, 64);
 }
 
+/* Small images, of which whole ones are a unit: what lies between rows would be many of the columns
+ * that are multiplied, so panels are put together without it, over several images, as long as
+ * there are result channels enough to repay that. */
+static void choose_images(const cpu_conv *conv, conv_schedule *s) {
+  enum { MOST = 4, LEAST_TILES = 4 };
+  const cpu_gemm_type *type = conv->type;
+  const int64_t places = s->rows * s->columns, bytes = s->block_m * places * conv->element;
+  const int64_t copied = (int64_t)s->copy_bytes, batch = conv->shape.batch;
+  s->images = 1;
+  if (conv->axis_count[0] * conv->axis_count[1] * s->bands_h * s->bands_w * s->blocks_m != 1)
+    return;
+  if (s->chunk_rows < s->rows || s->block_m <= LEAST_TILES * type->rows) return;
+  int64_t images = conv_minimum(MOST, SUMS_BYTES / bytes);
+  images = conv_minimum(images, (int64_t)(conv->head.device->l2_bytes / 2) / copied);
+  images = conv_minimum(images, batch / (UNITS_PER_THREAD * (int64_t)conv->head.device->threads));
+  images = conv_maximum(images, 1);
+  const int64_t now = s->by_row ? s->rows * conv_round_up(s->columns, type->lanes)
+                                : conv_round_up((s->rows - 1) * s->pitch + s->columns, type->lanes);
+  const int64_t then = conv_round_up(images * places, type->lanes);
+  if (16 * then > 15 * images * now) return;
+  s->dense = true;
+  s->by_row = false;
+  s->images = images;
+  s->sums_row = (conv_divide_up(images * places, type->lanes) | 1) * type->lanes;
+  s->sums_bytes = (uint64_t)conv_round_up(s->block_m * s->sums_row * conv->element, 64);
+  s->copy_bytes = (uint64_t)(images * copied);
+  s->panel_bytes += (uint64_t)conv_round_up((int64_t)type->lanes * conv->element, 64);
+}
+
 void conv_schedule_make(cpu_conv *conv) {
   const compute_convolution *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
@@ -124,14 +153,15 @@ void conv_schedule_make(cpu_conv *conv) {
   choose_bands(conv, &h, &w, s);
   choose_copy(conv, &h, &w, s);
   choose_blocks(conv, &h, &w, s);
+  choose_images(conv, s);
   s->taps_inside = taps_lie_together(conv);
   s->worker_bytes = s->copy_bytes + s->sums_bytes + s->list_bytes + s->panel_bytes;
   s->packed_bytes =
       (uint64_t)conv_round_up(total_taps(conv, 0) * total_taps(conv, 1) * c->groups *
                                   s->source_channels * s->result_channels * conv->element,
                               64);
-  s->units = c->batch * c->groups * conv->axis_count[0] * conv->axis_count[1] * s->bands_h *
-             s->bands_w * s->blocks_m;
+  s->units = conv_divide_up(c->batch, s->images) * c->groups * conv->axis_count[0] *
+             conv->axis_count[1] * s->bands_h * s->bands_w * s->blocks_m;
   const int32_t threads = conv->head.device->threads;
   s->chunk = threads == 1 ? s->units : conv_maximum(s->units / (TASKS_PER_THREAD * threads), 1);
   s->tasks = conv_divide_up(s->units, conv_maximum(s->chunk, 1));

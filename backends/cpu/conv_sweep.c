@@ -4,7 +4,9 @@
  * them make a row, of which the last few (as many as windows reach beyond a row) mean nothing. The
  * micro-kernels then see one long row of columns: column f of row k of the matrix of windows is the
  * copy's element b_rows[k] + f, which they read where it lies. What means nothing is computed, too,
- * and thrown away before the epilogue. Where that would be much, rows are multiplied one by one. */
+ * and thrown away before the epilogue. Where that would be much, rows are multiplied one by one;
+ * or, of small images, panels of columns that all mean something are copied together, across the
+ * rows of several images. */
 #include <stdio.h>
 
 #include "conv.h"
@@ -60,9 +62,49 @@ static void find_unit(const cpu_conv *conv, int64_t number, conv_unit *unit) {
   number /= s->bands_h;
   const int64_t blocks = conv->axis_count[0] * conv->axis_count[1] * conv->shape.groups;
   find_block(conv, number % blocks * s->blocks_m + block, unit);
-  unit->image = number / blocks;
+  unit->image = number / blocks * s->images;
+  unit->images = conv_minimum(s->images, conv->shape.batch - unit->image);
   unit->rows = conv_minimum(s->rows, unit->h->count - unit->row);
   unit->columns = conv_minimum(s->columns, unit->w->count - unit->column);
+}
+
+enum { MOST_PIECES = 64 };
+
+/* Where the windows of `count` results, numbered densely through the rows and images of a unit from
+ * `result` on, lie in the copy: as pieces of a panel's row. Returns how many these are. */
+static int64_t list_pieces(const cpu_conv *conv, const conv_unit *unit, int64_t result,
+                           int64_t count, int64_t *from, int64_t *to) {
+  const conv_schedule *s = &conv->schedule;
+  const int64_t places = unit->rows * unit->columns;
+  const int64_t image = (int64_t)s->copy_bytes / s->images / conv->element;
+  int64_t pieces = 0;
+  for (int64_t at = 0; at < count; pieces++) {
+    const int64_t place = (result + at) % places, column = place % unit->columns;
+    from[pieces] = (result + at) / places * image + place / unit->columns * s->pitch + column;
+    to[pieces] = at;
+    at += conv_minimum(unit->columns - column, conv->type->lanes);
+  }
+  return pieces;
+}
+
+/* One block of k: panel by panel, of windows alone. */
+static void multiply_dense(const cpu_conv *conv, const conv_unit *unit, cpu_gemm_block *block,
+                           unsigned char *panel) {
+  const cpu_gemm_type *type = conv->type;
+  const int64_t results = unit->images * unit->rows * unit->columns;
+  const unsigned char *copy = block->b;
+  unsigned char *sums = block->c;
+  int64_t from[MOST_PIECES], to[MOST_PIECES];
+  block->b = panel;
+  block->b_k = type->columns;
+  block->copy = NULL;
+  for (int64_t j = 0; j < results; j += type->columns) {
+    block->n = conv_minimum(type->columns, results - j);
+    const int64_t pieces = list_pieces(conv, unit, j, block->n, from, to);
+    type->pack_pieces(panel, block->k, copy, block->b_rows, pieces, from, to);
+    block->c = sums + j * conv->element;
+    type->multiply(block);
+  }
 }
 
 /* Sums of `rows` rows of results from `row` of the unit on. */
@@ -94,7 +136,12 @@ static void multiply(const launch *l, const conv_unit *unit, int64_t row, int64_
                             .accumulate = c > 0};
     if (listed != channels) conv_list_rows(conv, unit, channels, list);
     listed = channels;
-    for (int64_t i = 0; i < rows; i += together) {
+    if (s->dense) {
+      block.b = copy + c * s->plane * size;
+      block.c = sums;
+      multiply_dense(conv, unit, &block, (unsigned char *)list + s->list_bytes);
+    }
+    for (int64_t i = 0; i < rows && !s->dense; i += together) {
       block.b = copy + (c * s->plane + (row + i) * s->pitch) * size;
       block.c = sums + i * row_step * size;
       conv->type->convolve(&block);
@@ -104,14 +151,20 @@ static void multiply(const launch *l, const conv_unit *unit, int64_t row, int64_
   } while (c < s->source_channels);
 }
 
-static void do_unit(const launch *l, const conv_unit *unit, unsigned char *scratch) {
+static void do_unit(const launch *l, const conv_unit *unit, bool cleared, unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
   const conv_schedule *s = &conv->schedule;
   unsigned char *sums = scratch + s->copy_bytes;
   int64_t *list = (void *)(sums + s->sums_bytes);
   if (unit->rows <= 0 || unit->columns <= 0) return;
-  if (unit->h->taps > 0 && unit->w->taps > 0) conv_copy_source(conv, l->pointers[0], unit, scratch);
-  const int64_t row_step = s->by_row ? conv_round_up(s->columns, conv->type->lanes) : s->pitch;
+  conv_unit one = *unit;
+  for (int64_t i = 0; i < unit->images && unit->h->taps > 0 && unit->w->taps > 0; i++) {
+    one.image = unit->image + i;
+    conv_copy_source(conv, l->pointers[0], &one, cleared,
+                     scratch + i * ((int64_t)s->copy_bytes / s->images));
+  }
+  int64_t row_step = s->by_row ? conv_round_up(s->columns, conv->type->lanes) : s->pitch;
+  if (s->dense) row_step = s->columns;
   for (int64_t row = 0; row < unit->rows; row += s->chunk_rows) {
     const int64_t rows = conv_minimum(s->chunk_rows, unit->rows - row);
     multiply(l, unit, row, rows, row_step, scratch, list, sums);
@@ -119,9 +172,9 @@ static void do_unit(const launch *l, const conv_unit *unit, unsigned char *scrat
         .first = {unit->image, unit->group * s->result_channels + unit->m,
                   unit->h->first + (unit->row + row) * unit->h->step,
                   unit->w->first + unit->column * unit->w->step},
-        .count = {1, unit->m_count, rows, unit->columns},
+        .count = {unit->images, unit->m_count, rows, unit->columns},
         .step = {1, 1, unit->h->step, unit->w->step},
-        .sum_stride = {0, s->sums_row, row_step, 1},
+        .sum_stride = {rows * row_step, s->sums_row, row_step, 1},
         .sums = sums,
     };
     conv_epilogue_run(conv, l->pointers, &box);
@@ -133,10 +186,14 @@ static void sweep_task(void *argument, int64_t task, int32_t worker) {
   const conv_schedule *s = &l->conv->schedule;
   unsigned char *scratch = l->workers + (uint64_t)worker * s->worker_bytes;
   const int64_t end = conv_minimum((task + 1) * s->chunk, s->units);
+  conv_unit unit, last = {0};
   for (int64_t number = task * s->chunk; number < end; number++) {
-    conv_unit unit;
     find_unit(l->conv, number, &unit);
-    do_unit(l, &unit, scratch);
+    /* Neighbouring images often have their padding at the same places. */
+    const bool cleared = unit.h == last.h && unit.w == last.w && unit.row == last.row &&
+                         unit.column == last.column && unit.images <= last.images;
+    do_unit(l, &unit, cleared, scratch);
+    last = unit;
   }
 }
 

@@ -16,7 +16,7 @@
 #include "isa/tile_table.h"
 #include "nest.h"
 
-enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32 };
+enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64 };
 
 /* A block of a transpose: bytes that lie side by side in the output, and how many such runs. What
  * lies side by side in the input is about as long, so that memory sees no single lines. */
@@ -31,7 +31,8 @@ typedef struct copy_kernel {
   int32_t size_index; /* its logarithm */
   cpu_nest nest;      /* operand 0 is the input, 1 the output */
   int64_t elements, rows;
-  bool large; /* past the caches */
+  int64_t repeats; /* rows: neighbours in the output that are one element of the input; or 1 */
+  bool large;      /* past the caches */
   /* Transposed: dimension rank − 2 is the input's dense one, the last is the output's. */
   int64_t block_rows, block_columns; /* along the last and the last but one */
   int64_t row_blocks, sweeps, units;
@@ -133,6 +134,46 @@ typedef void (*copy_strided)(int64_t, void *, int64_t, const void *, int64_t);
 static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_strided_4,
                                        copy_strided_8};
 
+/* Every element `repeats` times, as an enlarged image has it. Twice is the usual factor, and then
+ * compilers interleave vectors. */
+#define REPEAT(name, type)                                                                         \
+  static void name(int64_t count, int64_t repeats, void *destination, const void *source,          \
+                   int64_t from_stride) {                                                          \
+    const type *restrict from = source;                                                            \
+    type *restrict to = destination;                                                               \
+    if (repeats == 2 && from_stride == 1) {                                                        \
+      for (int64_t i = 0; i < count; i++) to[2 * i] = to[2 * i + 1] = from[i];                     \
+      return;                                                                                      \
+    }                                                                                              \
+    for (int64_t i = 0; i < count; i++, to += repeats)                                             \
+      for (int64_t k = 0; k < repeats; k++) to[k] = from[i * from_stride];                         \
+  }
+
+REPEAT(repeat_1, uint8_t)
+REPEAT(repeat_2, uint16_t)
+REPEAT(repeat_4, uint32_t)
+REPEAT(repeat_8, uint64_t)
+
+typedef void (*repeat_elements)(int64_t, int64_t, void *, const void *, int64_t);
+static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8};
+
+/* Elements start … end − 1 of a row whose elements repeat; both ends may be amid the repetitions of
+ * one. */
+static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
+  const copy_kernel *copy = run->copy;
+  const int64_t bytes = (int64_t)copy->bytes, times = copy->repeats;
+  const int64_t step = cpu_nest_step(&copy->nest, 0) * bytes;
+  const unsigned char *from = run->source + walk->offset[0] * bytes;
+  unsigned char *to = run->destination + walk->offset[1] * bytes;
+  for (; start < end && start % times != 0; start++)
+    memcpy(to + start * bytes, from + start / times * step, (size_t)bytes);
+  const int64_t whole = (end - start) / times;
+  repeat[copy->size_index](whole, times, to + start * bytes, from + start / times * step,
+                           step / bytes);
+  for (start += whole * times; start < end; start++)
+    memcpy(to + start * bytes, from + start / times * step, (size_t)bytes);
+}
+
 /* Elements start … end − 1 of a row. */
 static void copy_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
   const copy_kernel *copy = run->copy;
@@ -163,7 +204,10 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
   cpu_walk_start(nest, outer, first / length, &walk);
   for (int64_t start = first % length; first < end; start = 0) {
     const int64_t left = end - first, count = length - start < left ? length - start : left;
-    copy_row(run, &walk, start, start + count);
+    if (copy->repeats > 1)
+      repeat_row(run, &walk, start, start + count);
+    else
+      copy_row(run, &walk, start, start + count);
     first += count;
     cpu_walk_next(nest, outer, &walk);
   }
@@ -257,17 +301,33 @@ static void plan_transposed(copy_kernel *copy, int32_t turn) {
   for (int32_t d = 0; d < last - 1; d++) copy->units *= nest->size[d];
 }
 
+/* Rows of a few repetitions of one element become part of the rows above them. */
+static void find_repeats(copy_kernel *copy) {
+  cpu_nest *nest = &copy->nest;
+  const int32_t last = nest->rank - 1;
+  copy->repeats = 1;
+  if (last < 1 || nest->size[last] < 2 || nest->size[last] > MOST_REPEATS ||
+      nest->stride[0][last] != 0 || nest->stride[1][last] != 1 ||
+      nest->stride[1][last - 1] != nest->size[last])
+    return;
+  copy->repeats = nest->size[last];
+  nest->size[last - 1] *= copy->repeats;
+  nest->stride[1][last - 1] = 1;
+  nest->rank--;
+}
+
 static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor) {
   cpu_nest_begin(&copy->nest, descriptor, 0, descriptor->rank);
   cpu_nest_sort(&copy->nest, 1); /* the output is written in memory order */
   cpu_nest_collapse(&copy->nest);
+  find_repeats(copy);
   cpu_nest_finish(&copy->nest);
   /* The core has checked that counts fit. */
   if (!cpu_nest_count(&copy->nest, copy->nest.rank, &copy->elements) || copy->elements == 0) return;
   const uint64_t bytes = (uint64_t)copy->elements * copy->bytes;
   copy->large = bytes > copy->head.device->share_bytes / 2;
   copy->units = copy->elements;
-  const int32_t turn = find_turn(&copy->nest);
+  const int32_t turn = copy->repeats > 1 ? -1 : find_turn(&copy->nest);
   if (turn >= 0) plan_transposed(copy, turn);
   copy->tasks = task_count(copy->head.device, bytes, copy->units);
 }

@@ -30,8 +30,9 @@ struct cpu_kernel {
   char description[96]; /* one line for compute_explain */
 };
 
-/* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c. The
- * descriptor has been checked by the core. They copy what they need of it. */
+/* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c
+ * window.c scan.c top_k.c attention.c. The descriptor has been checked by the core. They copy what
+ * they need of it. */
 compute_status cpu_map_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_copy_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_reduce_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
@@ -41,6 +42,11 @@ compute_status cpu_gather_prepare(cpu_device *, const compute_kernel_descriptor 
 compute_status cpu_scatter_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_conv_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_fit_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+compute_status cpu_window_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+compute_status cpu_scan_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+compute_status cpu_top_k_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+compute_status cpu_attention_prepare(cpu_device *, const compute_kernel_descriptor *,
+                                     cpu_kernel **);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
  * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */

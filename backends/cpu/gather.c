@@ -198,11 +198,13 @@ static compute_status gather_run(const cpu_kernel *head, void *const *pointers) 
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* About the cost of one element when dimension d is innermost, times 64. */
+/* About the cost of one element when dimension d is innermost, times 64. Elements far apart are of
+ * different cache lines, each. */
 static int64_t cost_along(const cpu_nest *nest, int32_t d) {
   const int64_t line = 64 * 16 / nest->size[d];
-  if (nest->stride[INDEX][d] != 0) return line + 3 * 64;
-  return nest->stride[SOURCE][d] == 1 && nest->stride[OUTPUT][d] == 1 ? line : line + 2 * 64;
+  const int64_t from = nest->stride[SOURCE][d], to = nest->stride[OUTPUT][d];
+  if (nest->stride[INDEX][d] != 0) return line + (to <= 8 ? 3 : 6) * 64;
+  return from == 1 && to == 1 ? line : line + (from <= 8 && to <= 8 ? 2 : 8) * 64;
 }
 
 static void choose_order(gather_kernel *kernel) {

@@ -10,6 +10,7 @@
  * multiplications, with tiles rounded up to whole register tiles; packing; a start-up per unit; and
  * a share of one unit for the thread that finishes last. */
 #include "gemm.h"
+#include "interpreter_private.h"
 
 enum {
   CLOSE_CACHE = 48 << 10,  /* of a level-1 cache, what a panel of B may fill */
@@ -19,6 +20,8 @@ enum {
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
   SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
+  RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
+  STEP_OPERATIONS = 30,    /* … and each of its instructions on 256 elements of it at most */
   SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
 };
 
@@ -108,6 +111,13 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
       minimum(round_up(divide_up(schedule->tile_m, blocks), problem->type->rows), schedule->tile_m);
 }
 
+/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. */
+static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
+  if (gemm->identity) return 0;
+  const double chunks = (double)divide_up(tile_n, cpu_program_tile_elements(gemm->epilogue));
+  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * gemm->epilogue->step_count);
+}
+
 /* The model's time of one unit. */
 static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int64_t tile_m,
                         int64_t tile_n, int64_t splits) {
@@ -127,7 +137,7 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   const double bytes = (m + n) * k * (double)problem->size;
   if (bytes > (double)gemm->head.device->l2_bytes) cost += bytes / 16;
   cost += m * n * 4 / columns; /* C itself, and the epilogue */
-  return cost + UNIT_OPERATIONS;
+  return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
 }
 
 /* Half of one thread's share of the last cache: for packed B, and for sums in outputs[0], which are

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The registers in use stay in a first-level cache, with what streams through beside them. */
-enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 256, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
+enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
 
 /* A program being prepared. */
 typedef struct preparation {

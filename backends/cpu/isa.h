@@ -18,6 +18,11 @@ typedef struct cpu_tile_table cpu_tile_table; /* isa/tile_*.c: loops of one prog
 typedef struct cpu_reduce_table cpu_reduce_table; /* isa/reduce.c, isa/row.c */
 typedef struct cpu_gemm_table cpu_gemm_table;     /* isa/gemm.c: micro-kernels and packing */
 typedef struct cpu_fit_table cpu_fit_table;       /* isa/fit.c: Gaussian fits, an ROI per lane */
+typedef struct cpu_window_table cpu_window_table; /* isa/window.c: pooling */
+typedef struct cpu_scan_table cpu_scan_table;     /* isa/scan.c: running sums */
+typedef struct cpu_select_table cpu_select_table; /* isa/select.c: keys of TOP_K */
+typedef struct cpu_attention_table cpu_attention_table; /* isa/attention.c: its softmax */
+typedef struct cpu_direct_table cpu_direct_table;       /* isa/direct.c: convolution by planes */
 
 typedef struct cpu_isa {
   const char *name;      /* "scalar", "avx2", "avx512" */
@@ -26,6 +31,11 @@ typedef struct cpu_isa {
   const cpu_reduce_table *reduce;
   const cpu_gemm_table *gemm;
   const cpu_fit_table *fit;
+  const cpu_window_table *window;
+  const cpu_scan_table *scan;
+  const cpu_select_table *select;
+  const cpu_attention_table *attention;
+  const cpu_direct_table *direct;
 } cpu_isa;
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)

@@ -121,11 +121,19 @@ static compute_status copy(void *queue, const compute_argument *destination,
 typedef compute_status (*prepare_function)(cpu_device *, const compute_kernel_descriptor *,
                                            cpu_kernel **);
 static const prepare_function prepare[] = {
-    [COMPUTE_KERNEL_MAP] = cpu_map_prepare,       [COMPUTE_KERNEL_REDUCE] = cpu_reduce_prepare,
-    [COMPUTE_KERNEL_ROW] = cpu_row_prepare,       [COMPUTE_KERNEL_GEMM] = cpu_gemm_prepare,
-    [COMPUTE_KERNEL_GATHER] = cpu_gather_prepare, [COMPUTE_KERNEL_SCATTER] = cpu_scatter_prepare,
-    [COMPUTE_KERNEL_COPY] = cpu_copy_prepare,     [COMPUTE_KERNEL_CONV] = cpu_conv_prepare,
+    [COMPUTE_KERNEL_MAP] = cpu_map_prepare,
+    [COMPUTE_KERNEL_REDUCE] = cpu_reduce_prepare,
+    [COMPUTE_KERNEL_ROW] = cpu_row_prepare,
+    [COMPUTE_KERNEL_GEMM] = cpu_gemm_prepare,
+    [COMPUTE_KERNEL_GATHER] = cpu_gather_prepare,
+    [COMPUTE_KERNEL_SCATTER] = cpu_scatter_prepare,
+    [COMPUTE_KERNEL_COPY] = cpu_copy_prepare,
+    [COMPUTE_KERNEL_CONV] = cpu_conv_prepare,
     [COMPUTE_KERNEL_FIT] = cpu_fit_prepare,
+    [COMPUTE_KERNEL_WINDOW] = cpu_window_prepare,
+    [COMPUTE_KERNEL_SCAN] = cpu_scan_prepare,
+    [COMPUTE_KERNEL_TOP_K] = cpu_top_k_prepare,
+    [COMPUTE_KERNEL_ATTENTION] = cpu_attention_prepare,
 };
 
 static bool dtypes_known(const compute_operand *operands, uint32_t count) {

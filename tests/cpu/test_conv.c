@@ -1,174 +1,7 @@
 /* Convolution on the CPU against the plain double-precision one: every sample and random ones, on
  * every instruction set, with different numbers of threads and small caches (so that little work is
  * cut into many blocks). */
-#include "kernel_fixture.h"
-#include "support/sample_convolutions.h"
-
-/* ---- Operands ------------------------------------------------------------------------------ */
-
-enum { OPERANDS = COMPUTE_MAX_OPERANDS };
-
-typedef struct memory {
-  unsigned char *data[OPERANDS], *before[OPERANDS]; /* with guards, and as it was */
-  int64_t elements[OPERANDS], first[OPERANDS];
-  size_t bytes[OPERANDS];
-  void *pointers[OPERANDS];
-  uint32_t count;
-} memory;
-
-static void fill(unsigned char *data, compute_dtype dtype, int64_t count, const sample_kernel *s,
-                 test_random *random) {
-  for (int64_t i = 0; i < count; i++) {
-    unsigned char *at = data + (size_t)i * cpu_dtype_size(dtype);
-    if (dtype == COMPUTE_I64)
-      dtype_store_integer(dtype, at, (int64_t)test_random_bits(random));
-    else if (dtype == COMPUTE_I32)
-      dtype_store_integer(dtype, at, (int32_t)test_random_bits(random));
-    else if (dtype == COMPUTE_U8)
-      dtype_store_integer(dtype, at, (uint8_t)test_random_bits(random));
-    else if (dtype == COMPUTE_U16)
-      dtype_store_integer(dtype, at, (uint16_t)test_random_bits(random));
-    else
-      dtype_store(dtype, at, test_random_uniform(random, s->low, s->high));
-  }
-}
-
-static memory create_memory(const sample_kernel *s, test_random *random) {
-  const compute_kernel_descriptor *d = &s->descriptor;
-  memory m = {.count = d->input_count + d->output_count};
-  for (uint32_t i = 0; i < m.count; i++) {
-    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
-    int64_t low = 0, high = 0;
-    if (!sample_kernel_extent(s, i, &low, &high)) low = high = 0;
-    m.elements[i] = high - low + 1 + 2 * FIXTURE_GUARD;
-    m.first[i] = FIXTURE_GUARD - low;
-    m.bytes[i] = (size_t)m.elements[i] * cpu_dtype_size(dtype);
-    m.data[i] = malloc(m.bytes[i]);
-    m.before[i] = malloc(m.bytes[i]);
-    assert_non_null(m.data[i]);
-    assert_non_null(m.before[i]);
-    if (i < d->input_count)
-      fill(m.data[i], dtype, m.elements[i], s, random);
-    else
-      for (size_t b = 0; b < m.bytes[i]; b++) m.data[i][b] = (unsigned char)(0xa5 + 7 * b);
-    memcpy(m.before[i], m.data[i], m.bytes[i]);
-    m.pointers[i] = m.data[i] + (size_t)m.first[i] * cpu_dtype_size(dtype);
-  }
-  return m;
-}
-
-static void release_memory(memory *m) {
-  for (uint32_t i = 0; i < m->count; i++) {
-    free(m->data[i]);
-    free(m->before[i]);
-  }
-}
-
-/* ---- Checking ------------------------------------------------------------------------------ */
-
-static double epsilon_of(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F64: return 0x1p-53;
-  case COMPUTE_F32: return 0x1p-24;
-  case COMPUTE_F16: return 0x1p-11;
-  case COMPUTE_BF16: return 0x1p-8;
-  default: return 0;
-  }
-}
-
-/* What rounding may do: as for matrix products, and that of storing. */
-static double bound_of(const sample_kernel *s, compute_dtype output, const sample_element *e) {
-  const double epsilon = epsilon_of(s->descriptor.accumulate);
-  const double count = e->count > 1 ? (double)e->count : 1;
-  return 4.8 * sqrt(count) * epsilon * e->terms + 4 * (fabs(e->real) + 1) * epsilon +
-         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * epsilon_of(output)) +
-         (output == COMPUTE_F16 ? 0x1p-24 : 0);
-}
-
-static bool is_right(const sample_kernel *s, compute_dtype dtype, const unsigned char *actual,
-                     const sample_element *e) {
-  if (dtype_is_float(dtype) && dtype_is_float(s->descriptor.accumulate))
-    return fabs(dtype_load(dtype, actual) - e->real) <= bound_of(s, dtype, e);
-  const uint32_t unused = 64 - 8 * cpu_dtype_size(dtype);
-  return (uint64_t)dtype_load_integer(dtype, actual) << unused == (uint64_t)e->whole << unused;
-}
-
-static void check_output(const sample_kernel *s, const memory *m, uint32_t output,
-                         const cpu_isa *isa, const void *const *inputs) {
-  const compute_kernel_descriptor *d = &s->descriptor;
-  const uint32_t operand = d->input_count + output;
-  const compute_operand *o = &s->outputs[output];
-  const size_t bytes = cpu_dtype_size(o->dtype);
-  unsigned char *own = calloc((size_t)m->elements[operand], 1);
-  assert_non_null(own);
-  int64_t point[COMPUTE_MAX_RANK] = {0};
-  if (count_points(4, d->size) > 0) do {
-      int64_t at = m->first[operand];
-      for (int i = 0; i < 4; i++) at += point[i] * o->stride[i];
-      own[at] = 1;
-      const unsigned char *actual = m->data[operand] + (size_t)at * bytes;
-      const sample_element e = sample_convolution_element(d, inputs, output, point);
-      if (!is_right(s, o->dtype, actual, &e))
-        fail_msg("%s on %s, output %u at %lld,%lld,%lld,%lld: %.9g instead of %.9g (%lld)", s->name,
-                 isa->name, output, (long long)point[0], (long long)point[1], (long long)point[2],
-                 (long long)point[3], dtype_load(o->dtype, actual), e.real, (long long)e.whole);
-    } while (next_point(4, d->size, point));
-  for (int64_t i = 0; i < m->elements[operand]; i++)
-    if (!own[i] && memcmp(m->data[operand] + (size_t)i * bytes,
-                          m->before[operand] + (size_t)i * bytes, bytes) != 0)
-      fail_msg("%s on %s: element %lld beside output %u was written", s->name, isa->name,
-               (long long)(i - m->first[operand]), output);
-  free(own);
-}
-
-static compute_status run_sample(fixture *f, const sample_kernel *s, void *const *pointers) {
-  cpu_kernel *kernel = NULL;
-  compute_status status = cpu_conv_prepare(f->device, &s->descriptor, &kernel);
-  if (status) return status;
-  assert_non_null(kernel);
-  assert_true(strlen(kernel->description) > 0);
-  status = kernel->run(kernel, pointers);
-  kernel->destroy(kernel);
-  return status;
-}
-
-typedef struct checker {
-  fixture *f;
-  test_random random;
-  int64_t count;
-} checker;
-
-static void check_sample(const sample_kernel *s, void *user) {
-  checker *c = user;
-  const compute_kernel_descriptor *d = &s->descriptor;
-  char reason[200];
-  if (s->large) return;
-  if (!descriptor_check(d, reason, sizeof reason)) fail_msg("%s: %s", s->name, reason);
-  memory m = create_memory(s, &c->random);
-  const compute_status status = run_sample(c->f, s, m.pointers);
-  if (status) fail_msg("%s: status %d, %s", s->name, (int)status, c->f->message);
-  for (uint32_t i = 0; i < d->input_count; i++)
-    assert_memory_equal(m.data[i], m.before[i], m.bytes[i]);
-  for (uint32_t i = 0; i < d->output_count; i++)
-    check_output(s, &m, i, c->f->device->isa, (const void *const *)m.pointers);
-  release_memory(&m);
-  c->count++;
-}
-
-/* ---- Devices ------------------------------------------------------------------------------- */
-
-typedef void (*test_body)(fixture *f, uint64_t seed);
-
-/* Runs a body on every kind of device; a small cache makes many small blocks. */
-static void on_every_device(test_body body, int32_t threads, uint64_t cache_bytes) {
-  for (const char *const *isa = fixture_sets; *isa; isa++) {
-    fixture f;
-    if (!fixture_open(&f, threads, *isa)) continue;
-    if (cache_bytes) f.device->l2_bytes = cache_bytes;
-    body(&f, 17);
-    fixture_close(&f);
-  }
-}
+#include "conv_fixture.h"
 
 static void run_samples(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
@@ -254,7 +87,8 @@ static void integers_wrap(void **state) {
 
 /* ---- Shapes of networks -------------------------------------------------------------------- */
 
-/* Large enough for whole register tiles, several blocks of k, of channels and of bands. */
+/* Large enough for whole register tiles, several blocks of k, of channels and of bands; or many
+ * small images, some of which are multiplied together. */
 static const sample_convolution_shape wide_shapes[] = {
     {1, 40, 35, 1, {11, 17}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 130, 17, 1, {5, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -263,6 +97,8 @@ static const sample_convolution_shape wide_shapes[] = {
     {1, 40, 40, 40, {9, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 12, 20, 1, {17, 12}, {3, 3}, {1, 1}, {5, 4}, {5, 4}, {0, 0}},
     {1, 3, 17, 1, {1, 700}, {1, 9}, {1, 1}, {1, 1}, {0, 4}, {0, 0}},
+    {25, 60, 4, 1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {25, 4, 60, 1, {7, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
 };
 
 static void run_wide(fixture *f, uint64_t seed) {
@@ -282,6 +118,116 @@ static void run_wide(fixture *f, uint64_t seed) {
 static void shapes_of_networks_are_right(void **state) {
   (void)state;
   on_every_device(run_wide, 2, 0);
+}
+
+/* ---- Winograd ------------------------------------------------------------------------------ */
+
+/* Sizes that tiles of 4 × 4 do not divide, every padding, few and many tiles per image, several
+ * blocks of channels of both kinds, one row of tiles in several runs. */
+static const sample_convolution_shape winograd_shapes[] = {
+    {2, 16, 20, 1, {19, 22}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 17, 16, 1, {30, 27}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {1, 16, 31, 1, {22, 25}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
+    {2, 32, 34, 2, {20, 21}, {3, 3}, {1, 1}, {1, 1}, {1, 0}, {2, -1}},
+    {11, 16, 70, 1, {7, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {41, 17, 16, 1, {2, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 17, 16, 1, {3, 162}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 1}},
+    {1, 16, 16, 1, {25, 22}, {3, 3}, {1, 1}, {1, 1}, {5, 4}, {0, 0}},
+};
+
+static void check_winograd(const sample_kernel *s, void *user) {
+  checker *c = user;
+  cpu_kernel *kernel = NULL;
+  sample_kernel allowed = *s;
+  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  assert_int_equal(cpu_conv_prepare(c->f->device, &allowed.descriptor, &kernel), COMPUTE_OK);
+  if (s->inputs[0].stride[3] == 1) assert_non_null(strstr(kernel->description, "Winograd"));
+  kernel->destroy(kernel);
+  check_sample(&allowed, c);
+}
+
+/* Without the allowance nothing changes. */
+static void check_plain(const sample_kernel *s, void *user) {
+  fixture *f = user;
+  cpu_kernel *kernel = NULL;
+  assert_int_equal(cpu_conv_prepare(f->device, &s->descriptor, &kernel), COMPUTE_OK);
+  assert_null(strstr(kernel->description, "Winograd"));
+  kernel->destroy(kernel);
+}
+
+/* Every shape in one direction on one instruction set and in the other on the next; `turn`
+ * exchanges them. */
+static void check_winograd_shapes(fixture *f, uint64_t seed, size_t turn) {
+  checker c = {.f = f, .random = {.state = seed}};
+  const size_t set = f->device->isa->vector_bytes / 32;
+  for (size_t i = 0; i < sizeof winograd_shapes / sizeof *winograd_shapes; i++) {
+    const size_t d = (i + set + turn) % 2;
+    if (i % test_samples() != 0) continue;
+    sample_convolution s = {.shape = winograd_shapes[i],
+                            .direction = (compute_convolution_direction)d,
+                            .dtype = COMPUTE_F32,
+                            .result = COMPUTE_F32,
+                            .ending = (sample_ending)((i + turn) % ENDING_COUNT)};
+    if (i == 1) s.layout = LAYOUT_NHWC;
+    sample_convolution_visit(&s, check_winograd, &c);
+    sample_convolution_visit(&s, check_plain, f);
+  }
+}
+
+static void run_winograd(fixture *f, uint64_t seed) {
+  check_winograd_shapes(f, seed, 0);
+}
+
+static void winograd_is_right(void **state) {
+  (void)state;
+  on_every_device(run_winograd, 2, 0);
+}
+
+static void run_short_winograd(fixture *f, uint64_t seed) {
+  check_winograd_shapes(f, seed, 1);
+}
+
+static void winograd_is_right_in_short_runs(void **state) {
+  (void)state;
+  on_every_device(run_short_winograd, 1, 4096);
+}
+
+static void check_threads(const sample_kernel *s, void *user) {
+  (void)user;
+  static const int32_t threads[] = {1, 2, 5};
+  sample_kernel allowed = *s;
+  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  test_random random = {.state = 11};
+  memory m = create_memory(&allowed, &random);
+  const uint32_t output = s->descriptor.input_count;
+  unsigned char *first = malloc(m.bytes[output]);
+  assert_non_null(first);
+  for (int i = 0; i < 3; i++) {
+    fixture f;
+    assert_true(fixture_open(&f, threads[i], NULL));
+    memcpy(m.data[output], m.before[output], m.bytes[output]);
+    assert_int_equal(run_sample(&f, &allowed, m.pointers), COMPUTE_OK);
+    if (i == 0)
+      memcpy(first, m.data[output], m.bytes[output]);
+    else
+      assert_memory_equal(first, m.data[output], m.bytes[output]);
+    fixture_close(&f);
+  }
+  free(first);
+  release_memory(&m);
+}
+
+static void winograd_does_not_depend_on_threads(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof winograd_shapes / sizeof *winograd_shapes; i++)
+    for (int d = 0; d < 2; d++) {
+      const sample_convolution s = {.shape = winograd_shapes[i],
+                                    .direction = (compute_convolution_direction)d,
+                                    .dtype = COMPUTE_F32,
+                                    .result = COMPUTE_F32,
+                                    .ending = ENDING_BIAS};
+      sample_convolution_visit(&s, check_threads, NULL);
+    }
 }
 
 /* ---- Promises of a kernel ------------------------------------------------------------------ */
@@ -344,8 +290,19 @@ static void fail_allocations(const sample_kernel *s, void *user) {
   release_memory(&m);
 }
 
+static void fail_winograd(const sample_kernel *s, void *user) {
+  sample_kernel allowed = *s;
+  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  fail_allocations(&allowed, user);
+}
+
 static void a_failing_allocation_is_reported(void **state) {
   (void)state;
+  const sample_convolution filtered = {.shape = winograd_shapes[0],
+                                       .dtype = COMPUTE_F32,
+                                       .result = COMPUTE_F32,
+                                       .ending = ENDING_BIAS};
+  sample_convolution_visit(&filtered, fail_winograd, NULL);
   for (int d = 0; d < 3; d++) {
     const sample_convolution s = {
         .shape = {2, 4, 6, 2, {9, 8}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {0, 0}},
@@ -400,6 +357,9 @@ int main(void) {
       cmocka_unit_test(random_shapes_are_right_in_small_blocks),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
+      cmocka_unit_test(winograd_is_right),
+      cmocka_unit_test(winograd_is_right_in_short_runs),
+      cmocka_unit_test(winograd_does_not_depend_on_threads),
       cmocka_unit_test(a_busy_pool_changes_no_bit),
       cmocka_unit_test(a_failing_allocation_is_reported),
       cmocka_unit_test(an_output_may_be_the_residual),

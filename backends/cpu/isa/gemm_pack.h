@@ -88,6 +88,22 @@ static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_
   }
 }
 
+/* Fewer elements than 64 bytes hold, by copies that overlap: a loop over some few elements costs
+ * more than they do. */
+GEMM_INLINE void gemm_copy_rest(GEMM_ELEMENT *restrict to, const GEMM_ELEMENT *restrict from,
+                                int64_t count) {
+  enum { HALF = 32 / sizeof(GEMM_ELEMENT), QUARTER = 16 / sizeof(GEMM_ELEMENT) };
+  if (count >= HALF) {
+    memcpy(to, from, 32);
+    memcpy(to + count - HALF, from + count - HALF, 32);
+  } else if (count >= QUARTER) {
+    memcpy(to, from, 16);
+    memcpy(to + count - QUARTER, from + count - QUARTER, 16);
+  } else {
+    for (int64_t j = 0; j < count; j++) to[j] = from[j];
+  }
+}
+
 /* Rows of the computing type itself. The hardware stops looking ahead at the end of each short run,
  * so the run four rows further is asked for meanwhile. */
 static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
@@ -100,7 +116,7 @@ static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int
       __builtin_prefetch(next + j);
       memcpy(packed + j, from + j, 64);
     }
-    for (; j < inner; j++) packed[j] = from[j];
+    gemm_copy_rest(packed + j, from + j, inner - j);
   }
 }
 
@@ -150,12 +166,22 @@ static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t r
   }
 }
 
+/* Every second element: what a convolution with stride 2 reads. A loop of its own, as compilers
+ * make shuffles of it where they know the step. */
+static void gemm_pick_rows(GEMM_ELEMENT *restrict packed, int64_t row, int64_t outer, int64_t inner,
+                           const GEMM_ELEMENT *restrict from, int64_t from_row) {
+  for (int64_t i = 0; i < outer; i++, packed += row, from += from_row)
+    for (int64_t j = 0; j < inner; j++) packed[j] = from[2 * j];
+}
+
 static void gemm_pack_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
                            const cpu_gemm_source *source) {
   if (source->dtype == GEMM_NATIVE && source->inner == 1)
     gemm_copy_rows(packed, row, outer, inner, source->data, source->outer);
   else if (source->dtype == GEMM_NATIVE && source->outer == 1)
     gemm_turn_sliver(packed, row, inner, outer, source->data, source->inner);
+  else if (source->dtype == GEMM_NATIVE && source->inner == 2)
+    gemm_pick_rows(packed, row, outer, inner, source->data, source->outer);
   else
     gemm_gather(packed, row, outer, inner, source->data, source->dtype, source->outer,
                 source->inner);
@@ -268,6 +294,16 @@ static void gemm_pack_panels(void *packed, int64_t k, int64_t n, const cpu_gemm_
   for (int64_t j = done * GEMM_COLUMNS; j < n; j += GEMM_COLUMNS) {
     const int64_t columns = n - j < GEMM_COLUMNS ? n - j : GEMM_COLUMNS;
     gemm_convert_panel(to + j * k, k, columns, source, j);
+  }
+}
+
+static void gemm_pack_pieces(void *packed, int64_t k, const void *b, const int64_t *rows,
+                             int64_t pieces, const int64_t *from, const int64_t *to) {
+  GEMM_ELEMENT *panel = packed;
+  for (int64_t p = 0; p < k; p++, panel += GEMM_COLUMNS) {
+    const GEMM_ELEMENT *row = (const GEMM_ELEMENT *)b + rows[p];
+    for (int64_t i = 0; i < pieces; i++)
+      *(gemm_vector_at *)(panel + to[i]) = *(const gemm_vector_at *)(row + from[i]);
   }
 }
 

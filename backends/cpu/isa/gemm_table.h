@@ -64,6 +64,13 @@ typedef struct cpu_gemm_type {
    * `columns` elements, the last one filled up with zeros. */
   void (*pack_panels)(void *packed, int64_t k, int64_t n, const cpu_gemm_source *source);
 
+  /* Copies k rows of B that lie anywhere (`rows`, as in convolve) into one panel, each by `pieces`
+   * of up to `lanes` elements: piece i from from[i] behind the row's begin to to[i] of the panel's
+   * row. In this order: whole vectors are copied, so each piece is followed by what the next ones
+   * overwrite, and the panel must have room for one vector more. */
+  void (*pack_pieces)(void *packed, int64_t k, const void *b, const int64_t *rows, int64_t pieces,
+                      const int64_t *from, const int64_t *to);
+
   /* C (m × n, columns side by side) = the sum of `count` ≥ 1 dense matrices, one behind the other.
    */
   void (*sum)(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts, int64_t count);
@@ -71,6 +78,7 @@ typedef struct cpu_gemm_type {
 
 struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
+  const struct cpu_winograd *winograd; /* winograd_table.h: what convolution does around it */
 };
 
 /* One per instruction set: isa/gemm.c. */

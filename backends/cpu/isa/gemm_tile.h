@@ -574,7 +574,8 @@ static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *p
     .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .lanes = GEMM_LANES, .multiply = gemm_multiply,    \
     .convolve = gemm_convolve, .dot = gemm_dot, .stream = gemm_stream,                             \
     .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,                                  \
-    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .sum = gemm_sum                      \
+    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .pack_pieces = gemm_pack_pieces,     \
+    .sum = gemm_sum                                                                                \
   }
 
 #endif

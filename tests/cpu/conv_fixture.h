@@ -1,0 +1,190 @@
+/* Runs samples of CONV (support/sample_convolutions.h) on the CPU and compares every element of
+ * their outputs, and all that lies beside them, with the plain double-precision convolution. */
+#ifndef CPU_CONV_FIXTURE_H
+#define CPU_CONV_FIXTURE_H
+
+#include "kernel_fixture.h"
+#include "support/sample_convolutions.h"
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+enum { OPERANDS = COMPUTE_MAX_OPERANDS };
+
+typedef struct memory {
+  unsigned char *data[OPERANDS], *before[OPERANDS]; /* with guards, and as it was */
+  int64_t elements[OPERANDS], first[OPERANDS];
+  size_t bytes[OPERANDS];
+  void *pointers[OPERANDS];
+  uint32_t count;
+} memory;
+
+FIXTURE_INLINE void fill(unsigned char *data, compute_dtype dtype, int64_t count,
+                         const sample_kernel *s, test_random *random) {
+  for (int64_t i = 0; i < count; i++) {
+    unsigned char *at = data + (size_t)i * cpu_dtype_size(dtype);
+    if (dtype == COMPUTE_I64)
+      dtype_store_integer(dtype, at, (int64_t)test_random_bits(random));
+    else if (dtype == COMPUTE_I32)
+      dtype_store_integer(dtype, at, (int32_t)test_random_bits(random));
+    else if (dtype == COMPUTE_U8)
+      dtype_store_integer(dtype, at, (uint8_t)test_random_bits(random));
+    else if (dtype == COMPUTE_U16)
+      dtype_store_integer(dtype, at, (uint16_t)test_random_bits(random));
+    else
+      dtype_store(dtype, at, test_random_uniform(random, s->low, s->high));
+  }
+}
+
+FIXTURE_INLINE memory create_memory(const sample_kernel *s, test_random *random) {
+  const compute_kernel_descriptor *d = &s->descriptor;
+  memory m = {.count = d->input_count + d->output_count};
+  for (uint32_t i = 0; i < m.count; i++) {
+    const compute_dtype dtype = sample_kernel_operand(s, i)->dtype;
+    int64_t low = 0, high = 0;
+    if (!sample_kernel_extent(s, i, &low, &high)) low = high = 0;
+    m.elements[i] = high - low + 1 + 2 * FIXTURE_GUARD;
+    m.first[i] = FIXTURE_GUARD - low;
+    m.bytes[i] = (size_t)m.elements[i] * cpu_dtype_size(dtype);
+    m.data[i] = malloc(m.bytes[i]);
+    m.before[i] = malloc(m.bytes[i]);
+    assert_non_null(m.data[i]);
+    assert_non_null(m.before[i]);
+    if (i < d->input_count)
+      fill(m.data[i], dtype, m.elements[i], s, random);
+    else
+      for (size_t b = 0; b < m.bytes[i]; b++) m.data[i][b] = (unsigned char)(0xa5 + 7 * b);
+    memcpy(m.before[i], m.data[i], m.bytes[i]);
+    m.pointers[i] = m.data[i] + (size_t)m.first[i] * cpu_dtype_size(dtype);
+  }
+  return m;
+}
+
+FIXTURE_INLINE void release_memory(memory *m) {
+  for (uint32_t i = 0; i < m->count; i++) {
+    free(m->data[i]);
+    free(m->before[i]);
+  }
+}
+
+/* ---- Checking ------------------------------------------------------------------------------ */
+
+FIXTURE_INLINE double epsilon_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return 0x1p-53;
+  case COMPUTE_F32: return 0x1p-24;
+  case COMPUTE_F16: return 0x1p-11;
+  case COMPUTE_BF16: return 0x1p-8;
+  default: return 0;
+  }
+}
+
+/* Winograd's sums meet all of a patch, so that what they round does not depend on the terms of one
+ * element but on the largest that could be: 9 per channel, of magnitude `high`² at most. */
+FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
+  const compute_convolution *c = &s->descriptor.convolution;
+  const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
+  const int64_t channels = (forward ? c->data_channels : c->result_channels) / c->groups;
+  const double high = fmax(fabs(s->low), fabs(s->high));
+  return s->descriptor.precision & COMPUTE_PRECISION_WINOGRAD
+             ? 48 * sqrt(9 * (double)channels) * high * high * 0x1p-24
+             : 0;
+}
+
+/* What rounding may do: as for matrix products, and that of storing. */
+FIXTURE_INLINE double bound_of(const sample_kernel *s, compute_dtype output,
+                               const sample_element *e) {
+  const double epsilon = epsilon_of(s->descriptor.accumulate);
+  const double count = e->count > 1 ? (double)e->count : 1;
+  return winograd_bound(s) + 4.8 * sqrt(count) * epsilon * e->terms +
+         4 * (fabs(e->real) + 1) * epsilon +
+         (output == s->descriptor.accumulate ? 0 : fabs(e->real) * epsilon_of(output)) +
+         (output == COMPUTE_F16 ? 0x1p-24 : 0);
+}
+
+FIXTURE_INLINE bool is_right(const sample_kernel *s, compute_dtype dtype,
+                             const unsigned char *actual, const sample_element *e) {
+  if (dtype_is_float(dtype) && dtype_is_float(s->descriptor.accumulate))
+    return fabs(dtype_load(dtype, actual) - e->real) <= bound_of(s, dtype, e);
+  const uint32_t unused = 64 - 8 * cpu_dtype_size(dtype);
+  return (uint64_t)dtype_load_integer(dtype, actual) << unused == (uint64_t)e->whole << unused;
+}
+
+FIXTURE_INLINE void check_output(const sample_kernel *s, const memory *m, uint32_t output,
+                                 const cpu_isa *isa, const void *const *inputs) {
+  const compute_kernel_descriptor *d = &s->descriptor;
+  const uint32_t operand = d->input_count + output;
+  const compute_operand *o = &s->outputs[output];
+  const size_t bytes = cpu_dtype_size(o->dtype);
+  unsigned char *own = calloc((size_t)m->elements[operand], 1);
+  assert_non_null(own);
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  if (count_points(4, d->size) > 0) do {
+      int64_t at = m->first[operand];
+      for (int i = 0; i < 4; i++) at += point[i] * o->stride[i];
+      own[at] = 1;
+      const unsigned char *actual = m->data[operand] + (size_t)at * bytes;
+      const sample_element e = sample_convolution_element(d, inputs, output, point);
+      if (!is_right(s, o->dtype, actual, &e))
+        fail_msg("%s on %s, output %u at %lld,%lld,%lld,%lld: %.9g instead of %.9g (%lld)", s->name,
+                 isa->name, output, (long long)point[0], (long long)point[1], (long long)point[2],
+                 (long long)point[3], dtype_load(o->dtype, actual), e.real, (long long)e.whole);
+    } while (next_point(4, d->size, point));
+  for (int64_t i = 0; i < m->elements[operand]; i++)
+    if (!own[i] && memcmp(m->data[operand] + (size_t)i * bytes,
+                          m->before[operand] + (size_t)i * bytes, bytes) != 0)
+      fail_msg("%s on %s: element %lld beside output %u was written", s->name, isa->name,
+               (long long)(i - m->first[operand]), output);
+  free(own);
+}
+
+FIXTURE_INLINE compute_status run_sample(fixture *f, const sample_kernel *s,
+                                         void *const *pointers) {
+  cpu_kernel *kernel = NULL;
+  compute_status status = cpu_conv_prepare(f->device, &s->descriptor, &kernel);
+  if (status) return status;
+  assert_non_null(kernel);
+  assert_true(strlen(kernel->description) > 0);
+  status = kernel->run(kernel, pointers);
+  kernel->destroy(kernel);
+  return status;
+}
+
+typedef struct checker {
+  fixture *f;
+  test_random random;
+  int64_t count;
+} checker;
+
+FIXTURE_INLINE void check_sample(const sample_kernel *s, void *user) {
+  checker *c = user;
+  const compute_kernel_descriptor *d = &s->descriptor;
+  char reason[200];
+  if (s->large) return;
+  if (!descriptor_check(d, reason, sizeof reason)) fail_msg("%s: %s", s->name, reason);
+  memory m = create_memory(s, &c->random);
+  const compute_status status = run_sample(c->f, s, m.pointers);
+  if (status) fail_msg("%s: status %d, %s", s->name, (int)status, c->f->message);
+  for (uint32_t i = 0; i < d->input_count; i++)
+    assert_memory_equal(m.data[i], m.before[i], m.bytes[i]);
+  for (uint32_t i = 0; i < d->output_count; i++)
+    check_output(s, &m, i, c->f->device->isa, (const void *const *)m.pointers);
+  release_memory(&m);
+  c->count++;
+}
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+typedef void (*test_body)(fixture *f, uint64_t seed);
+
+/* Runs a body on every kind of device; a small cache makes many small blocks. */
+FIXTURE_INLINE void on_every_device(test_body body, int32_t threads, uint64_t cache_bytes) {
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, threads, *isa)) continue;
+    if (cache_bytes) f.device->l2_bytes = cache_bytes;
+    body(&f, 17);
+    fixture_close(&f);
+  }
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* SCAN (running sums, products, maxima, minima) on the CPU against plain loops. */
+#include "kernel_fixture.h"
+
+typedef struct sample {
+  compute_dtype input, accumulate, output;
+  compute_combine combine;
+  bool reverse, exclusive, special;
+  int32_t rank;
+  int64_t size[COMPUTE_MAX_RANK];
+} sample;
+
+static double combine(compute_combine how, double a, double b) {
+  if (how == COMPUTE_COMBINE_SUM) return a + b;
+  if (how == COMPUTE_COMBINE_PROD) return a * b;
+  if (isnan(a) || isnan(b)) return NAN;
+  return how == COMPUTE_COMBINE_MAX ? fmax(a, b) : fmin(a, b);
+}
+
+static double identity(const sample *s) {
+  const bool is_float = s->accumulate == COMPUTE_F32 || s->accumulate == COMPUTE_F64;
+  const double end = is_float ? INFINITY : s->accumulate == COMPUTE_I32 ? 0x1p31 : 0x1p63;
+  if (s->combine == COMPUTE_COMBINE_SUM) return 0;
+  if (s->combine == COMPUTE_COMBINE_PROD) return 1;
+  if (s->combine == COMPUTE_COMBINE_MAX) return -end;
+  return is_float ? end : end - 1;
+}
+
+static void check(const fixture *f, const sample *s, const block *input, const block *output) {
+  const int64_t n = s->size[s->rank - 1];
+  const double epsilon = s->accumulate == COMPUTE_F64   ? 0x1p-52
+                         : s->accumulate == COMPUTE_F32 ? 0x1p-23
+                                                        : 0;
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  block_check_guards(output);
+  if (count_points(s->rank, s->size) == 0) return;
+  do {
+    double running = identity(s), size = 0;
+    for (int64_t i = 0; i < n; i++) {
+      point[s->rank - 1] = s->reverse ? n - 1 - i : i;
+      const double x = block_get(input, block_at(input, point));
+      const double actual = block_get(output, block_at(output, point));
+      const double next = combine(s->combine, running, x);
+      const double expected = s->exclusive ? running : next;
+      size += fabs(x);
+      if (s->combine == COMPUTE_COMBINE_PROD) size = (double)(i + 1) * fabs(expected);
+      double allowed = 2 * epsilon * sqrt((double)i + 4) * size;
+      if (s->output == COMPUTE_F16) allowed += 0x1p-10 * fabs(expected) + 0x1p-24;
+      if (s->output == COMPUTE_BF16) allowed += 0x1p-7 * fabs(expected);
+      if (s->combine >= COMPUTE_COMBINE_MAX && s->input == s->output) allowed = 0;
+      const bool right = isnan(expected) ? isnan(actual)
+                                         : actual == expected || fabs(actual - expected) <= allowed;
+      if (!right)
+        fail_msg("%s, fold %d of %d, %s%ssizes %lld %lld %lld, element %lld: %.9g instead of %.9g",
+                 f->device->isa->name, (int)s->combine, (int)s->input,
+                 s->reverse ? "reverse, " : "", s->exclusive ? "exclusive, " : "",
+                 (long long)s->size[0], (long long)s->size[1], (long long)s->size[2], (long long)i,
+                 actual, expected);
+      running = next;
+    }
+    point[s->rank - 1] = 0;
+  } while (next_point(s->rank - 1, s->size, point));
+}
+
+static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
+                                          const compute_operand *out) {
+  compute_kernel_descriptor k = {.struct_size = sizeof k,
+                                 .kind = COMPUTE_KERNEL_SCAN,
+                                 .rank = s->rank,
+                                 .input_count = 1,
+                                 .output_count = 1,
+                                 .inputs = in,
+                                 .outputs = out,
+                                 .accumulate = s->accumulate,
+                                 .combine = s->combine,
+                                 .scan_reverse = s->reverse,
+                                 .scan_exclusive = s->exclusive};
+  memcpy(k.size, s->size, sizeof k.size);
+  return k;
+}
+
+static void fill(const sample *s, block *b, test_random *random) {
+  const bool product = s->combine == COMPUTE_COMBINE_PROD;
+  const bool whole = dtype_is_integer(s->input);
+  /* Products of whole numbers must fit a double. */
+  block_fill(b, product ? whole ? 1 : 0.97 : -9, product ? whole ? 1.9 : 1.03 : 9, random);
+  for (int64_t i = 0; s->special && i < b->elements; i++) {
+    const int64_t kind = test_random_integer(random, 0, 499);
+    if (kind < 2) block_set(b, i, kind ? NAN : -INFINITY);
+  }
+}
+
+/* `bits` (may be NULL) gets a copy of the output. */
+static void visit(fixture *f, const sample *s, const int64_t *in_stride, const int64_t *out_stride,
+                  test_random *random, void *bits) {
+  block input = block_create(s->input, s->rank, s->size, in_stride);
+  block output = block_create(s->output, s->rank, s->size, out_stride);
+  fill(s, &input, random);
+  const compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
+  const compute_kernel_descriptor k = describe(s, &in, &out);
+  const compute_status status = run_kernel(f, cpu_scan_prepare, &k, (block *[]){&input, &output});
+  if (status) fail_msg("status %d: %s", (int)status, f->message);
+  check(f, s, &input, &output);
+  if (bits) memcpy(bits, block_data(&output), (size_t)output.elements * cpu_dtype_size(s->output));
+  block_release(&input);
+  block_release(&output);
+}
+
+static sample random_sample(test_random *random) {
+  static const compute_dtype dtypes[] = {COMPUTE_F32,  COMPUTE_F32, COMPUTE_F64, COMPUTE_F16,
+                                         COMPUTE_BF16, COMPUTE_I64, COMPUTE_I32, COMPUTE_U8};
+  sample s = {.input = dtypes[test_random_integer(random, 0, 7)],
+              .combine = (compute_combine)test_random_integer(random, 0, 3),
+              .reverse = test_random_integer(random, 0, 1),
+              .exclusive = test_random_integer(random, 0, 1),
+              .rank = (int32_t)test_random_integer(random, 1, 3)};
+  s.accumulate = dtype_compute_type(s.input);
+  s.output = test_random_integer(random, 0, 1) ? s.accumulate : s.input;
+  if (s.input == COMPUTE_U8) s.output = s.accumulate;
+  s.special = s.combine >= COMPUTE_COMBINE_MAX && dtype_is_float(s.input) &&
+              test_random_integer(random, 0, 1);
+  for (int32_t d = 0; d < s.rank; d++)
+    s.size[d] = test_random_integer(random, 1, test_random_integer(random, 0, 2) ? 9 : 40);
+  if (test_random_integer(random, 0, 2) == 0)
+    s.size[s.rank - 1] = test_random_integer(random, 1, 3000);
+  return s;
+}
+
+static void random_scans_are_right(void **state) {
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 3, *isa)) continue;
+    test_random random = {.state = 3};
+    for (int i = 0; i < 400; i++) {
+      const sample s = random_sample(&random);
+      int64_t in[COMPUTE_MAX_RANK], out[COMPUTE_MAX_RANK];
+      const uint32_t repeat = (uint32_t)test_random_integer(&random, 0, 20);
+      random_strides(s.rank, s.size, repeat < 4 ? repeat : 0, &random, in);
+      random_strides(s.rank, s.size, 0, &random, out);
+      visit(&f, &s, in, out, &random, NULL);
+    }
+    fixture_close(&f);
+  }
+}
+
+/* Long rows, few and many, along memory and across it. */
+static const int64_t long_sizes[][3] = {{1, 1, 200001}, {1, 3, 70000}, {2, 40, 3000},
+                                        {1, 17, 20000}, {5000, 1, 7},  {1, 700, 1025}};
+
+static sample long_sample(size_t i, int kind) {
+  sample s = {.input = COMPUTE_F32,
+              .accumulate = COMPUTE_F32,
+              .output = COMPUTE_F32,
+              .combine = kind & 8 ? COMPUTE_COMBINE_MAX : COMPUTE_COMBINE_SUM,
+              .reverse = kind & 1,
+              .exclusive = kind & 2,
+              .rank = 3};
+  memcpy(s.size, long_sizes[i], sizeof long_sizes[i]);
+  return s;
+}
+
+static void set_strides(const sample *s, bool across, int64_t stride[3]) {
+  stride[2] = across ? s->size[1] : 1;
+  stride[1] = across ? 1 : s->size[2];
+  stride[0] = s->size[1] * s->size[2];
+}
+
+static void long_rows_are_right_and_threads_change_no_bit(void **state) {
+  enum { BYTES = 1 << 22 };
+  unsigned char *bits[2] = {calloc(BYTES, 1), calloc(BYTES, 1)};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++)
+    for (size_t i = 0; i < sizeof long_sizes / sizeof *long_sizes; i++)
+      for (int kind = 0; kind < 16; kind++) {
+        const sample s = long_sample(i, kind);
+        int64_t stride[3];
+        set_strides(&s, kind & 4, stride);
+        for (int t = 0; t < 2; t++) {
+          fixture f;
+          test_random random = {.state = 8};
+          if (!fixture_open(&f, t ? 5 : 1, *isa)) continue;
+          visit(&f, &s, stride, stride, &random, bits[t]);
+          fixture_close(&f);
+        }
+        assert_memory_equal(bits[0], bits[1], BYTES);
+      }
+  free(bits[0]);
+  free(bits[1]);
+}
+
+static void no_elements_store_nothing(void **state) {
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 2, NULL));
+  test_random random = {.state = 1};
+  for (int d = 0; d < 3; d++) {
+    sample s = long_sample(2, 2);
+    int64_t stride[3];
+    set_strides(&s, false, stride);
+    s.size[d] = 0;
+    visit(&f, &s, stride, stride, &random, NULL);
+  }
+  fixture_close(&f);
+}
+
+static void integers_wrap(void **state) {
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 2, NULL));
+  const int64_t n = 3000, stride = 1;
+  const sample s = {.input = COMPUTE_I32,
+                    .accumulate = COMPUTE_I32,
+                    .output = COMPUTE_I32,
+                    .combine = COMPUTE_COMBINE_SUM,
+                    .rank = 1,
+                    .size = {n}};
+  block input = block_create(COMPUTE_I32, 1, &n, &stride);
+  block output = block_create(COMPUTE_I32, 1, &n, &stride);
+  for (int64_t i = 0; i < n; i++) block_set(&input, i, INT32_MAX - (double)i);
+  const compute_operand in = operand_of(&input, 1), out = operand_of(&output, 1);
+  const compute_kernel_descriptor k = describe(&s, &in, &out);
+  assert_int_equal(run_kernel(&f, cpu_scan_prepare, &k, (block *[]){&input, &output}), COMPUTE_OK);
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    sum += (uint32_t)(INT32_MAX - i);
+    assert_int_equal((int32_t)sum, (int32_t)block_get(&output, i));
+  }
+  block_release(&input);
+  block_release(&output);
+  fixture_close(&f);
+}
+
+static void a_failing_allocation_is_reported(void **state) {
+  (void)state;
+  const sample s = long_sample(0, 0);
+  int64_t stride[3];
+  set_strides(&s, false, stride);
+  block input = block_create(s.input, 3, s.size, stride);
+  block output = block_create(s.output, 3, s.size, stride);
+  const compute_operand in = operand_of(&input, 3), out = operand_of(&output, 3);
+  const compute_kernel_descriptor k = describe(&s, &in, &out);
+  check_allocation_failures(cpu_scan_prepare, &k, (block *[]){&input, &output});
+  block_release(&input);
+  block_release(&output);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_scans_are_right),
+      cmocka_unit_test(long_rows_are_right_and_threads_change_no_bit),
+      cmocka_unit_test(no_elements_store_nothing),
+      cmocka_unit_test(integers_wrap),
+      cmocka_unit_test(a_failing_allocation_is_reported),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

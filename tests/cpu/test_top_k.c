@@ -1,0 +1,190 @@
+/* TOP_K on the CPU against a stable sort of every row. */
+#include "kernel_fixture.h"
+#include "nest.h"
+
+typedef struct sample {
+  compute_dtype dtype;
+  bool smallest;
+  int32_t rank;
+  int64_t size[COMPUTE_MAX_RANK]; /* the last one is k */
+  int64_t length;
+  int values; /* how the rows are filled */
+} sample;
+
+enum { RANDOM, FEW_VALUES, RISING, FALLING, SPECIAL, FILLS };
+
+/* Whether a comes before b: ascending positions have been given by the caller. */
+static bool before(const sample *s, double a, double b) {
+  if (s->smallest) return isnan(b) ? !isnan(a) : a < b;
+  return isnan(a) ? !isnan(b) : a > b;
+}
+
+static void merge_sort(const sample *s, const double *x, int64_t *order, int64_t *room, int64_t n) {
+  if (n < 2) return;
+  const int64_t half = n / 2;
+  merge_sort(s, x, order, room, half);
+  merge_sort(s, x, order + half, room, n - half);
+  memcpy(room, order, (size_t)n * sizeof *room);
+  for (int64_t i = 0, a = 0, b = half; i < n; i++) {
+    const bool right = a == half || (b < n && before(s, x[room[b]], x[room[a]]));
+    order[i] = right ? room[b++] : room[a++];
+  }
+}
+
+static void check(const fixture *f, const sample *s, const block *input, const block *output) {
+  const int64_t k = s->size[s->rank - 1], n = s->length;
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  block_check_guards(output);
+  if (count_points(s->rank, s->size) == 0) return;
+  double *x = malloc((size_t)n * sizeof *x);
+  int64_t *order = malloc(2 * (size_t)n * sizeof *order);
+  assert_non_null(x);
+  assert_non_null(order);
+  do {
+    for (int64_t i = 0; i < n; i++) {
+      point[s->rank - 1] = i;
+      x[i] = block_get(input, block_at(input, point));
+      order[i] = i;
+    }
+    merge_sort(s, x, order, order + n, n);
+    for (int64_t i = 0; i < k; i++) {
+      point[s->rank - 1] = i;
+      const int64_t actual = (int64_t)block_get(output, block_at(output, point));
+      if (actual != order[i])
+        fail_msg("%s, fill %d of %d, %lld %s of %lld: number %lld is at %lld (%g), not %lld (%g)",
+                 f->device->isa->name, s->values, (int)s->dtype, (long long)k,
+                 s->smallest ? "smallest" : "largest", (long long)n, (long long)i,
+                 (long long)actual, actual >= 0 && actual < n ? x[actual] : NAN,
+                 (long long)order[i], x[order[i]]);
+    }
+    point[s->rank - 1] = 0;
+  } while (next_point(s->rank - 1, s->size, point));
+  free(x);
+  free(order);
+}
+
+static void fill(const sample *s, block *b, test_random *random) {
+  static const double specials[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1};
+  const bool is_float = dtype_is_float(s->dtype);
+  block_fill(b, s->dtype == COMPUTE_U8 ? 0 : -100, 100, random);
+  for (int64_t i = 0; i < b->elements; i++) {
+    if (s->values == FEW_VALUES) block_set(b, i, (double)test_random_integer(random, 0, 3));
+    if (s->values == RISING) block_set(b, i, (double)(i % 60000));
+    if (s->values == FALLING) block_set(b, i, -(double)(i % 60000));
+    if (s->values == SPECIAL && is_float && test_random_integer(random, 0, 2))
+      block_set(b, i, specials[test_random_integer(random, 0, 7)]);
+  }
+}
+
+static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
+                                          const compute_operand *out) {
+  compute_kernel_descriptor k = {.struct_size = sizeof k,
+                                 .kind = COMPUTE_KERNEL_TOP_K,
+                                 .rank = s->rank,
+                                 .input_count = 1,
+                                 .output_count = 1,
+                                 .inputs = in,
+                                 .outputs = out,
+                                 .axis_size = s->length,
+                                 .top_smallest = s->smallest};
+  memcpy(k.size, s->size, sizeof k.size);
+  return k;
+}
+
+static void visit(fixture *f, const sample *s, test_random *random) {
+  int64_t rows[COMPUTE_MAX_RANK], in_stride[COMPUTE_MAX_RANK], out_stride[COMPUTE_MAX_RANK];
+  memcpy(rows, s->size, sizeof rows);
+  rows[s->rank - 1] = s->length;
+  random_strides(s->rank, rows, 0, random, in_stride);
+  random_strides(s->rank, s->size, 0, random, out_stride);
+  block input = block_create(s->dtype, s->rank, rows, in_stride);
+  block output = block_create(COMPUTE_I64, s->rank, s->size, out_stride);
+  fill(s, &input, random);
+  const compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
+  const compute_kernel_descriptor k = describe(s, &in, &out);
+  const compute_status status = run_kernel(f, cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  if (status) fail_msg("status %d: %s", (int)status, f->message);
+  check(f, s, &input, &output);
+  block_release(&input);
+  block_release(&output);
+}
+
+static void random_rows_are_right(void **state) {
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
+                                         COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 2, *isa)) continue;
+    test_random random = {.state = 77};
+    for (int i = 0; i < 240; i++) {
+      sample s = {.dtype = dtypes[i % 8],
+                  .smallest = test_random_integer(&random, 0, 1),
+                  .rank = (int32_t)test_random_integer(&random, 1, 3),
+                  .values = (int)test_random_integer(&random, 0, FILLS - 1)};
+      for (int32_t d = 0; d < s.rank; d++) s.size[d] = test_random_integer(&random, 1, 5);
+      s.length = test_random_integer(&random, 1, test_random_integer(&random, 0, 1) ? 50 : 6000);
+      s.size[s.rank - 1] = test_random_integer(&random, 1, s.length);
+      if (i % 3 == 0) s.size[s.rank - 1] = cpu_smaller(s.length, 5);
+      visit(&f, &s, &random);
+    }
+    fixture_close(&f);
+  }
+}
+
+static void long_rows_are_right_with_any_number_of_threads(void **state) {
+  (void)state;
+  for (int32_t threads = 1; threads <= 4; threads += 3)
+    for (int values = 0; values < FILLS; values++)
+      for (int kind = 0; kind < 6; kind++) {
+        static const int64_t counts[] = {1, 10, 3000};
+        fixture f;
+        test_random random = {.state = 4};
+        const sample s = {.dtype = kind % 2 ? COMPUTE_F64 : COMPUTE_F32,
+                          .smallest = kind % 2,
+                          .rank = 2,
+                          .size = {2, counts[kind / 2]},
+                          .length = 150000,
+                          .values = values};
+        assert_true(fixture_open(&f, threads, NULL));
+        visit(&f, &s, &random);
+        fixture_close(&f);
+      }
+}
+
+static void no_results_store_nothing(void **state) {
+  (void)state;
+  fixture f;
+  test_random random = {.state = 4};
+  assert_true(fixture_open(&f, 2, NULL));
+  const sample none = {.dtype = COMPUTE_F32, .rank = 2, .size = {3, 0}, .length = 7};
+  const sample empty = {.dtype = COMPUTE_F32, .rank = 2, .size = {3, 0}, .length = 0};
+  const sample rows = {.dtype = COMPUTE_F32, .rank = 2, .size = {0, 2}, .length = 7};
+  visit(&f, &none, &random);
+  visit(&f, &empty, &random);
+  visit(&f, &rows, &random);
+  fixture_close(&f);
+}
+
+static void a_failing_allocation_is_reported(void **state) {
+  (void)state;
+  const int64_t size[] = {1, 5}, rows[] = {1, 70000}, in_stride[] = {70000, 1}, stride[] = {5, 1};
+  const sample s = {.dtype = COMPUTE_F32, .rank = 2, .size = {1, 5}, .length = 70000};
+  block input = block_create(COMPUTE_F32, 2, rows, in_stride);
+  block output = block_create(COMPUTE_I64, 2, size, stride);
+  const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
+  const compute_kernel_descriptor k = describe(&s, &in, &out);
+  check_allocation_failures(cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  block_release(&input);
+  block_release(&output);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_rows_are_right),
+      cmocka_unit_test(long_rows_are_right_with_any_number_of_threads),
+      cmocka_unit_test(no_results_store_nothing),
+      cmocka_unit_test(a_failing_allocation_is_reported),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
