@@ -47,10 +47,9 @@ static bool types_fit(const compute_kernel_descriptor *d, cublas_problem *p) {
       !type_of(result, &p->result_type) || (result != dtype && result != sum))
     return false;
   p->scale_type = sum == COMPUTE_F64 ? CUBLAS_TYPE_F64 : CUBLAS_TYPE_F32;
-  p->compute_type = sum == COMPUTE_F64 ? CUBLAS_BY_F64
-                    : dtype == COMPUTE_F32 && d->precision == COMPUTE_PRECISION_TF32
-                        ? CUBLAS_BY_TF32
-                        : CUBLAS_BY_F32;
+  p->compute_type = sum == COMPUTE_F64                                              ? CUBLAS_BY_F64
+                    : dtype == COMPUTE_F32 && d->precision & COMPUTE_PRECISION_TF32 ? CUBLAS_BY_TF32
+                                                                                    : CUBLAS_BY_F32;
   p->element_bytes[0] = (int64_t)cuda_element_bytes(dtype);
   p->element_bytes[1] = (int64_t)cuda_element_bytes(result);
   return true;

@@ -25,7 +25,7 @@ static bool type_of(compute_dtype dtype, int32_t *type) {
 static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
   const compute_dtype dtype = d->inputs[0].dtype, result = d->outputs[0].dtype;
   const compute_dtype sum = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
-  p->strict = dtype == COMPUTE_F32 && d->precision != COMPUTE_PRECISION_TF32;
+  p->strict = dtype == COMPUTE_F32 && !(d->precision & COMPUTE_PRECISION_TF32);
   return d->inputs[1].dtype == dtype && d->accumulate == sum &&
          (result == dtype || result == sum) && type_of(dtype, &p->type) &&
          type_of(sum, &p->sum_type) && type_of(result, &p->result_type);

@@ -251,5 +251,9 @@ compute_status emit_conv(generation *g);
 compute_status emit_gather(generation *g);
 compute_status emit_scatter(generation *g);
 compute_status emit_fit(generation *g);
+compute_status emit_window(generation *g);
+compute_status emit_scan(generation *g);
+compute_status emit_top_k(generation *g);
+compute_status emit_attention(generation *g);
 
 #endif

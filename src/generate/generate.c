@@ -9,11 +9,19 @@
 #include "generate/kernel_text.h"
 
 static const emit_kind kinds[] = {
-    [COMPUTE_KERNEL_MAP] = emit_map,       [COMPUTE_KERNEL_REDUCE] = emit_reduce,
-    [COMPUTE_KERNEL_ROW] = emit_row,       [COMPUTE_KERNEL_GEMM] = emit_gemm,
-    [COMPUTE_KERNEL_GATHER] = emit_gather, [COMPUTE_KERNEL_SCATTER] = emit_scatter,
-    [COMPUTE_KERNEL_COPY] = emit_copy,     [COMPUTE_KERNEL_CONV] = emit_conv,
+    [COMPUTE_KERNEL_MAP] = emit_map,
+    [COMPUTE_KERNEL_REDUCE] = emit_reduce,
+    [COMPUTE_KERNEL_ROW] = emit_row,
+    [COMPUTE_KERNEL_GEMM] = emit_gemm,
+    [COMPUTE_KERNEL_GATHER] = emit_gather,
+    [COMPUTE_KERNEL_SCATTER] = emit_scatter,
+    [COMPUTE_KERNEL_COPY] = emit_copy,
+    [COMPUTE_KERNEL_CONV] = emit_conv,
     [COMPUTE_KERNEL_FIT] = emit_fit,
+    [COMPUTE_KERNEL_WINDOW] = emit_window,
+    [COMPUTE_KERNEL_SCAN] = emit_scan,
+    [COMPUTE_KERNEL_TOP_K] = emit_top_k,
+    [COMPUTE_KERNEL_ATTENTION] = emit_attention,
 };
 
 static const char *dialect_file(compute_dialect dialect) {

@@ -10,6 +10,7 @@
 #include "generate/generate.h"
 #include "memory/transfer.h"
 #include "support/emulator.h"
+#include "support/network_reference.h"
 #include "support/sample_convolutions.h"
 #include "support/test.h"
 #include "tensor/dtype.h"
@@ -20,12 +21,25 @@ static const char folder[] = TEST_SCRATCH_DIR "/objects";
 static const char *filter = "";
 static size_t failures, launches;
 
-/* Of the convolutions, whose texts are long and much alike, every third, and those that are cut up.
- * Fits have data of their own: test_fit.c. */
+/* Kinds with many samples whose texts are much alike. */
+static bool is_abundant(compute_kernel_kind kind) {
+  return kind == COMPUTE_KERNEL_CONV || kind == COMPUTE_KERNEL_WINDOW ||
+         kind == COMPUTE_KERNEL_SCAN || kind == COMPUTE_KERNEL_TOP_K;
+}
+
+/* A number that names which are much alike do not share. */
+static uint32_t mixed(const char *name) {
+  uint32_t hash = 2166136261u;
+  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
+  return hash >> 8;
+}
+
+/* Of those one in three, and those that are cut up; all if COMPUTE_TEST_LONG is set or the command
+ * line names them. Fits have data of their own: test_fit.c. */
 static bool selected(const sample_kernel *s) {
   if (s->descriptor.kind == COMPUTE_KERNEL_FIT) return false;
-  const bool skipped =
-      s->descriptor.kind == COMPUTE_KERNEL_CONV && s->tuning_count == 0 && strlen(s->name) % 3 != 0;
+  const bool skipped = is_abundant(s->descriptor.kind) && s->tuning_count == 0 &&
+                       mixed(s->name) % 3 != 0 && !filter[0] && !getenv("COMPUTE_TEST_LONG");
   return !s->large && !skipped && strstr(s->name, filter);
 }
 
@@ -41,6 +55,17 @@ typedef struct operand_memory {
   emulator_buffer buffer[OPERANDS];
 } operand_memory;
 
+static double special_value(const sample_kernel *s, test_random *random) {
+  static const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0};
+  if (s->descriptor.kind == COMPUTE_KERNEL_ATTENTION) return -INFINITY;
+  return values[test_random_integer(random, 0, 4)];
+}
+
+/* Whether the sample wants special values in this operand. */
+static bool is_special(const sample_kernel *s, uint32_t operand) {
+  return s->special && operand == (s->descriptor.kind == COMPUTE_KERNEL_ATTENTION ? 3 : 0);
+}
+
 static void fill(unsigned char *data, compute_dtype dtype, int64_t count, double low, double high,
                  test_random *random) {
   const size_t bytes = compute_dtype_size(dtype);
@@ -50,6 +75,19 @@ static void fill(unsigned char *data, compute_dtype dtype, int64_t count, double
     if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16) value = fabs(value);
     if (dtype == COMPUTE_BOOL) value = fmod(value, 2) != 0;
     dtype_store(dtype, data + (size_t)i * bytes, value);
+  }
+}
+
+/* What the sample wants other than uniform numbers. */
+static void change_values(const sample_kernel *s, operand_memory *m, uint32_t operand,
+                          test_random *random) {
+  const compute_dtype dtype = m->dtype[operand];
+  const size_t bytes = compute_dtype_size(dtype);
+  for (int64_t e = 0; e < m->elements[operand] && dtype_is_float(dtype); e++) {
+    unsigned char *at = m->before[operand] + (size_t)e * bytes;
+    if (s->whole) dtype_store(dtype, at, floor(dtype_load(dtype, at)));
+    if (is_special(s, operand) && test_random_integer(random, 0, 3) == 0)
+      dtype_store(dtype, at, special_value(s, random));
   }
 }
 
@@ -70,9 +108,10 @@ static void create_memory(const sample_kernel *s, operand_memory *m) {
     assert_non_null(m->before[i]);
     assert_non_null(m->expected[i]);
     assert_true(emulator_buffer_create(m->bytes[i], &m->buffer[i]));
-    const bool index = i == 1 && d->axis_size > 0;
+    const bool index = i == 1 && d->axis_size > 0 && d->kind != COMPUTE_KERNEL_TOP_K;
     fill(m->before[i], m->dtype[i], m->elements[i], index ? -(double)d->axis_size : s->low,
          index ? (double)d->axis_size : s->high, &random);
+    change_values(s, m, i, &random);
     memcpy(m->expected[i], m->before[i], m->bytes[i]);
   }
 }
@@ -109,11 +148,40 @@ static void convolve(const sample_kernel *s, operand_memory *m) {
   }
 }
 
+typedef struct network_target {
+  const sample_kernel *s;
+  operand_memory *m;
+} network_target;
+
+static void store_element(void *user, uint32_t output, const int64_t *point,
+                          const sample_element *value) {
+  const network_target *to = user;
+  const compute_kernel_descriptor *d = &to->s->descriptor;
+  operand_memory *m = to->m;
+  const uint32_t i = m->inputs + output;
+  int64_t at = m->first[i];
+  for (int32_t j = 0; j < d->rank; j++) at += point[j] * d->outputs[output].stride[j];
+  unsigned char *address = m->expected[i] + (size_t)at * compute_dtype_size(m->dtype[i]);
+  if (dtype_is_float(m->dtype[i]))
+    dtype_store(m->dtype[i], address, value->real);
+  else
+    dtype_store_integer(m->dtype[i], address, value->whole);
+}
+
+static bool compute_network(const sample_kernel *s, operand_memory *m) {
+  const void *operands[OPERANDS];
+  network_target to = {s, m};
+  for (uint32_t i = 0; i < m->inputs; i++)
+    operands[i] = m->before[i] + (size_t)m->first[i] * compute_dtype_size(m->dtype[i]);
+  return network_reference(&s->descriptor, operands, store_element, &to);
+}
+
 static void compute_expected(const sample_kernel *s, operand_memory *m) {
   if (s->descriptor.kind == COMPUTE_KERNEL_CONV) {
     convolve(s, m);
     return;
   }
+  if (compute_network(s, m)) return;
   compute_device *device = compute_default_device(test_context);
   compute_memory memory[OPERANDS];
   compute_argument arguments[OPERANDS];

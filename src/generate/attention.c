@@ -1,0 +1,262 @@
+/* ATTENTION: softmax(scale · Q Kᵀ + bias) V without the matrix of scores in memory.
+ *
+ * Keys are taken in blocks. A query keeps the largest score so far, the sum of exponentials and the
+ * weighted sum of V's rows relative to it, and shrinks both when a larger score appears (M. Milakov
+ * and N. Gimelshein, "Online normalizer calculation for softmax", 2018); so each key is read once.
+ *
+ * PLAIN  an item for some columns of a query's result: for CPUs, few queries and anything that
+ *        TILED cannot hold
+ * TILED  a group for tile_m queries and tile_n columns of V; tiles of Q, K, V and the exponentials
+ *        pass through local memory (T. Dao et al., "FlashAttention", 2022). Columns of V beyond
+ *        tile_n belong to further groups, which compute the scores anew
+ *
+ * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
+ * tile_m (queries; 8 … 64), tile_n (columns of V; 16 … 256) and tile_k (keys of a block; 16 … 64).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "generate/fold.h"
+#include "generate/sweep.h"
+
+enum {
+  PLAIN = 1,
+  TILED = 2,
+  ACROSS = 16, /* items of a group side by side: columns of tiles */
+  DOWN = 8,    /* below each other: rows */
+  WIDTH = 16,  /* of a slice of Q and K */
+  PLAIN_GROUP = 64,
+  PLAIN_COLUMNS = 16,
+  CPU_COLUMNS = 64,
+  MOST_COLUMNS = 256,
+  KEY_BLOCK = 16, /* of PLAIN */
+  FEW_QUERIES = 8,
+  MOST_GROUPS_Y = 65535
+};
+
+typedef struct attention_kernel {
+  generation *g;
+  const compute_attention *a;
+  emit_space space; /* of batch dimensions */
+  int64_t batches, queries, columns;
+  uint32_t bytes; /* of a value */
+} attention_kernel;
+
+/* ---- Judgement ----------------------------------------------------------------------------- */
+
+static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) {
+  const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (WIDTH + 1);
+  const uint64_t weights = (uint64_t)t->tile_m * (t->tile_k + 1);
+  const uint64_t values = (uint64_t)t->tile_k * t->tile_n;
+  const uint64_t peaks = (uint64_t)t->tile_m * (ACROSS + 1);
+  return (slices + weights + values + peaks) * k->bytes;
+}
+
+static bool is_multiple(uint32_t n, uint32_t of) {
+  return n > 0 && n % of == 0;
+}
+
+static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
+  const compute_target *target = k->g->target;
+  const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
+                     (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
+  return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
+         is_multiple(t->tile_n, ACROSS) && t->tile_n <= 16 * ACROSS &&
+         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 4 * ACROSS &&
+         local_bytes(k, t) <= target->local_bytes &&
+         fold_divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
+         (double)k->batches * (double)fold_divide_up(k->queries, t->tile_m) <= INT32_MAX;
+}
+
+static void judge_tiles(const attention_kernel *k, compute_tuning *t) {
+  const bool judged[3] = {!t->tile_m, !t->tile_n, !t->tile_k};
+  if (judged[0]) t->tile_m = k->queries <= 2 * DOWN ? 2 * DOWN : 4 * DOWN;
+  if (judged[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
+  if (judged[2]) t->tile_k = 32;
+  while (!tiles_fit(k, t)) {
+    if (judged[2] && t->tile_k > ACROSS)
+      t->tile_k /= 2;
+    else if (judged[1] && t->tile_n > 32)
+      t->tile_n /= 2;
+    else if (judged[0] && t->tile_m > DOWN)
+      t->tile_m /= 2;
+    else
+      return;
+  }
+}
+
+static compute_status choose(attention_kernel *k) {
+  generation *g = k->g;
+  compute_tuning *t = &g->tuning;
+  if (t->variant > TILED) return emit_refuse(g, "attention: there is no variant %u", t->variant);
+  if (t->variant != PLAIN) {
+    compute_tuning tiles = *t;
+    judge_tiles(k, &tiles);
+    const bool fit = tiles_fit(k, &tiles);
+    const bool wise = !emit_for_cpu(g) && k->queries >= FEW_QUERIES;
+    if (t->variant == TILED && !fit)
+      return emit_refuse(g, "attention: tiles of %ux%ux%u", tiles.tile_m, tiles.tile_n,
+                         tiles.tile_k);
+    if (t->variant == 0) tiles.variant = fit && wise ? TILED : PLAIN;
+    *t = tiles;
+  }
+  if (t->variant == PLAIN) {
+    if (!t->item_n) t->item_n = emit_for_cpu(g) ? CPU_COLUMNS : PLAIN_COLUMNS;
+    if (t->item_n > MOST_COLUMNS)
+      return emit_refuse(g, "attention: %u columns of an item", t->item_n);
+  }
+  return COMPUTE_OK;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static const char *const names[] = {"query", "key", "value", "bias", "result"};
+
+static const compute_operand *operand(const attention_kernel *k, int which) {
+  const compute_kernel_descriptor *d = k->g->descriptor;
+  return which == 4 ? &d->outputs[0] : &d->inputs[which];
+}
+
+static bool has_operand(const attention_kernel *k, int which) {
+  return which != 3 || k->a->biased;
+}
+
+static void define(attention_kernel *k) {
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  const bool wide = d->accumulate == COMPUTE_F64;
+  text_buffer *definitions = &g->definitions, text = {0};
+  fold_define(definitions, "VALUE", emit_type(d->accumulate));
+  fold_define(definitions, "ATTENTION_EXP", wide ? "exp_f64" : "exp_f32");
+  fold_define(definitions, "ATTENTION_MAD", wide ? "MAD_f64" : "MAD_f32");
+  fold_define(definitions, "ATTENTION_LOWEST", fold_lowest(d->accumulate));
+  fold_define_number(definitions, "ATTENTION_CAUSAL", k->a->causal);
+  fold_define_number(definitions, "ATTENTION_BIASED", k->a->biased);
+  for (int i = 0; i < 5; i++) {
+    char head[48], index[128], pointer[8], step[32];
+    if (!has_operand(k, i)) continue;
+    const compute_operand *o = operand(k, i);
+    /* Where neighbours lie side by side, the text says so. */
+    if (o->stride[d->rank - 1] == 1)
+      snprintf(step, sizeof step, "(j)");
+    else
+      snprintf(step, sizeof step, "(j) * shape.%s_column", names[i]);
+    snprintf(pointer, sizeof pointer, i == 4 ? "out0" : "in%d", i);
+    snprintf(index, sizeof index, "at_%s + (i) * shape.%s_row + %s", pointer, names[i], step);
+    snprintf(head, sizeof head, i == 4 ? "ATTENTION_STORE(i, j, stored)" : "ATTENTION_%s(i, j)",
+             i == 0   ? "QUERY"
+             : i == 1 ? "KEY"
+             : i == 2 ? "VALUE"
+                      : "BIAS");
+    if (i == 4)
+      emit_store(&text, o->dtype, d->accumulate, pointer, index, "stored");
+    else
+      emit_load(&text, o->dtype, pointer, index);
+    fold_define_text(definitions, head, &text);
+  }
+  emit_template(g, definitions, "attention.h");
+}
+
+static void add_fields(attention_kernel *k, emit_launch *launch) {
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  char name[32];
+  for (int i = 0; i < 5; i++) {
+    if (!has_operand(k, i)) continue;
+    const int64_t *stride = operand(k, i)->stride;
+    snprintf(name, sizeof name, "%s_row", names[i]);
+    emit_field_index(g, launch, name, stride[d->rank - 2]);
+    snprintf(name, sizeof name, "%s_column", names[i]);
+    emit_field_index(g, launch, name, stride[d->rank - 1]);
+  }
+  emit_field_divisor(g, launch, "queries", k->queries);
+  emit_field_index(g, launch, "keys", k->a->keys);
+  emit_field_index(g, launch, "width", k->a->width);
+  emit_field_index(g, launch, "columns", k->columns);
+  if (d->accumulate == COMPUTE_F64)
+    emit_field_f64(g, launch, "scale", k->a->scale);
+  else
+    emit_field_f32(g, launch, "scale", (float)k->a->scale);
+  emit_space_fields(g, launch, &k->space, 0, k->space.rank);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------ */
+
+static void emit_items(attention_kernel *k) {
+  generation *g = k->g;
+  const uint32_t columns = g->tuning.item_n;
+  const int64_t blocks = fold_divide_up(k->columns, columns);
+  const sweep s = sweep_plan(g, k->batches * k->queries * blocks, 1, PLAIN_GROUP);
+  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){s.group, 1, 1},
+                                          (uint32_t[3]){(uint32_t)s.groups, 1, 1});
+  if (!launch) return;
+  text_buffer *text = &launch->body;
+  emit_inputs(g, launch, 0, g->descriptor->input_count);
+  emit_output(g, launch, 0);
+  add_fields(k, launch);
+  emit_field_divisor(g, launch, "blocks", blocks);
+  fold_define_number(text, "ATTENTION_COLUMNS", columns);
+  fold_define_number(text, "ATTENTION_KEYS", KEY_BLOCK);
+  sweep_begin(g, launch, &s);
+  text_add(text, "const INDEX line = DIVIDE(at, shape.blocks);\n"
+                 "const INDEX column = (at - line * shape.blocks) * ATTENTION_COLUMNS;\n"
+                 "const INDEX batch = DIVIDE(line, shape.queries);\n"
+                 "const INDEX query = line - batch * shape.queries;\n");
+  emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
+  emit_template(g, text, "attention_item.h");
+  text_add(text, "}\n");
+  snprintf(g->text, sizeof g->text, "attention, %u columns of a query by an item",
+           (unsigned)columns);
+}
+
+static void emit_tiles(attention_kernel *k) {
+  generation *g = k->g;
+  compute_tuning *t = &g->tuning;
+  const int64_t tiles = fold_divide_up(k->queries, t->tile_m);
+  const uint32_t across = (uint32_t)fold_divide_up(k->columns, t->tile_n);
+  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){ACROSS * DOWN, 1, 1},
+                                          (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
+  if (!launch) return;
+  text_buffer *text = &launch->body;
+  emit_inputs(g, launch, 0, g->descriptor->input_count);
+  emit_output(g, launch, 0);
+  add_fields(k, launch);
+  emit_field_divisor(g, launch, "tiles", tiles);
+  fold_define_number(text, "TILE_QUERIES", t->tile_m);
+  fold_define_number(text, "TILE_COLUMNS", t->tile_n);
+  fold_define_number(text, "TILE_KEYS", t->tile_k);
+  fold_define_number(text, "TILE_WIDTH", WIDTH);
+  fold_define_number(text, "TILE_ACROSS", ACROSS);
+  fold_define_number(text, "TILE_DOWN", DOWN);
+  text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
+                 "const INDEX batch = DIVIDE(tile, shape.tiles);\n"
+                 "const INDEX query = (tile - batch * shape.tiles) * TILE_QUERIES;\n"
+                 "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
+  emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
+  emit_template(g, text, "attention_tile.h");
+  t->group_x = ACROSS * DOWN;
+  snprintf(g->text, sizeof g->text, "attention by tiles of %u queries, %u keys, %u columns",
+           (unsigned)t->tile_m, (unsigned)t->tile_k, (unsigned)t->tile_n);
+}
+
+compute_status emit_attention(generation *g) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  attention_kernel k = {.g = g,
+                        .a = &d->attention,
+                        .queries = d->size[d->rank - 2],
+                        .columns = d->size[d->rank - 1],
+                        .bytes = fold_value_bytes(d->accumulate)};
+  if (k.queries == 0 || k.columns == 0 || !sweep_rows(g, &k.space, d->rank - 2)) return COMPUTE_OK;
+  k.batches = space_count(&k.space, 0, k.space.rank);
+  double more = (double)k.a->keys + (double)k.queries;
+  if ((double)k.a->width > more) more = (double)k.a->width;
+  sweep_measure(g, 2 * more);
+  const compute_status status = choose(&k);
+  if (status) return status;
+  define(&k);
+  if (g->tuning.variant == TILED)
+    emit_tiles(&k);
+  else
+    emit_items(&k);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,220 @@
+/* WINDOW: pooling and its gradients.
+ *
+ * An item takes one result. Windows are cut to the data first, so that loops over them test
+ * nothing. The gradient gathers: an element of the data looks at the windows that it lies in, so
+ * nothing is added by atomics and the same input gives the same bits.
+ *
+ * The gradient of a maximum has to know which element of a window is its first largest. Where
+ * windows overlap little, each element looks for itself (DIRECT); else a first launch notes the
+ * places in the workspace (PLACES).
+ *
+ * Of the parameters it reads group_x and, for the gradient of a maximum, variant (1: DIRECT, 2:
+ * PLACES). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "generate/fold.h"
+#include "generate/sweep.h"
+
+enum {
+  DIRECT = 1,
+  PLACES = 2,
+  GROUP = 256,
+  LEAST_SHARE = 256,    /* results that are worth an item of a CPU */
+  DIRECT_ELEMENTS = 24, /* that an element may look at by itself */
+  OWN_RANK = 4
+};
+
+static const fold_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
+
+typedef struct window_kernel {
+  generation *g;
+  const compute_window *w;
+  uint32_t own; /* inputs before those of the epilogue */
+  bool max, places;
+  emit_function epilogue;
+  emit_space space;
+} window_kernel;
+
+/* ---- Spaces -------------------------------------------------------------------------------- */
+
+/* Over planes, rows and columns: inputs of the kind's own walk by planes alone. */
+static void begin_space(window_kernel *k, emit_space *space, const int64_t *size) {
+  const compute_kernel_descriptor *d = k->g->descriptor;
+  space_begin(space, "space", OWN_RANK, size);
+  for (uint32_t i = 0; i < k->own; i++) {
+    char name[16];
+    const int64_t *from = d->inputs[i].stride;
+    snprintf(name, sizeof name, "in%" PRIu32, i);
+    space_add(space, name, (int64_t[COMPUTE_MAX_RANK]){from[0], from[1]});
+  }
+  space_add(space, "plane", (int64_t[COMPUTE_MAX_RANK]){size[1], 1});
+  space_add(space, "row", (int64_t[COMPUTE_MAX_RANK]){0, 0, 1});
+  space_add(space, "column", (int64_t[COMPUTE_MAX_RANK]){0, 0, 0, 1});
+}
+
+static void measure(window_kernel *k) {
+  const compute_window *w = k->w;
+  const double plane = (double)w->data_size[0] * (double)w->data_size[1];
+  const double window = (double)w->size[0] * (double)w->size[1];
+  const double planes = (double)k->g->descriptor->size[0] * (double)k->g->descriptor->size[1];
+  const double results = planes * (double)w->result_size[0] * (double)w->result_size[1];
+  double more = plane > window ? plane : window;
+  if (results > more) more = results;
+  for (int i = 0; i < 2; i++) {
+    const double reach = (double)w->result_size[i] * (double)w->stride[i] +
+                         (double)w->size[i] * (double)w->dilation[i] + (double)w->data_size[i] +
+                         2 * (double)w->padding[i] + (double)w->stride[i];
+    if (reach > more) more = reach;
+  }
+  sweep_measure(k->g, more);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void define(window_kernel *k) {
+  generation *g = k->g;
+  const compute_window *w = k->w;
+  text_buffer *text = &g->definitions, load = {0};
+  const compute_dtype type = g->descriptor->accumulate;
+  fold_define(text, "VALUE", emit_type(type));
+  fold_define_number(text, "WINDOW_DILATED", w->dilation[0] > 1 || w->dilation[1] > 1);
+  fold_define_number(text, "WINDOW_COUNT_PADDING", w->count_padding);
+  fold_define_number(text, "WINDOW_IS_MAX", k->max);
+  fold_define(text, "WINDOW_START", k->max ? fold_lowest(type) : "0");
+  fold_define(text, "WINDOW_FOLD(a, b)",
+              k->max ? "((((a) > (b)) | ((a) != (a))) ? (a) : (b))" : "((a) + (b))");
+  for (uint32_t i = 0; i < k->own; i++) {
+    char head[32], name[16];
+    snprintf(head, sizeof head, "ELEMENT%" PRIu32 "(place)", i);
+    snprintf(name, sizeof name, "in%" PRIu32, i);
+    emit_load(&load, g->descriptor->inputs[i].dtype, name, "place");
+    fold_define_text(text, head, &load);
+  }
+  emit_template(g, text, "window.h");
+}
+
+static void add_fields(window_kernel *k, emit_launch *launch) {
+  static const char *const names[2][8] = {
+      {"data_rows", "rows", "size_h", "stride_h", "dilation_h", "padding_h", "in0_h", "in1_h"},
+      {"data_columns", "columns", "size_v", "stride_v", "dilation_v", "padding_v", "in0_v",
+       "in1_v"}};
+  generation *g = k->g;
+  const compute_window *w = k->w;
+  for (int i = 0; i < 2; i++) {
+    emit_field_index(g, launch, names[i][0], w->data_size[i]);
+    emit_field_index(g, launch, names[i][1], w->result_size[i]);
+    emit_field_index(g, launch, names[i][2], w->size[i]);
+    emit_field_index(g, launch, names[i][3], w->stride[i]);
+    emit_field_index(g, launch, names[i][4], w->dilation[i]);
+    emit_field_index(g, launch, names[i][5], w->padding[i]);
+    for (uint32_t j = 0; j < k->own; j++)
+      emit_field_index(g, launch, names[i][6 + j], g->descriptor->inputs[j].stride[2 + i]);
+  }
+}
+
+static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit_space *space,
+                                 uint32_t inputs, bool stores) {
+  generation *g = k->g;
+  const int64_t count = space_count(space, 0, space->rank);
+  const sweep s = sweep_plan(g, count, LEAST_SHARE, GROUP);
+  emit_launch *launch = emit_launch_begin(g, entry, (uint32_t[3]){s.group, 1, 1},
+                                          (uint32_t[3]){(uint32_t)s.groups, 1, 1});
+  if (!launch) return NULL;
+  emit_inputs(g, launch, 0, inputs);
+  if (stores) emit_outputs(g, launch);
+  add_fields(k, launch);
+  emit_space_fields(g, launch, space, 0, space->rank);
+  sweep_begin(g, launch, &s);
+  emit_offsets(g, &launch->body, space, 0, space->rank, "at", "at");
+  return launch;
+}
+
+/* A first launch for the places of maxima. */
+static void note_places(window_kernel *k) {
+  generation *g = k->g;
+  const compute_window *w = k->w;
+  const uint32_t bytes = g->wide ? 8 : 4;
+  const int64_t size[OWN_RANK] = {g->descriptor->size[0], g->descriptor->size[1], w->result_size[0],
+                                  w->result_size[1]};
+  emit_space space;
+  begin_space(k, &space, size);
+  space_canonicalise(g, &space);
+  space.generic = space.rank;
+  const int64_t count = space_count(&space, 0, space.rank);
+  emit_launch *launch = begin_launch(k, "window_places", &space, 1, false);
+  if (!launch) return;
+  emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", bytes, 0, true);
+  emit_template(g, &launch->body, "window_places.h");
+  text_add(&launch->body, "}\n");
+  g->workspace_bytes = (uint64_t)count * bytes;
+}
+
+static void fold_windows(window_kernel *k) {
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  const bool by_data = k->w->by_data;
+  const char *entry = by_data ? "window_gradient" : "window";
+  emit_launch *launch = begin_launch(k, entry, &k->space, d->input_count, true);
+  char type[EMIT_NAME_BYTES + 16];
+  if (!launch) return;
+  text_buffer *text = &launch->body;
+  if (k->places)
+    emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", g->wide ? 8 : 4, 0, false);
+  fold_define_number(text, "WINDOW_PLACES", k->places);
+  emit_template(g, text, by_data ? "window_gradient.h" : "window_fold.h");
+  text_add(text, "const %s result = ", emit_result_type(&k->epilogue, type, sizeof type));
+  emit_call(g, text, &k->epilogue, "folded", "at_$");
+  text_add(text, ";\n");
+  emit_stores(g, text, &k->epilogue, "result", "at_$");
+  text_add(text, "}\n");
+}
+
+/* ---- Judgement ----------------------------------------------------------------------------- */
+
+/* How many elements an element of the data looks at to find the maxima it is. */
+static double direct_work(const compute_window *w) {
+  double work = 1;
+  for (int i = 0; i < 2; i++) {
+    const double windows = (double)fold_divide_up(w->size[i], w->stride[i]);
+    work *= (double)w->size[i] * (w->dilation[i] > 1 ? (double)w->size[i] : windows);
+  }
+  return work;
+}
+
+static compute_status choose(window_kernel *k) {
+  generation *g = k->g;
+  const compute_window *w = k->w;
+  if (g->tuning.variant > PLACES)
+    return emit_refuse(g, "window: there is no variant %u", (unsigned)g->tuning.variant);
+  const bool results = w->result_size[0] > 0 && w->result_size[1] > 0;
+  if (k->max && w->by_data && results)
+    k->places = g->tuning.variant ? g->tuning.variant == PLACES : direct_work(w) > DIRECT_ELEMENTS;
+  g->tuning.variant = k->places ? PLACES : DIRECT;
+  return COMPUTE_OK;
+}
+
+compute_status emit_window(generation *g) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  const compute_window *w = &d->window;
+  window_kernel k = {.g = g, .w = w, .max = w->operation == COMPUTE_WINDOW_MAX};
+  k.own = w->by_data && k.max ? 2 : 1;
+  for (int i = 0; i < OWN_RANK; i++)
+    if (d->size[i] == 0) return COMPUTE_OK;
+  const compute_status status = choose(&k);
+  if (status) return status;
+  emit_program(g, &k.epilogue, "epilogue", &d->epilogue, d->accumulate, k.own, d->input_count);
+  begin_space(&k, &k.space, d->size);
+  fold_add_function(&k.space, d, &k.epilogue, &plain_order, OWN_RANK);
+  fold_add_outputs(&k.space, d, &plain_order);
+  space_canonicalise(g, &k.space);
+  k.space.generic = k.space.rank; /* one program for all layouts: windows dwarf the products */
+  measure(&k);
+  define(&k);
+  if (k.places) note_places(&k);
+  fold_windows(&k);
+  snprintf(g->text, sizeof g->text, "%s pooling%s%s, groups of %u", k.max ? "max" : "average",
+           w->by_data ? ", gradient" : "", k.places ? " by noted places" : "",
+           (unsigned)g->tuning.group_x);
+  return COMPUTE_OK;
+}
