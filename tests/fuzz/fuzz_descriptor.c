@@ -146,6 +146,28 @@ static void repair_fit(compute_kernel_descriptor *d, compute_operand *inputs,
   outputs[0] = (compute_operand){COMPUTE_F32, {compute_fit_column(p->model, p->outputs, 0), 1}};
 }
 
+static void read_window(reader *r, compute_window *w) {
+  w->operation = (compute_window_operation)(byte(r) % 3);
+  w->by_data = byte(r) & 1;
+  w->count_padding = byte(r) & 1;
+  for (int i = 0; i < 2; i++) {
+    w->data_size[i] = number(r);
+    w->result_size[i] = number(r);
+    w->size[i] = number(r);
+    w->stride[i] = number(r);
+    w->dilation[i] = number(r);
+    w->padding[i] = number(r);
+  }
+}
+
+static void read_attention(reader *r, compute_attention *a) {
+  a->keys = number(r);
+  a->width = number(r);
+  a->scale = byte(r) * 0.1;
+  a->causal = byte(r) & 1;
+  a->biased = byte(r) & 1;
+}
+
 static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
                      const compute_tuning *tuning) {
   compute_target target = {.struct_size = sizeof target,
@@ -184,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint16_t prologue_outputs[4], epilogue_outputs[4];
   compute_kernel_descriptor d = {.struct_size = sizeof d};
   compute_fit_problem fit;
-  d.kind = (compute_kernel_kind)(byte(&r) % 10);
+  d.kind = (compute_kernel_kind)(byte(&r) % 14);
   d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
   for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
   d.input_count = byte(&r) % OPERANDS;
@@ -205,8 +227,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   d.k = number(&r);
   d.axis_size = number(&r);
   d.axis_stride = number(&r);
-  d.precision = (compute_precision)(byte(&r) % 3);
+  d.precision = (compute_precision)(byte(&r) % 5);
   if (d.kind == COMPUTE_KERNEL_CONV) read_convolution(&r, &d.convolution);
+  if (d.kind == COMPUTE_KERNEL_WINDOW) read_window(&r, &d.window);
+  if (d.kind == COMPUTE_KERNEL_ATTENTION) read_attention(&r, &d.attention);
+  if (d.kind == COMPUTE_KERNEL_SCAN || d.kind == COMPUTE_KERNEL_TOP_K) {
+    d.scan_reverse = d.top_smallest = byte(&r) & 1;
+    d.scan_exclusive = byte(&r) & 1;
+  }
   if (d.kind == COMPUTE_KERNEL_FIT) {
     read_fit(&r, &d, &fit);
     d.fit = &fit;

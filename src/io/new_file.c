@@ -1,0 +1,67 @@
+/* A file that appears under its name only when it is complete: written beside it, brought to the
+ * disk, renamed. */
+#include "io/new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "io/file_error.h"
+
+static compute_status fail(const new_file *file, const char *path, const char *what, int code) {
+  return file_error(file->context, file->operation, path, what, code);
+}
+
+compute_status new_file_open(const compute_context *context, const char *operation,
+                             const char *path, new_file *file) {
+  static atomic_uint number;
+  *file = (new_file){.context = context, .operation = operation, .path = path, .descriptor = -1};
+  size_t bytes = strlen(path) + 48;
+  file->name = base_allocate(bytes, 1);
+  if (!file->name) {
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to write %s",
+                     path);
+  }
+  snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(), atomic_fetch_add(&number, 1));
+  file->descriptor = open(file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file->descriptor >= 0) return COMPUTE_OK;
+  compute_status status = fail(file, file->name, "create", errno);
+  base_release(file->name);
+  return status;
+}
+
+compute_status new_file_write(new_file *file, const void *data, size_t bytes) {
+  int code = file_write(file->descriptor, data, bytes);
+  if (code) return fail(file, file->name, "write", code);
+  file->bytes += bytes;
+  return COMPUTE_OK;
+}
+
+compute_status new_file_write_at(new_file *file, uint64_t offset, const void *data, size_t bytes) {
+  off_t end = lseek(file->descriptor, 0, SEEK_CUR);
+  if (end < 0 || lseek(file->descriptor, (off_t)offset, SEEK_SET) < 0) {
+    return fail(file, file->name, "write", errno);
+  }
+  int code = file_write(file->descriptor, data, bytes);
+  if (!code && lseek(file->descriptor, end, SEEK_SET) < 0) code = errno;
+  return code ? fail(file, file->name, "write", code) : COMPUTE_OK;
+}
+
+compute_status new_file_close(new_file *file, compute_status status) {
+  if (!status && fsync(file->descriptor) != 0 && errno != EINVAL) {
+    status = fail(file, file->name, "write", errno);
+  }
+  if (close(file->descriptor) != 0 && !status) status = fail(file, file->name, "write", errno);
+  if (!status && rename(file->name, file->path) != 0) {
+    status = fail(file, file->path, "create", errno);
+  }
+  if (status) unlink(file->name);
+  base_release(file->name);
+  return status;
+}

@@ -1,0 +1,164 @@
+/* Tensors filled from a file of named tensors. Everything is read and checked beside the tensors,
+ * and put in their place only when nothing can be wrong with the file any more: a model is never
+ * left half loaded by a file that does not fit. */
+#include "io/restore.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "io/tensor_file.h"
+
+/* ---- Names, dtypes, shapes ----------------------------------------------------------------- */
+
+static compute_status check_fit(const restore *r, const restore_entry *entry) {
+  const element_format *stored = &r->file->tensors[entry->index].format;
+  const compute_dtype dtype = compute_tensor_dtype(entry->tensor);
+  const compute_shape shape = compute_tensor_shape(entry->tensor);
+  char name[SHOWN_NAME_BYTES], has[176], wanted[176];
+  tensor_file_show(entry->name, name);
+  if (stored->dtype != dtype) {
+    return error_set(r->context, COMPUTE_ERROR_DTYPE, r->operation,
+                     "\"%s\" is %s in %s, and %s in %s", name, compute_dtype_name(stored->dtype),
+                     r->path, compute_dtype_name(dtype), r->owner);
+  }
+  if (compute_shape_equal(stored->shape, shape)) return COMPUTE_OK;
+  return error_set(r->context, COMPUTE_ERROR_SHAPE, r->operation,
+                   "\"%s\" is %s in %s, and %s in %s", name,
+                   compute_shape_text(stored->shape, has, sizeof has), r->path,
+                   compute_shape_text(shape, wanted, sizeof wanted), r->owner);
+}
+
+static compute_status fail_names(const restore *r, const char *first, size_t count, bool missing) {
+  char name[SHOWN_NAME_BYTES], more[40] = "";
+  tensor_file_show(first, name);
+  if (count > 1) snprintf(more, sizeof more, " and %zu more", count - 1);
+  if (missing) {
+    return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
+                            r->missing_remedy, "%s lacks \"%s\"%s", r->path, name, more);
+  }
+  return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
+                          r->extra_remedy, "%s has \"%s\"%s, not in %s", r->path, name, more,
+                          r->owner);
+}
+
+/* Whether the file has the tensor under another name. */
+static bool has_twin(const restore *r, const restore_entry *entry) {
+  for (size_t i = 0; i < r->count; i++) {
+    if (r->entries[i].tensor == entry->tensor && r->entries[i].index < r->file->count) return true;
+  }
+  return false;
+}
+
+static compute_status check_missing(const restore *r) {
+  const char *first = NULL;
+  size_t missing = 0;
+  for (size_t i = 0; i < r->count && !r->allow_missing; i++) {
+    const restore_entry *entry = &r->entries[i];
+    if (entry->index < r->file->count || has_twin(r, entry)) continue;
+    if (missing++ == 0) first = entry->name;
+  }
+  return missing > 0 ? fail_names(r, first, missing, true) : COMPUTE_OK;
+}
+
+static compute_status check_extra(const restore *r, const bool *used) {
+  const char *first = NULL;
+  size_t extra = 0;
+  for (size_t i = 0; i < r->file->count && !r->allow_extra; i++) {
+    if (!used[i] && extra++ == 0) first = r->file->tensors[i].name;
+  }
+  return extra > 0 ? fail_names(r, first, extra, false) : COMPUTE_OK;
+}
+
+static compute_status match(restore *r) {
+  bool *used = base_allocate(r->file->count, sizeof *used);
+  if (!used) {
+    return error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
+                     "no memory for the list of %s", r->path);
+  }
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; i < r->count && !status; i++) {
+    restore_entry *entry = &r->entries[i];
+    entry->index = compute_tensor_file_find(r->file, entry->name);
+    if (entry->index == r->file->count) continue;
+    used[entry->index] = true;
+    status = check_fit(r, entry);
+  }
+  if (!status) status = check_missing(r);
+  if (!status) status = check_extra(r, used);
+  base_release(used);
+  return status;
+}
+
+/* ---- Elements ------------------------------------------------------------------------------ */
+
+static compute_status compare(const restore *r, const restore_entry *a, const restore_entry *b) {
+  const size_t bytes = (size_t)r->file->tensors[a->index].bytes;
+  char *x = base_allocate(bytes, 1), *y = base_allocate(bytes, 1);
+  compute_status status = COMPUTE_OK;
+  if (!x || !y) {
+    status = error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
+                       "no memory for %zu bytes of \"%.80s\"", bytes, a->name);
+  }
+  if (!status) status = compute_tensor_read(a->read, x, bytes);
+  if (!status) status = compute_tensor_read(b->read, y, bytes);
+  if (!status && memcmp(x, y, bytes) != 0) {
+    status = error_set(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
+                       "\"%.80s\" and \"%.80s\" are one tensor in %s, and differ in %s", a->name,
+                       b->name, r->owner, r->path);
+  }
+  base_release(x);
+  base_release(y);
+  return status;
+}
+
+/* The names of one tensor must have equal elements: it could not become both. */
+static compute_status check_twins(const restore *r) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; i < r->count; i++) {
+    bool compared = r->entries[i].read == NULL;
+    for (size_t k = 0; k < i && !compared && !status; k++) {
+      compared = r->entries[k].tensor == r->entries[i].tensor && r->entries[k].read;
+      if (compared) status = compare(r, &r->entries[k], &r->entries[i]);
+    }
+  }
+  return status;
+}
+
+/* Not by compute_tensor_file_read: these are none of the caller's memory scope. */
+static compute_status read_all(restore *r) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; i < r->count && !status; i++) {
+    restore_entry *entry = &r->entries[i];
+    if (entry->index == r->file->count) continue;
+    status = r->file->read(r->file, r->operation, r->context, &r->file->tensors[entry->index],
+                           compute_tensor_device(entry->tensor), &entry->read);
+  }
+  return status ? status : check_twins(r);
+}
+
+/* ---- The calls ----------------------------------------------------------------------------- */
+
+compute_status restore_read(restore *r) {
+  compute_status status = compute_tensor_file_open(r->context, r->path, &r->file);
+  if (!status) status = match(r);
+  return status ? status : read_all(r);
+}
+
+compute_status restore_put(restore *r) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; i < r->count && !status; i++) {
+    if (r->entries[i].read) status = compute_tensor_copy(r->entries[i].tensor, r->entries[i].read);
+  }
+  return status;
+}
+
+void restore_close(restore *r) {
+  for (size_t i = 0; r->entries && i < r->count; i++) {
+    compute_tensor_release(r->entries[i].read);
+    r->entries[i].read = NULL;
+  }
+  compute_tensor_file_close(r->file);
+  r->file = NULL;
+}

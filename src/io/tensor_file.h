@@ -1,0 +1,55 @@
+/* Inside of an open file of named tensors, which the formats fill in. */
+#ifndef IO_TENSOR_FILE_H
+#define IO_TENSOR_FILE_H
+
+#include "compute/io.h"
+#include "io/elements.h"
+#include "io/new_file.h"
+#include "io/zip.h"
+
+/* Bytes of a list of tensors that are believed, as safetensors' own library has it. */
+#define TENSOR_FILE_MAX_LIST 100000000u
+
+typedef struct stored_tensor {
+  const char *name; /* in compute_tensor_file.text */
+  element_format format;
+  uint64_t offset;   /* of the first element: in the file, or (.npz) in the unpacked member */
+  uint64_t bytes;    /* of all elements */
+  zip_member member; /* .npz only */
+} stored_tensor;
+
+struct compute_tensor_file {
+  const compute_context *context; /* errors go there, or to nobody */
+  char *path;
+  int descriptor;
+  uint64_t bytes;
+  char *text; /* the list as it stands in the file, and the names in it */
+  stored_tensor *tensors;
+  size_t count, capacity;
+  const stored_tensor **by_name; /* the same, sorted */
+  compute_status (*read)(const compute_tensor_file *file, const char *operation,
+                         const compute_context *context, const stored_tensor *tensor,
+                         compute_device *device, compute_tensor **result);
+};
+
+/* Fill in text, tensors, count and read of a file that is open. */
+compute_status safetensors_list(compute_tensor_file *file, const char *operation);
+compute_status npz_list(compute_tensor_file *file, const char *operation);
+
+/* Write everything to `file`. Names are in order and each there once. */
+compute_status safetensors_write(new_file *file, const compute_named_tensor *tensors, size_t count);
+compute_status npz_write(new_file *file, const compute_named_tensor *tensors, size_t count,
+                         uint64_t zip64_from);
+
+/* For the formats: room for one more tensor, or NULL when memory is short. */
+stored_tensor *tensor_file_add(compute_tensor_file *file);
+
+/* Bytes of a shape's elements; false if they, or the product of the sizes that are not 0, do not
+ * fit into 63 bits. */
+bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes);
+
+/* A name as it can be shown in a message: cut, and without control characters. */
+#define SHOWN_NAME_BYTES 84
+const char *tensor_file_show(const char *name, char text[SHOWN_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,72 @@
+/* ZIP archives, as far as NumPy's need it: members stored or deflated, also larger than 4 GiB, in
+ * one file, neither encrypted nor in parts. After APPNOTE.TXT 6.3 of PKWARE. */
+#ifndef IO_ZIP_H
+#define IO_ZIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/new_file.h"
+
+/* An archive that is open, and where errors go. */
+typedef struct zip_file {
+  const compute_context *context;
+  const char *operation;
+  const char *path;
+  int descriptor;
+  uint64_t bytes;
+} zip_file;
+
+typedef struct zip_member {
+  char *name;      /* UTF-8; in the text that zip_list made, which has room for one byte more */
+  uint64_t header; /* where its local header begins */
+  uint64_t data;   /* where its bytes begin */
+  uint64_t packed, unpacked; /* bytes; no more unpacked than `packed` bytes can become */
+  uint32_t crc;
+  uint32_t name_bytes;
+  bool deflated;
+} zip_member;
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* The archive's list, read and checked: each member lies in the file, none overlaps another one or
+ * the list, local headers say what the list says. On success *members and *text, which holds the
+ * names, are the caller's to base_release. */
+compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count, char **text);
+
+/* A member while it is unpacked. */
+typedef struct zip_reader zip_reader;
+
+/* The strings and both structs must outlive the reader. */
+compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zip_reader **reader);
+
+/* The next bytes. COMPUTE_ERROR_FORMAT if there are not as many. */
+compute_status zip_reader_read(zip_reader *reader, void *data, size_t bytes);
+
+/* Frees it. Returns `status` unless that is COMPUTE_OK and the member does not end here, or is not
+ * what its checksum says. */
+compute_status zip_reader_close(zip_reader *reader, compute_status status);
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+#define ZIP64_FROM 0xffffffffu /* sizes that do not fit into 32 bits */
+
+typedef struct zip_writer {
+  new_file *file;
+  uint64_t zip64_from; /* ZIP64_FROM, or less in tests */
+  struct zip_written *members;
+  size_t count, capacity;
+} zip_writer;
+
+/* Begins a stored member of exactly so many bytes; they follow by zip_writer_add. The name must
+ * live until the archive ends. */
+compute_status zip_writer_begin(zip_writer *writer, const char *name, uint64_t bytes);
+compute_status zip_writer_add(zip_writer *writer, const void *data, size_t bytes);
+compute_status zip_writer_end_member(zip_writer *writer);
+
+/* Writes the list, if `status` is COMPUTE_OK, and frees what the writer holds. Returns `status`, or
+ * what went wrong. */
+compute_status zip_writer_finish(zip_writer *writer, compute_status status);
+
+#endif
