@@ -1,0 +1,96 @@
+/* Layers of the caller's own. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "nn/layer.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
+                          const compute_node *parameters) {
+  compute_graph *graph = record->graph;
+  const compute_node y =
+      layer->as.custom.apply(layer->as.custom.user, graph, x, parameters, record->training);
+  if (graph->status) return (compute_node){0};
+  if (graph_resolve(graph, y, layer->kind->name) < 0) return (compute_node){0};
+  return y;
+}
+
+static compute_status check_parameters(const char *operation, compute_tensor *const *parameters,
+                                       const char *const *names, size_t count) {
+  if (count > 0 && (parameters == NULL || names == NULL))
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
+                     parameters ? "names" : "parameters");
+  for (size_t i = 0; i < count; i++) {
+    if (parameters[i] == NULL || names[i] == NULL)
+      return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s[%zu] is NULL",
+                       operation, parameters[i] ? "names" : "parameters", i);
+    compute_context *context = compute_device_context(compute_tensor_device(parameters[i]));
+    if (context != compute_device_context(compute_tensor_device(parameters[0])))
+      return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                       "%s: \"%s\" belongs to another context than \"%s\"", operation, names[i],
+                       names[0]);
+    if (names[i][0] == '\0' || strchr(names[i], '.') != NULL)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: \"%s\" is no name; it must have a character and no dot", operation,
+                       names[i]);
+    if (!dtype_is_float(compute_tensor_dtype(parameters[i])))
+      return error_set(context, COMPUTE_ERROR_DTYPE, operation,
+                       "%s: \"%s\" is %s; what is trained must be f64, f32, f16 or bf16", operation,
+                       names[i], compute_dtype_name(compute_tensor_dtype(parameters[i])));
+    if (parameters[i]->read_only)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: \"%s\" is a broadcast view, which is read-only", operation, names[i]);
+    for (size_t k = 0; k < i; k++) {
+      if (parameters[k] == parameters[i] || strcmp(names[k], names[i]) == 0)
+        return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                         "%s: parameters %zu and %zu have one %s", operation, k, i,
+                         parameters[k] == parameters[i] ? "tensor" : "name");
+    }
+  }
+  return COMPUTE_OK;
+}
+
+/* The layer with a kind of its own, whose name follows it in memory. */
+static compute_layer *create(const char *operation, const char *name, compute_context *context) {
+  const size_t length = strlen(name) + 1;
+  layer_kind *kind = base_allocate(1, sizeof *kind + length);
+  if (kind == NULL) {
+    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for a layer",
+              operation);
+    return NULL;
+  }
+  char *copy = (char *)(kind + 1);
+  memcpy(copy, name, length);
+  *kind = (layer_kind){copy, apply};
+  compute_layer *layer = layer_create(kind, operation, context);
+  if (layer == NULL) {
+    base_release(kind);
+    return NULL;
+  }
+  layer->own_kind = kind;
+  return layer;
+}
+
+compute_layer *compute_custom_layer(const char *name, compute_layer_function function, void *user,
+                                    compute_tensor *const *parameters, const char *const *names,
+                                    size_t count) {
+  static const char operation[] = "compute_custom_layer";
+  if (name == NULL || function == NULL) {
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
+              name ? "apply" : "name");
+    return NULL;
+  }
+  if (check_parameters(operation, parameters, names, count)) return NULL;
+  compute_context *context =
+      count > 0 ? compute_device_context(compute_tensor_device(parameters[0])) : NULL;
+  compute_layer *layer = create(operation, name, context);
+  if (layer == NULL) return NULL;
+  layer->as.custom.apply = function;
+  layer->as.custom.user = user;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; status == COMPUTE_OK && i < count; i++)
+    status = layer_adopt(layer, operation, names[i], parameters[i]);
+  return layer_finish(layer, operation, status, COMPUTE_INIT_DEFAULT, 0);
+}

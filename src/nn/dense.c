@@ -1,0 +1,42 @@
+/* The dense layer. */
+#include "nn/layer.h"
+
+static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
+                          const compute_node *parameters) {
+  compute_graph *graph = record->graph;
+  const compute_node weight = layer_weight_for(record, parameters[0], x);
+  const compute_node y =
+      compute_matmul(graph, x, compute_transpose(graph, weight, COMPUTE_ALL_AXES));
+  if (layer->own_count == 1) return y;
+  return compute_add(graph, y, layer_weight_for(record, parameters[1], x));
+}
+
+static const layer_kind dense = {"dense", apply};
+
+compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t outputs,
+                             const compute_weights_options *given) {
+  static const char operation[] = "compute_dense";
+  if (layer_check_device(device, operation)) return NULL;
+  compute_context *context = compute_device_context(device);
+  compute_weights_options o;
+  if (layer_check_size(context, operation, "inputs", inputs) ||
+      layer_check_size(context, operation, "outputs", outputs) ||
+      layer_check_weights(context, operation, given, &o)) {
+    return NULL;
+  }
+  compute_layer *layer = layer_create(&dense, operation, context);
+  if (layer == NULL) return NULL;
+  const layer_wish weight = {.name = "weight",
+                             .dtype = o.dtype,
+                             .shape = COMPUTE_SHAPE(outputs, inputs),
+                             .fan_in = inputs,
+                             .fan_out = outputs};
+  const layer_wish bias = {.name = "bias",
+                           .dtype = o.dtype,
+                           .shape = COMPUTE_SHAPE(outputs),
+                           .role = ROLE_BIAS,
+                           .fan_in = inputs};
+  compute_status status = layer_add(layer, operation, device, &weight);
+  if (status == COMPUTE_OK && !o.no_bias) status = layer_add(layer, operation, device, &bias);
+  return layer_finish(layer, operation, status, o.initializer, o.seed);
+}

@@ -1,0 +1,33 @@
+/* The embedding: rows of a table, chosen by the input. */
+#include "nn/layer.h"
+
+static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
+                          const compute_node *parameters) {
+  (void)layer;
+  return compute_gather(record->graph, parameters[0], x, 0);
+}
+
+static const layer_kind embedding = {"embedding", apply};
+
+compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t width,
+                                 const compute_weights_options *given) {
+  static const char operation[] = "compute_embedding";
+  if (layer_check_device(device, operation)) return NULL;
+  compute_context *context = compute_device_context(device);
+  compute_weights_options o;
+  if (layer_check_size(context, operation, "count", count) ||
+      layer_check_size(context, operation, "width", width) ||
+      layer_check_weights(context, operation, given, &o)) {
+    return NULL;
+  }
+  compute_layer *layer = layer_create(&embedding, operation, context);
+  if (layer == NULL) return NULL;
+  const layer_wish weight = {.name = "weight",
+                             .dtype = o.dtype,
+                             .shape = COMPUTE_SHAPE(count, width),
+                             .role = ROLE_EMBEDDING,
+                             .fan_in = width,
+                             .fan_out = count};
+  const compute_status status = layer_add(layer, operation, device, &weight);
+  return layer_finish(layer, operation, status, o.initializer, o.seed);
+}

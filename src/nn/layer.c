@@ -1,0 +1,238 @@
+/* The layer as an object: making, naming, listing and freeing. */
+#include "nn/layer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+static compute_status no_memory(const compute_context *context, const char *operation) {
+  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for a layer",
+                   operation);
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+compute_layer *layer_create(const layer_kind *kind, const char *operation,
+                            compute_context *context) {
+  compute_layer *layer = base_allocate(1, sizeof *layer);
+  if (layer == NULL) {
+    no_memory(context, operation);
+    return NULL;
+  }
+  layer->kind = kind;
+  layer->context = context;
+  return layer;
+}
+
+/* Room for one more parameter, which is *place then. */
+static compute_status grow(compute_layer *layer, const char *operation, const char *name,
+                           layer_parameter **place) {
+  void *own = layer->own;
+  if (base_grow(&own, &layer->own_capacity, layer->own_count + 1, sizeof *layer->own))
+    return no_memory(layer->context, operation);
+  layer->own = own;
+  char *copy = base_duplicate(name);
+  if (copy == NULL) return no_memory(layer->context, operation);
+  *place = &layer->own[layer->own_count++];
+  **place = (layer_parameter){.name = copy, .trainable = true};
+  return COMPUTE_OK;
+}
+
+compute_status layer_add(compute_layer *layer, const char *operation, compute_device *device,
+                         const layer_wish *wish) {
+  layer_parameter *place = NULL;
+  compute_status status = grow(layer, operation, wish->name, &place);
+  if (status) return status;
+  place->role = wish->role;
+  place->fan_in = wish->fan_in;
+  place->fan_out = wish->fan_out;
+  place->trainable = !wish->fixed;
+  /* Private: a memory scope of the caller's must not release a layer's weights. */
+  return tensor_create_private(device, wish->dtype, wish->shape, &place->tensor);
+}
+
+compute_status layer_adopt(compute_layer *layer, const char *operation, const char *name,
+                           compute_tensor *tensor) {
+  layer_parameter *place = NULL;
+  compute_status status = grow(layer, operation, name, &place);
+  if (status) return status;
+  place->role = ROLE_KEPT;
+  place->tensor = compute_tensor_retain(tensor);
+  return COMPUTE_OK;
+}
+
+static bool is_listed(const compute_layer *layer, const compute_tensor *tensor) {
+  for (size_t i = 0; i < layer->all_count; i++)
+    if (layer->all[i].tensor == tensor) return true;
+  return false;
+}
+
+/* "part.weight", or "weight" for a parameter of the layer itself. */
+static bool add_entry(compute_layer *layer, const char *part, const compute_layer_parameter *from) {
+  text_buffer text = {0};
+  text_add(&text, "%s%s%s", part ? part : "", part ? "." : "", from->name);
+  if (text.failed) {
+    text_release(&text);
+    return false;
+  }
+  compute_layer_parameter *entry = is_listed(layer, from->tensor)
+                                       ? &layer->aliases[layer->alias_count++]
+                                       : &layer->all[layer->all_count++];
+  *entry = *from;
+  entry->name = text.data;
+  return true;
+}
+
+static bool add_part(compute_layer *layer, const char *name, const compute_layer *part) {
+  bool added = true;
+  for (size_t i = 0; added && i < part->all_count; i++)
+    added = add_entry(layer, name, &part->all[i]);
+  for (size_t i = 0; added && i < part->alias_count; i++)
+    added = add_entry(layer, name, &part->aliases[i]);
+  return added;
+}
+
+compute_status layer_list(compute_layer *layer, const char *operation) {
+  size_t count = layer->own_count;
+  for (size_t i = 0; i < layer->part_count; i++)
+    count += layer->parts[i]->all_count + layer->parts[i]->alias_count;
+  if (count == 0) return COMPUTE_OK;
+  layer->all = base_allocate(count, sizeof *layer->all);
+  layer->aliases = base_allocate(count, sizeof *layer->aliases);
+  bool added = layer->all != NULL && layer->aliases != NULL;
+  for (size_t i = 0; added && i < layer->own_count; i++) {
+    const layer_parameter *own = &layer->own[i];
+    const compute_layer_parameter entry = {own->name, own->tensor, own->trainable};
+    added = add_entry(layer, NULL, &entry);
+  }
+  for (size_t i = 0; added && i < layer->part_count; i++)
+    added = add_part(layer, layer->part_names[i], layer->parts[i]);
+  return added ? COMPUTE_OK : no_memory(layer->context, operation);
+}
+
+compute_layer *layer_finish(compute_layer *layer, const char *operation, compute_status status,
+                            compute_initializer initializer, uint64_t seed) {
+  uint32_t stream = 0;
+  if (status == COMPUTE_OK) status = layer_list(layer, operation);
+  if (status == COMPUTE_OK) status = layer_draw(layer, operation, initializer, seed, &stream);
+  if (status == COMPUTE_OK) return layer;
+  compute_layer_release(layer);
+  return NULL;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+compute_status layer_check_device(compute_device *device, const char *operation) {
+  if (device != NULL) return COMPUTE_OK;
+  return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: device is NULL", operation);
+}
+
+compute_status layer_check_size(compute_context *context, const char *operation, const char *name,
+                                int64_t value) {
+  if (value >= 1) return COMPUTE_OK;
+  return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "%s: %s is %" PRId64 "; it must be at least 1", operation, name, value);
+}
+
+compute_status layer_check_reserved(compute_context *context, const char *operation,
+                                    const uint64_t *reserved, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (reserved[i] != 0)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: options.reserved[%zu] is not zero", operation, i);
+  }
+  return COMPUTE_OK;
+}
+
+compute_status layer_check_float(compute_context *context, const char *operation,
+                                 compute_dtype *dtype) {
+  if (*dtype == COMPUTE_DTYPE_NONE) *dtype = COMPUTE_F32;
+  if (dtype_is_float(*dtype)) return COMPUTE_OK;
+  return error_set(context, COMPUTE_ERROR_DTYPE, operation,
+                   "%s: weights cannot be %s; they must be f64, f32, f16 or bf16", operation,
+                   compute_dtype_name(*dtype));
+}
+
+compute_status layer_check_weights(compute_context *context, const char *operation,
+                                   const compute_weights_options *given,
+                                   compute_weights_options *options) {
+  *options = given ? *given : (compute_weights_options){0};
+  if (!layer_initializer_is_valid(options->initializer))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: %d is no initializer",
+                     operation, (int)options->initializer);
+  return layer_check_float(context, operation, &options->dtype);
+}
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
+  static const char operation[] = "compute_layer_name";
+  if (layer == NULL) return NULL; /* the constructor's error stands */
+  if (layer->owner != NULL) {
+    error_set_native(layer->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
+                     "name a part before it is put into a composition",
+                     "%s: the %s layer is part of a composition already", operation,
+                     layer->kind->name);
+    return NULL;
+  }
+  compute_status status = COMPUTE_OK;
+  char *copy = NULL;
+  if (name == NULL) {
+    status = error_set(layer->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s: name is NULL",
+                       operation);
+  } else if (*name == '\0' || strchr(name, '.') != NULL) {
+    status =
+        error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                  "%s: \"%s\" is no name; it must have a character and no dot", operation, name);
+  } else if ((copy = base_duplicate(name)) == NULL) {
+    status = no_memory(layer->context, operation);
+  }
+  if (status != COMPUTE_OK) { /* as any other constructor that fails with parts in its hands */
+    compute_layer_release(layer);
+    return NULL;
+  }
+  base_release(layer->name);
+  layer->name = copy;
+  return layer;
+}
+
+/* ---- Freeing ------------------------------------------------------------------------------- */
+
+static void destroy(compute_layer *layer) {
+  for (size_t i = 0; i < layer->part_count; i++) {
+    if (layer->parts[i] != NULL && layer->parts[i]->owner == layer) destroy(layer->parts[i]);
+  }
+  for (size_t i = 0; i < layer->all_count; i++) base_release((void *)layer->all[i].name);
+  for (size_t i = 0; i < layer->alias_count; i++) base_release((void *)layer->aliases[i].name);
+  for (size_t i = 0; i < layer->own_count; i++) {
+    base_release(layer->own[i].name);
+    compute_tensor_release(layer->own[i].tensor);
+  }
+  base_release(layer->own_kind);
+  base_release(layer->all);
+  base_release(layer->aliases);
+  base_release(layer->own);
+  base_release(layer->parts);
+  base_release(layer->part_names);
+  base_release(layer->part_numbers);
+  base_release(layer->name);
+  base_release(layer);
+}
+
+void compute_layer_release(compute_layer *layer) {
+  static const char operation[] = "compute_layer_release";
+  if (layer == NULL) return;
+  if (layer->owner != NULL) { /* its composition would be left with a dangling part */
+    error_set(layer->context, COMPUTE_ERROR_INVALID_STATE, operation,
+              "%s: the %s layer is part of a composition, which frees it", operation,
+              layer->kind->name);
+    return;
+  }
+  destroy(layer);
+}

@@ -1,0 +1,182 @@
+/* Inside of a layer.
+ *
+ * A layer is a row of constants (layer_kind), its own weights, and the parts that it owns. A leaf
+ * has no parts. `all` is the list that the public calls show: the weights of the layer and of
+ * everything below it with their dotted names, made once when the layer is made, so that asking
+ * can neither fail nor allocate. A tensor that comes again (custom layers may share one) is there
+ * once; its further names are `aliases`, which only files of weights know. */
+#ifndef NN_LAYER_H
+#define NN_LAYER_H
+
+#include "base/text.h"
+#include "compute/nn.h"
+#include "graph/graph.h"
+
+/* What a parameter starts as. */
+typedef enum layer_role {
+  ROLE_WEIGHT,    /* as the initialiser says; by default uniform ± 1 / sqrt(fan in) */
+  ROLE_BIAS,      /* by default uniform ± 1 / sqrt(fan in), with an initialiser zero */
+  ROLE_EMBEDDING, /* as the initialiser says; by default standard normal */
+  ROLE_ZERO,
+  ROLE_ONE,
+  ROLE_KEPT /* the caller's: left alone */
+} layer_role;
+
+typedef struct layer_parameter {
+  char *name; /* "weight"; owned */
+  compute_tensor *tensor;
+  bool trainable;
+  layer_role role;
+  int64_t fan_in, fan_out;
+} layer_parameter;
+
+/* A running statistic and what it becomes at the end of the run. */
+typedef struct layer_update {
+  compute_node parameter, value;
+} layer_update;
+
+/* One leaf of a recording, for compute_layer_summary. */
+typedef struct layer_row {
+  char *name; /* owned */
+  const char *kind;
+  compute_shape result;
+  int64_t parameters;
+  double multiply_adds;
+} layer_row;
+
+typedef struct layer_trace {
+  layer_row *rows;
+  size_t count, capacity;
+} layer_trace;
+
+/* One call of compute_layer_apply under way. */
+typedef struct layer_record {
+  compute_graph *graph;
+  bool training;
+  compute_node seed;
+  text_buffer path; /* dotted name of the layer whose turn it is; empty at the top */
+  layer_update *updates;
+  size_t update_count, update_capacity;
+  layer_trace *trace; /* or NULL */
+  bool located;       /* the graph's error says already in which layer */
+} layer_record;
+
+/* `parameters` are the layer's own, as nodes in their order. Fails by the graph's error. */
+typedef compute_node (*layer_apply)(const compute_layer *layer, layer_record *record,
+                                    compute_node x, const compute_node *parameters);
+
+typedef struct layer_kind {
+  const char *name; /* "dense" */
+  layer_apply apply;
+} layer_kind;
+
+struct compute_layer {
+  const layer_kind *kind;
+  void *own_kind;             /* a custom layer's, owned */
+  compute_context *context;   /* of its weights; NULL if there are none */
+  const compute_layer *owner; /* the composition that it is part of */
+  char *name;                 /* compute_layer_name's; NULL: the owner's choice */
+  layer_parameter *own;
+  size_t own_count, own_capacity;
+  compute_layer **parts;
+  const char **part_names; /* what the owner calls each: of the part or of part_numbers */
+  char (*part_numbers)[24];
+  size_t part_count;
+  compute_layer_parameter *all, *aliases; /* names owned */
+  size_t all_count, alias_count;
+  union {
+    compute_conv2d_options conv;
+    struct {
+      compute_pool2d_options options;
+      bool average;
+    } pool;
+    struct {
+      double epsilon, momentum;
+      int64_t size;
+      bool affine;
+    } norm;
+    double probability;
+    compute_activation_kind activation;
+    struct {
+      compute_layer_function apply;
+      void *user;
+    } custom;
+  } as;
+};
+
+/* ---- Making one ---------------------------------------------------------------------------- */
+
+/* A layer without weights; NULL, with the error set, when memory is short. */
+compute_layer *layer_create(const layer_kind *kind, const char *operation,
+                            compute_context *context);
+
+/* What layer_add needs to know about a parameter that is to be allocated. */
+typedef struct layer_wish {
+  const char *name;
+  compute_dtype dtype;
+  compute_shape shape;
+  layer_role role;
+  int64_t fan_in, fan_out;
+  bool fixed; /* not trainable */
+} layer_wish;
+
+/* Adds a parameter with uninitialised elements. */
+compute_status layer_add(compute_layer *layer, const char *operation, compute_device *device,
+                         const layer_wish *wish);
+
+/* Adds the caller's tensor, which is retained. */
+compute_status layer_adopt(compute_layer *layer, const char *operation, const char *name,
+                           compute_tensor *tensor);
+
+/* The end of every constructor: lists the parameters, and gives those of the layer itself their
+ * first values. Releases the layer and returns NULL if that fails, or if `status` is an error. */
+compute_layer *layer_finish(compute_layer *layer, const char *operation, compute_status status,
+                            compute_initializer initializer, uint64_t seed);
+
+/* Fills layer->all; the parts have theirs. */
+compute_status layer_list(compute_layer *layer, const char *operation);
+
+/* ---- Arguments of constructors: the status is that of an error that has been set ------------- */
+
+compute_status layer_check_device(compute_device *device, const char *operation);
+compute_status layer_check_size(compute_context *context, const char *operation, const char *name,
+                                int64_t value);
+compute_status layer_check_reserved(compute_context *context, const char *operation,
+                                    const uint64_t *reserved, size_t count);
+/* The options, or the usual ones for NULL, with the dtype filled in. */
+compute_status layer_check_weights(compute_context *context, const char *operation,
+                                   const compute_weights_options *given,
+                                   compute_weights_options *options);
+/* 0 becomes f32; else it must be a float. */
+compute_status layer_check_float(compute_context *context, const char *operation,
+                                 compute_dtype *dtype);
+
+/* ---- First values -------------------------------------------------------------------------- */
+
+bool layer_initializer_is_valid(compute_initializer initializer);
+
+/* The layer's own parameters and those of its parts, each from its own stream of random numbers,
+ * from *stream on. */
+compute_status layer_draw(const compute_layer *layer, const char *operation,
+                          compute_initializer initializer, uint64_t seed, uint32_t *stream);
+
+/* ---- Recording ----------------------------------------------------------------------------- */
+
+/* Records a layer that the one at work calls `name` (NULL at the top). */
+compute_node layer_record_part(layer_record *record, const compute_layer *layer, const char *name,
+                               compute_node x);
+
+/* The one node of the graph for a tensor, called `name` if it is made now. */
+compute_node layer_node(compute_graph *graph, compute_tensor *tensor, const char *name);
+
+/* A weight as `x` needs it: f32 weights serve f16 and bf16 data. */
+compute_node layer_weight_for(const layer_record *record, compute_node weight, compute_node x);
+
+/* What a statistic is by now, and what it shall be. */
+compute_node layer_current(const layer_record *record, compute_node parameter);
+void layer_update_to(layer_record *record, compute_node parameter, compute_node value);
+
+/* Frees what a recording holds. */
+void layer_record_release(layer_record *record);
+
+#endif
