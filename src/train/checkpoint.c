@@ -1,0 +1,177 @@
+/* Checkpoints: one file of named tensors with all that a run needs to go on bit for bit: the
+ * model's parameters and statistics ("model."), what the trainer keeps from step to step
+ * ("optimizer.", "gradients.", "loss_scale.") and its counters ("trainer.counters").
+ *
+ * Reading checks every name, dtype and shape and has everything in memory before anything changes.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "compute/io.h"
+#include "io/restore.h"
+#include "tensor/tensor.h"
+#include "train/dataset.h"
+#include "train/trainer.h"
+
+#define LAYOUT       1
+#define MOST_COUNTED (INT64_C(1) << 53) /* by now; nothing that goes on from there overflows */
+
+enum { COUNTER_LAYOUT, COUNTER_UPDATES, COUNTER_BATCHES, COUNTER_EPOCHS, COUNTER_SEED, COUNTERS };
+
+/* Everything that a checkpoint holds. */
+typedef struct checkpoint {
+  compute_trainer *trainer;
+  const char *operation;
+  restore_entry *entries; /* the model's, the trainer's, the counters */
+  char **names;           /* owned, of the model's */
+  size_t count;
+  compute_tensor *counters;
+} checkpoint;
+
+compute_status train_check_path(const compute_trainer *trainer, const char *operation,
+                                const char *path) {
+  const char *end = strrchr(path, '.');
+  if (end != NULL && (strcmp(end, ".safetensors") == 0 || strcmp(end, ".npz") == 0))
+    return COMPUTE_OK;
+  return error_set_native(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation,
+                          "call it .safetensors or .npz",
+                          "%s: the name %s does not tell the format", operation, path);
+}
+
+static void close_checkpoint(checkpoint *c) {
+  for (size_t i = 0; c->names != NULL && i < c->trainer->tensor_count; i++)
+    base_release(c->names[i]);
+  base_release(c->names);
+  base_release(c->entries);
+  compute_tensor_release(c->counters);
+}
+
+static compute_status no_memory(const checkpoint *c) {
+  return error_set(c->trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, c->operation,
+                   "%s: no memory for a list of tensors", c->operation);
+}
+
+static void add(checkpoint *c, const char *name, compute_tensor *tensor) {
+  c->entries[c->count++] = (restore_entry){.name = name, .tensor = tensor};
+}
+
+static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
+                                      const char *operation) {
+  *c = (checkpoint){.trainer = trainer, .operation = operation};
+  const size_t most = trainer->tensor_count + trainer->state_count + 1;
+  c->entries = base_allocate(most, sizeof *c->entries);
+  c->names = base_allocate(trainer->tensor_count, sizeof *c->names);
+  if (c->entries == NULL || c->names == NULL) return no_memory(c);
+  for (size_t i = 0; i < trainer->tensor_count; i++) {
+    compute_layer_parameter p;
+    compute_status s = compute_layer_parameter_at(trainer->options.model, i, &p);
+    if (s) return s;
+    text_buffer name = {0};
+    text_add(&name, "model.%s", p.name);
+    if (name.failed) {
+      text_release(&name);
+      return no_memory(c);
+    }
+    c->names[i] = name.data;
+    add(c, name.data, p.tensor);
+  }
+  for (size_t i = 0; i < trainer->state_count; i++)
+    add(c, trainer->states[i].name, trainer->states[i].tensor);
+  compute_device *host;
+  compute_status s = dataset_host(trainer->context, operation, &host);
+  if (s == COMPUTE_OK)
+    s = train_tensor(host, COMPUTE_I64, COMPUTE_SHAPE(COUNTERS), 0, &c->counters);
+  if (s == COMPUTE_OK) add(c, "trainer.counters", c->counters);
+  return s;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static compute_status check_call(const compute_trainer *trainer, const char *path,
+                                 const char *operation) {
+  if (trainer != NULL && path != NULL) return COMPUTE_OK;
+  return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                   "%s: %s is NULL", operation, trainer ? "path" : "trainer");
+}
+
+static compute_status write_all(const checkpoint *c, const char *path) {
+  compute_named_tensor *tensors = base_allocate(c->count, sizeof *tensors);
+  if (tensors == NULL) return no_memory(c);
+  for (size_t i = 0; i < c->count; i++)
+    tensors[i] = (compute_named_tensor){c->entries[i].name, c->entries[i].tensor};
+  const compute_status s = compute_tensor_file_write(c->trainer->context, path, tensors, c->count);
+  base_release(tensors);
+  return s;
+}
+
+compute_status compute_trainer_save(compute_trainer *trainer, const char *path) {
+  static const char operation[] = "compute_trainer_save";
+  compute_status s = check_call(trainer, path, operation);
+  if (s == COMPUTE_OK) s = train_drain(trainer);
+  if (s) return s;
+  const int64_t counters[COUNTERS] = {[COUNTER_LAYOUT] = LAYOUT,
+                                      [COUNTER_UPDATES] = trainer->updates,
+                                      [COUNTER_BATCHES] = trainer->batches,
+                                      [COUNTER_EPOCHS] = trainer->epochs,
+                                      [COUNTER_SEED] = (int64_t)trainer->options.seed};
+  checkpoint c;
+  s = open_checkpoint(&c, trainer, operation);
+  if (s == COMPUTE_OK) s = compute_tensor_write(c.counters, counters, sizeof counters);
+  if (s == COMPUTE_OK) s = write_all(&c, path);
+  close_checkpoint(&c);
+  return s;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static compute_status check_counters(const checkpoint *c, const compute_tensor *tensor,
+                                     int64_t *counters) {
+  compute_status s = compute_tensor_read(tensor, counters, COUNTERS * sizeof *counters);
+  if (s) return s;
+  bool sound = counters[COUNTER_LAYOUT] == LAYOUT;
+  for (int i = COUNTER_UPDATES; i <= COUNTER_EPOCHS; i++)
+    sound = sound && counters[i] >= 0 && counters[i] <= MOST_COUNTED;
+  if (sound && counters[COUNTER_UPDATES] <= counters[COUNTER_BATCHES]) return COMPUTE_OK;
+  return error_set(c->trainer->context, COMPUTE_ERROR_FORMAT, c->operation,
+                   "%s: the checkpoint's counters make no sense (layout %" PRId64 ")", c->operation,
+                   counters[COUNTER_LAYOUT]);
+}
+
+static compute_status load(checkpoint *c, restore *restoring) {
+  compute_trainer *trainer = c->trainer;
+  int64_t counters[COUNTERS];
+  restoring->entries = c->entries;
+  restoring->count = c->count;
+  compute_status s = restore_read(restoring);
+  if (s == COMPUTE_OK) s = check_counters(c, c->entries[c->count - 1].read, counters);
+  if (s == COMPUTE_OK) s = restore_put(restoring);
+  if (s) return s;
+  trainer->updates = counters[COUNTER_UPDATES];
+  trainer->batches = counters[COUNTER_BATCHES];
+  trainer->epochs = counters[COUNTER_EPOCHS];
+  trainer->options.seed = (uint64_t)counters[COUNTER_SEED];
+  return COMPUTE_OK;
+}
+
+compute_status compute_trainer_load(compute_trainer *trainer, const char *path) {
+  static const char operation[] = "compute_trainer_load";
+  static const char remedy[] = "resume with the model and options of the run that wrote it";
+  compute_status s = check_call(trainer, path, operation);
+  if (s == COMPUTE_OK) s = train_drain(trainer);
+  if (s) return s;
+  checkpoint c;
+  restore restoring = {.context = trainer->context,
+                       .operation = operation,
+                       .path = path,
+                       .owner = "this trainer",
+                       .missing_remedy = remedy,
+                       .extra_remedy = remedy};
+  s = open_checkpoint(&c, trainer, operation);
+  if (s == COMPUTE_OK) s = load(&c, &restoring);
+  restore_close(&restoring);
+  close_checkpoint(&c);
+  return s;
+}

@@ -1,0 +1,218 @@
+/* Inference with a trainer's model on its first device: scores and predictions, a batch at a time.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tensor/tensor.h"
+#include "train/dataset.h"
+#include "train/trainer.h"
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double train_accuracy(const compute_trainer *trainer, int64_t correct, double items) {
+  switch (trainer->options.loss) {
+  case COMPUTE_LOSS_CROSS_ENTROPY: return (double)correct / items;
+  case COMPUTE_LOSS_BINARY_CROSS_ENTROPY: {
+    int64_t each = 1;
+    if (compute_shape_count(trainer->options.target.item, &each)) return NAN;
+    return (double)correct / (items * (double)each);
+  }
+  default: return NAN;
+  }
+}
+
+/* Nothing is under way then, and the first replica has the model's weights. */
+static compute_status settle(compute_trainer *trainer) {
+  const compute_status s = train_drain(trainer);
+  return s == COMPUTE_OK && train_has_copies(trainer) ? train_spread(trainer) : s;
+}
+
+/* ---- Scores -------------------------------------------------------------------------------- */
+
+/* One batch on its way to the model. */
+typedef struct score_batch {
+  compute_tensor *inputs, *targets; /* on the host, for at most a batch */
+  int64_t *order;
+} score_batch;
+
+static compute_status open_batch(compute_trainer *trainer, const char *operation,
+                                 score_batch *batch) {
+  const compute_trainer_options *o = &trainer->options;
+  compute_device *host;
+  compute_status s = dataset_host(trainer->context, operation, &host);
+  if (s == COMPUTE_OK)
+    s = tensor_create_private(host, o->input.dtype, dataset_batch_shape(o->input.item, o->batch),
+                              &batch->inputs);
+  if (s == COMPUTE_OK)
+    s = tensor_create_private(host, o->target.dtype, dataset_batch_shape(o->target.item, o->batch),
+                              &batch->targets);
+  if (s) return s;
+  batch->order = base_allocate((size_t)o->batch, sizeof *batch->order);
+  if (batch->order != NULL) return COMPUTE_OK;
+  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                   "%s: no memory for a batch", operation);
+}
+
+static compute_status score_items(compute_trainer *trainer, const compute_dataset *dataset,
+                                  const score_batch *batch, int64_t first, int64_t items,
+                                  train_outcome *outcome) {
+  const compute_trainer_options *o = &trainer->options;
+  const train_slot *slot = &trainer->replicas[0].slots[0];
+  const train_plan *plan = NULL;
+  compute_tensor *x = NULL, *target = NULL;
+  for (int64_t i = 0; i < items; i++) batch->order[i] = first + i;
+  compute_status s =
+      dataset_gather(dataset, batch->order, items, &o->input, &o->target,
+                     compute_tensor_data(batch->inputs), compute_tensor_data(batch->targets));
+  if (s == COMPUTE_OK) s = train_inference(trainer, items, true, &plan);
+  if (s == COMPUTE_OK) s = compute_tensor_slice_view(batch->inputs, 0, 0, items, 1, &x);
+  if (s == COMPUTE_OK) s = compute_tensor_slice_view(batch->targets, 0, 0, items, 1, &target);
+  if (s == COMPUTE_OK)
+    s = compute_run(plan->plan,
+                    (compute_binding[]){{plan->x, x},
+                                        {plan->target, target},
+                                        {plan->seed, slot->seed},
+                                        {plan->loss, slot->loss},
+                                        {plan->correct, slot->correct}},
+                    plan->correct.id != 0 ? 5 : 4, NULL);
+  if (s == COMPUTE_OK) s = train_read_number(slot->loss, &outcome->loss);
+  if (s == COMPUTE_OK && plan->correct.id != 0)
+    s = train_read_integer(slot->correct, &outcome->correct);
+  compute_tensor_release(x);
+  compute_tensor_release(target);
+  return s;
+}
+
+compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_dataset *dataset,
+                                        compute_training_score *score) {
+  static const char operation[] = "compute_trainer_evaluate";
+  if (trainer == NULL || dataset == NULL || score == NULL)
+    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s: %s is NULL", operation,
+                     trainer == NULL   ? "trainer"
+                     : dataset == NULL ? "dataset"
+                                       : "score");
+  const double began = now();
+  const int64_t count = compute_dataset_count(dataset), most = trainer->options.batch;
+  score_batch batch = {.inputs = NULL};
+  double loss = 0;
+  int64_t correct = 0;
+  compute_status s =
+      dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation);
+  if (s == COMPUTE_OK && trainer->classes > 0)
+    s = dataset_check_labels(dataset, trainer->classes, operation);
+  if (s == COMPUTE_OK && count == 0)
+    s = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                  "%s: the dataset is empty", operation);
+  if (s == COMPUTE_OK) s = settle(trainer);
+  if (s == COMPUTE_OK) s = open_batch(trainer, operation, &batch);
+  for (int64_t first = 0; s == COMPUTE_OK && first < count; first += most) {
+    const int64_t items = count - first < most ? count - first : most;
+    train_outcome outcome = {0};
+    s = score_items(trainer, dataset, &batch, first, items, &outcome);
+    loss += outcome.loss * (double)items;
+    correct += outcome.correct;
+  }
+  compute_tensor_release(batch.inputs);
+  compute_tensor_release(batch.targets);
+  base_release(batch.order);
+  if (s) return s;
+  *score = (compute_training_score){.items = count,
+                                    .loss = loss / (double)count,
+                                    .accuracy = train_accuracy(trainer, correct, (double)count),
+                                    .seconds = now() - began};
+  return COMPUTE_OK;
+}
+
+/* ---- Predictions --------------------------------------------------------------------------- */
+
+static compute_status check_inputs(const compute_trainer *trainer, const char *operation,
+                                   const compute_tensor *inputs) {
+  const compute_batch_port *port = &trainer->options.input;
+  const compute_shape shape = compute_tensor_shape(inputs);
+  if (compute_device_context(compute_tensor_device(inputs)) != trainer->context)
+    return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                     "%s: inputs belong to another context", operation);
+  if (compute_tensor_dtype(inputs) != port->dtype)
+    return error_set(trainer->context, COMPUTE_ERROR_DTYPE, operation,
+                     "%s: inputs are %s; the trainer was made for %s", operation,
+                     compute_dtype_name(compute_tensor_dtype(inputs)),
+                     compute_dtype_name(port->dtype));
+  const bool some = shape.rank >= 1 && shape.size[0] >= 1;
+  if (some && compute_shape_equal(shape, dataset_batch_shape(port->item, shape.size[0])))
+    return COMPUTE_OK;
+  char a[128], b[128];
+  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, operation,
+                   "%s: inputs have shape %s; they must be at least one item of %s", operation,
+                   compute_shape_text(shape, a, sizeof a),
+                   compute_shape_text(port->item, b, sizeof b));
+}
+
+static compute_status predict_items(compute_trainer *trainer, compute_tensor *inputs, int64_t first,
+                                    int64_t items, compute_tensor **results) {
+  const train_replica *replica = &trainer->replicas[0];
+  const train_plan *plan = NULL;
+  compute_tensor *x = NULL, *part = NULL;
+  compute_status s = train_inference(trainer, items, false, &plan);
+  if (s) return s;
+  if (*results == NULL) {
+    compute_tensor *one = NULL;
+    s = compute_plan_create_tensor(plan->plan, plan->result, &one);
+    if (s) return s;
+    compute_shape shape = compute_tensor_shape(one);
+    const compute_dtype dtype = compute_tensor_dtype(one);
+    compute_tensor_release(one);
+    if (shape.rank == 0 || shape.size[0] != items) {
+      char text[128];
+      return error_set(trainer->context, COMPUTE_ERROR_SHAPE, "compute_trainer_predict",
+                       "compute_trainer_predict: for %" PRId64 " items the model's result is %s",
+                       items, compute_shape_text(shape, text, sizeof text));
+    }
+    shape.size[0] = compute_tensor_shape(inputs).size[0];
+    s = compute_tensor_create(replica->device, dtype, shape, results);
+  }
+  if (s == COMPUTE_OK) s = compute_tensor_slice_view(inputs, 0, first, items, 1, &x);
+  if (s == COMPUTE_OK) s = compute_tensor_slice_view(*results, 0, first, items, 1, &part);
+  if (s == COMPUTE_OK)
+    s = compute_run(plan->plan,
+                    (compute_binding[]){
+                        {plan->x, x}, {plan->seed, replica->slots[0].seed}, {plan->result, part}},
+                    3, NULL);
+  compute_tensor_release(x);
+  compute_tensor_release(part);
+  return s;
+}
+
+compute_status compute_trainer_predict(compute_trainer *trainer, const compute_tensor *inputs,
+                                       compute_tensor **results) {
+  static const char operation[] = "compute_trainer_predict";
+  if (results != NULL) *results = NULL;
+  if (trainer == NULL || inputs == NULL || results == NULL)
+    return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "%s: %s is NULL", operation,
+                     trainer == NULL  ? "trainer"
+                     : inputs == NULL ? "inputs"
+                                      : "results");
+  compute_status s = check_inputs(trainer, operation, inputs);
+  if (s == COMPUTE_OK) s = settle(trainer);
+  if (s) return s;
+  const int64_t count = compute_tensor_shape(inputs).size[0], most = trainer->options.batch;
+  compute_tensor *made = NULL;
+  for (int64_t first = 0; s == COMPUTE_OK && first < count; first += most) {
+    const int64_t items = count - first < most ? count - first : most;
+    /* A view is a new handle of the same elements, which an input is only read through. */
+    s = predict_items(trainer, (compute_tensor *)inputs, first, items, &made);
+  }
+  if (s)
+    compute_tensor_release(made);
+  else
+    *results = made;
+  return s;
+}

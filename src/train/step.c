@@ -1,0 +1,370 @@
+/* Recording the plans of a trainer: forward and loss, gradients of a share, the whole step. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "graph/graph.h"
+#include "tensor/dtype.h"
+#include "train/dataset.h"
+#include "train/trainer.h"
+
+#define HERE "compute_trainer_create"
+
+/* ---- A graph under construction ------------------------------------------------------------ */
+
+compute_status train_record_start(train_record *record, compute_trainer *trainer,
+                                  const train_replica *replica) {
+  *record = (train_record){.trainer = trainer, .replica = replica};
+  record->graph = compute_graph_create(trainer->context);
+  record->weights = base_allocate(trainer->weight_count, sizeof *record->weights);
+  record->gradients = base_allocate(trainer->weight_count, sizeof *record->gradients);
+  if (record->graph != NULL && record->weights != NULL && record->gradients != NULL)
+    return COMPUTE_OK;
+  train_record_release(record);
+  return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                   HERE ": no memory for a graph");
+}
+
+void train_record_release(train_record *record) {
+  compute_graph_release(record->graph);
+  base_release(record->weights);
+  base_release(record->gradients);
+  base_release(record->nodes.shares);
+  base_release(record->segments);
+  *record = (train_record){0};
+}
+
+void train_record_localise(train_record *record) {
+  compute_graph *graph = record->graph;
+  for (size_t i = 0; i < graph->count; i++) {
+    graph_node *node = &graph->nodes[i];
+    if (node->op != OP_parameter) continue;
+    for (size_t k = 0; k < record->trainer->tensor_count; k++) {
+      if (node->tensor != train_model_tensor(record->trainer, k)) continue;
+      compute_tensor *own = compute_tensor_retain(record->replica->tensors[k]);
+      compute_tensor_release(node->tensor);
+      node->tensor = own;
+      break;
+    }
+  }
+}
+
+compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,
+                                    const char *name, train_plan *plan) {
+  compute_plan *compiled = NULL;
+  const compute_status s = compute_compile(
+      record->graph, outputs, count,
+      &(compute_plan_options){.device = record->replica->device,
+                              .flags = record->trainer->options.flags &
+                                       (COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD),
+                              .name = name},
+      &compiled);
+  if (s) return s;
+  *plan = record->nodes;
+  plan->plan = compiled;
+  record->nodes.shares = NULL;
+  return COMPUTE_OK;
+}
+
+void train_plan_release(train_plan *plan) {
+  compute_plan_release(plan->plan);
+  base_release(plan->shares);
+  *plan = (train_plan){0};
+}
+
+/* ---- Forward ------------------------------------------------------------------------------- */
+
+static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype dtype) {
+  return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
+}
+
+/* Floats in the dtype to calculate in; pictures of small integers become floats. Wider integers
+ * stay: they are indices. */
+static compute_node for_model(const train_record *record, compute_node x) {
+  const compute_trainer_options *o = &record->trainer->options;
+  const compute_dtype dtype = compute_node_dtype(record->graph, x);
+  if (dtype == COMPUTE_I64 || dtype == COMPUTE_I32 || record->graph->status) return x;
+  compute_dtype work = o->precision;
+  if (work == COMPUTE_DTYPE_NONE) work = compute_node_dtype(record->graph, record->weights[0]);
+  return as_dtype(record->graph, x, work);
+}
+
+static compute_node count_true(compute_graph *graph, compute_node condition) {
+  return compute_sum(graph, compute_cast(graph, condition, COMPUTE_I64), COMPUTE_ALL_AXES, false);
+}
+
+/* A host notices a label outside before it goes on to the update. A device notes it and goes on:
+ * there the step itself has to leave its update out, and the loss tells whoever reads it to ask the
+ * queue. */
+static void record_label_check(train_record *record, compute_node labels, int64_t classes) {
+  compute_graph *graph = record->graph;
+  if (record->replica->host || graph->status) return;
+  const compute_dtype dtype = compute_node_dtype(graph, labels);
+  const compute_node least = compute_scalar(graph, dtype, 0);
+  const compute_node beyond = compute_scalar(graph, dtype, (double)classes);
+  const compute_node each = compute_logical_and(graph, compute_greater_equal(graph, labels, least),
+                                                compute_less(graph, labels, beyond));
+  const compute_node least_of_all =
+      compute_min(graph, compute_cast(graph, each, COMPUTE_I32), COMPUTE_ALL_AXES, false);
+  record->labelled = compute_greater(graph, least_of_all, compute_scalar(graph, COMPUTE_I32, 0));
+}
+
+static void record_cross_entropy(train_record *record, compute_node logits) {
+  compute_graph *graph = record->graph;
+  const double smoothing = record->trainer->options.label_smoothing;
+  compute_node labels = record->nodes.target;
+  const compute_dtype dtype = compute_node_dtype(graph, labels);
+  if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16)
+    labels = compute_cast(graph, labels, COMPUTE_I32);
+  record->nodes.loss = compute_cross_entropy_smoothed(graph, logits, labels, smoothing);
+  const compute_node guess = compute_argmax(graph, logits, 1, false);
+  record->nodes.correct =
+      count_true(graph, compute_equal(graph, guess, as_dtype(graph, labels, COMPUTE_I64)));
+  if (graph->status) return;
+  record->trainer->classes = compute_node_shape(graph, logits).size[1];
+  record_label_check(record, labels, record->trainer->classes);
+}
+
+/* The other losses compare element by element; broadcasting would hide a mistake. */
+static void record_comparison(train_record *record, compute_node result) {
+  compute_graph *graph = record->graph;
+  const compute_trainer_options *o = &record->trainer->options;
+  const compute_shape shape = compute_node_shape(graph, result);
+  if (!compute_shape_equal(shape, compute_node_shape(graph, record->nodes.target))) {
+    char a[128], b[128];
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, HERE,
+               "the model's result has shape %s, the targets have %s",
+               compute_shape_text(shape, a, sizeof a),
+               compute_shape_text(compute_node_shape(graph, record->nodes.target), b, sizeof b));
+    return;
+  }
+  const compute_node target = as_dtype(graph, record->nodes.target, record->trainer->dtype);
+  switch (o->loss) {
+  case COMPUTE_LOSS_BINARY_CROSS_ENTROPY: {
+    record->nodes.loss = compute_binary_cross_entropy(graph, result, target);
+    const compute_node zero = compute_scalar(graph, record->trainer->dtype, 0);
+    const compute_node half = compute_scalar(graph, record->trainer->dtype, 0.5);
+    const compute_node wrong = compute_logical_xor(graph, compute_greater(graph, result, zero),
+                                                   compute_greater(graph, target, half));
+    record->nodes.correct = count_true(graph, compute_logical_not(graph, wrong));
+    return;
+  }
+  case COMPUTE_LOSS_HUBER:
+    record->nodes.loss = compute_huber(graph, result, target, o->huber_delta);
+    return;
+  default: record->nodes.loss = compute_mean_squared_error(graph, result, target); return;
+  }
+}
+
+void train_record_forward(train_record *record, int64_t items, bool training, bool targets) {
+  compute_graph *graph = record->graph;
+  const compute_trainer_options *o = &record->trainer->options;
+  train_plan *nodes = &record->nodes;
+  nodes->items = items;
+  nodes->x = compute_name(
+      graph, compute_input(graph, o->input.dtype, dataset_batch_shape(o->input.item, items)),
+      "input");
+  nodes->seed = compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR);
+  /* Before anything else, so that they carry their whole names. */
+  compute_layer_nodes(o->model, graph, record->weights, record->trainer->weight_count);
+  compute_node x = nodes->x;
+  if (o->prepare != NULL) x = o->prepare(o->user, graph, x, training, nodes->seed);
+  x = for_model(record, x);
+  compute_forward forward = {.training = training, .seed = nodes->seed};
+  compute_node result = train_record_model(record, x, &forward);
+  record->statistics = forward.updates;
+  if (graph->status == COMPUTE_OK && dtype_is_float(compute_node_dtype(graph, result)))
+    result = as_dtype(graph, result, record->trainer->dtype);
+  nodes->result = result;
+  if (!targets || graph->status) return;
+  nodes->target = compute_name(
+      graph, compute_input(graph, o->target.dtype, dataset_batch_shape(o->target.item, items)),
+      "target");
+  if (o->loss == COMPUTE_LOSS_CROSS_ENTROPY)
+    record_cross_entropy(record, result);
+  else
+    record_comparison(record, result);
+  nodes->loss = compute_name(graph, nodes->loss, "loss");
+  record->forward_end = graph->count;
+}
+
+/* ---- Gradients ----------------------------------------------------------------------------- */
+
+/* Those of the share that these items have in the mean over all batches of an update, times the
+ * loss scale. */
+static void record_gradients(train_record *record) {
+  compute_trainer *trainer = record->trainer;
+  compute_graph *graph = record->graph;
+  const double share = (double)record->nodes.items / (double)trainer->options.batch /
+                       (double)trainer->options.accumulate;
+  compute_node loss = record->nodes.loss;
+  if (share != 1) loss = compute_mul(graph, loss, compute_scalar(graph, trainer->dtype, share));
+  if (record->replica->scale != NULL) {
+    record->scale =
+        compute_name(graph, compute_parameter(graph, record->replica->scale), "loss_scale");
+    loss = compute_mul(graph, loss, record->scale);
+  }
+  compute_gradients(graph, loss, record->weights, trainer->weight_count, record->gradients);
+  train_record_recompute(record);
+}
+
+/* One vector of them all: one copy between devices instead of many. */
+static compute_node flatten_gradients(train_record *record) {
+  compute_graph *graph = record->graph;
+  const size_t count = record->trainer->weight_count;
+  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
+    const compute_node g = as_dtype(graph, record->gradients[i], record->trainer->dtype);
+    record->gradients[i] = compute_reshape(graph, g, COMPUTE_SHAPE(-1));
+  }
+  return count == 1 ? record->gradients[0] : compute_concat(graph, record->gradients, count, 0);
+}
+
+/* The outputs with a value, and then the groups. */
+typedef struct output_list {
+  compute_node nodes[4];
+  size_t count;
+} output_list;
+
+static void add_output(output_list *list, compute_node node) {
+  if (node.id != 0) list->nodes[list->count++] = node;
+}
+
+static compute_status create_gradient_plan(compute_trainer *trainer, train_replica *replica) {
+  train_record record;
+  compute_status s = train_record_start(&record, trainer, replica);
+  if (s) return s;
+  output_list outputs = {.count = 0};
+  train_record_forward(&record, replica->items, true, true);
+  record_gradients(&record);
+  record.nodes.result = flatten_gradients(&record);
+  train_record_localise(&record);
+  add_output(&outputs, record.nodes.loss);
+  add_output(&outputs, record.nodes.correct);
+  add_output(&outputs, record.nodes.result);
+  if (replica == trainer->replicas) add_output(&outputs, record.statistics);
+  s = compute_graph_status(record.graph);
+  if (s == COMPUTE_OK)
+    s = train_record_compile(&record, outputs.nodes, outputs.count, "training, gradients",
+                             &replica->gradients);
+  train_record_release(&record);
+  return s;
+}
+
+/* ---- Plans --------------------------------------------------------------------------------- */
+
+/* The gradients as the sum of the replicas', in their order. */
+static void record_sum(train_record *record) {
+  compute_trainer *trainer = record->trainer;
+  compute_graph *graph = record->graph;
+  compute_layer_nodes(trainer->options.model, graph, record->weights, trainer->weight_count);
+  record->nodes.shares = base_allocate(trainer->replica_count, sizeof *record->nodes.shares);
+  if (record->nodes.shares == NULL) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for %zu replicas",
+               trainer->replica_count);
+    return;
+  }
+  compute_node sum = {0};
+  for (size_t k = 0; k < trainer->replica_count; k++) {
+    const compute_node share =
+        compute_input(graph, trainer->dtype, COMPUTE_SHAPE(trainer->weight_elements));
+    record->nodes.shares[k] = share;
+    sum = k == 0 ? share : compute_add(graph, sum, share);
+  }
+  int64_t first = 0;
+  for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
+    const compute_shape shape = compute_node_shape(graph, record->weights[i]);
+    int64_t count = 1;
+    for (int32_t a = 0; a < shape.rank; a++) count *= shape.size[a];
+    const compute_node part = compute_slice(graph, sum, 0, first, count, 1);
+    record->gradients[i] = compute_reshape(graph, part, shape);
+    first += count;
+  }
+  if (record->replica->scale != NULL)
+    record->scale =
+        compute_name(graph, compute_parameter(graph, record->replica->scale), "loss_scale");
+}
+
+/* The whole step on one device, or the end of one on several. */
+static compute_status create_step_plan(compute_trainer *trainer, bool update, train_plan *plan) {
+  train_record record;
+  const train_replica *first = &trainer->replicas[0];
+  const bool alone = trainer->replica_count == 1;
+  compute_status s = train_record_start(&record, trainer, first);
+  if (s) return s;
+  output_list outputs = {.count = 0};
+  compute_node ok = {0};
+  if (alone) {
+    train_record_forward(&record, first->items, true, true);
+    record_gradients(&record);
+    if (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN)
+      ok = compute_is_finite(record.graph, record.nodes.loss);
+    if (record.labelled.id != 0) {
+      const compute_node none = compute_scalar(record.graph, trainer->dtype, (double)NAN);
+      record.nodes.loss = compute_select(record.graph, record.labelled, record.nodes.loss, none);
+      ok = train_both(record.graph, ok, record.labelled);
+    }
+    add_output(&outputs, record.nodes.loss);
+    add_output(&outputs, record.nodes.correct);
+  } else {
+    record_sum(&record);
+  }
+  record.nodes.rate = compute_input(record.graph, trainer->dtype, COMPUTE_SCALAR);
+  train_record_localise(&record);
+  add_output(&outputs, train_record_tail(&record, update, ok));
+  add_output(&outputs,
+             alone ? train_guard(record.graph, record.statistics, ok) : (compute_node){0});
+  s = compute_graph_status(record.graph);
+  if (s == COMPUTE_OK)
+    s = train_record_compile(&record, outputs.nodes, outputs.count,
+                             update ? "training step" : "training, gradients kept", plan);
+  train_record_release(&record);
+  return s;
+}
+
+compute_status train_plans_create(compute_trainer *trainer) {
+  compute_status s = COMPUTE_OK;
+  for (size_t k = 0; s == COMPUTE_OK && trainer->replica_count > 1 && k < trainer->replica_count;
+       k++)
+    s = create_gradient_plan(trainer, &trainer->replicas[k]);
+  if (s == COMPUTE_OK) s = create_step_plan(trainer, true, &trainer->update);
+  if (s == COMPUTE_OK && trainer->options.accumulate > 1)
+    s = create_step_plan(trainer, false, &trainer->add);
+  return s;
+}
+
+/* ---- Inference ----------------------------------------------------------------------------- */
+
+compute_status train_inference(compute_trainer *trainer, int64_t items, bool targets,
+                               const train_plan **plan) {
+  for (size_t i = 0; i < TRAIN_INFERENCES; i++) {
+    const train_plan *p = &trainer->inferences[i];
+    if (p->plan == NULL || p->items != items || (p->loss.id != 0) != targets) continue;
+    *plan = p;
+    return COMPUTE_OK;
+  }
+  train_record record;
+  compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
+  if (s) return s;
+  output_list outputs = {.count = 0};
+  train_record_forward(&record, items, false, targets);
+  train_record_localise(&record);
+  if (targets) {
+    add_output(&outputs, record.nodes.loss);
+    add_output(&outputs, record.nodes.correct);
+  } else {
+    add_output(&outputs, record.nodes.result);
+  }
+  train_plan made = {0};
+  s = compute_graph_status(record.graph);
+  if (s == COMPUTE_OK)
+    s = train_record_compile(&record, outputs.nodes, outputs.count, "inference", &made);
+  train_record_release(&record);
+  if (s) return s;
+  train_plan *place = &trainer->inferences[trainer->inference_next++ % TRAIN_INFERENCES];
+  train_plan_release(place);
+  *place = made;
+  *plan = place;
+  return COMPUTE_OK;
+}

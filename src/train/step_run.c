@@ -1,0 +1,358 @@
+/* Running the plans of a step.
+ *
+ * With one device a batch is submitted to its queue, and who wants to know the loss waits. With
+ * several, the devices that work on their own get their shares first, then those that compute on
+ * this thread; when all are done, the first device sums and updates. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/error.h"
+#include "tensor/dtype.h"
+#include "train/dataset.h"
+#include "train/trainer.h"
+
+#define HERE "compute_trainer_step"
+
+/* ---- Small tensors ------------------------------------------------------------------------- */
+
+compute_status train_read_number(const compute_tensor *tensor, double *value) {
+  double element = 0; /* aligned for every dtype */
+  const compute_dtype dtype = compute_tensor_dtype(tensor);
+  const compute_status s = compute_tensor_read(tensor, &element, compute_dtype_size(dtype));
+  *value = s ? 0 : dtype_load(dtype, &element);
+  return s;
+}
+
+compute_status train_read_integer(const compute_tensor *tensor, int64_t *value) {
+  *value = 0;
+  return compute_tensor_read(tensor, value, sizeof *value);
+}
+
+/* Two numbers well mixed (the finishing steps of SplitMix64; Steele et al. 2014). */
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t z = a + (b + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static double rate_now(const compute_trainer *trainer) {
+  return train_rate(&trainer->options.schedule, trainer->options.optimizer.learning_rate,
+                    trainer->updates, trainer->schedule_end);
+}
+
+/* Seed and learning rate of the batch to come. */
+static compute_status write_numbers(const compute_trainer *trainer, train_slot *slot,
+                                    size_t replica) {
+  const uint64_t seed =
+      mix(mix(trainer->options.seed, (uint64_t)trainer->batches), (uint64_t)replica);
+  compute_status s = compute_tensor_write(slot->seed, &seed, sizeof seed);
+  const double rate = rate_now(trainer);
+  if (s || rate == slot->rate_written) return s;
+  double element = 0;
+  dtype_store(trainer->dtype, &element, rate);
+  s = compute_tensor_write(slot->rate, &element, compute_dtype_size(trainer->dtype));
+  if (s == COMPUTE_OK) slot->rate_written = rate;
+  return s;
+}
+
+compute_status train_slot_tensors(compute_trainer *trainer, size_t slot) {
+  train_slot *p = &trainer->replicas[0].slots[slot];
+  if (p->x != NULL && p->target != NULL) return COMPUTE_OK;
+  const compute_batch_port *ports[2] = {&trainer->options.input, &trainer->options.target};
+  compute_tensor **tensors[2] = {&p->x, &p->target};
+  compute_device *device = trainer->replicas[0].device;
+  compute_status s = COMPUTE_OK;
+  if (trainer->replica_count > 1) s = dataset_host(trainer->context, HERE, &device);
+  for (int i = 0; s == COMPUTE_OK && i < 2; i++) {
+    const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->options.batch);
+    if (*tensors[i] == NULL) s = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
+  }
+  return s;
+}
+
+size_t train_depth(const compute_trainer *trainer) {
+  const bool at_once = trainer->replica_count > 1 || trainer->replicas[0].host ||
+                       (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN);
+  return at_once ? 1 : TRAIN_SLOTS;
+}
+
+bool train_has_copies(const compute_trainer *trainer) {
+  for (size_t i = 0; i < trainer->tensor_count; i++)
+    if (trainer->replicas[0].tensors[i] != train_model_tensor(trainer, i)) return true;
+  return trainer->replica_count > 1;
+}
+
+/* ---- One device ---------------------------------------------------------------------------- */
+
+typedef struct binding_list {
+  compute_binding items[8];
+  size_t count;
+} binding_list;
+
+static void bind(binding_list *list, compute_node node, compute_tensor *tensor) {
+  if (node.id != 0) list->items[list->count++] = (compute_binding){node, tensor};
+}
+
+/* Waits for what a batch that failed has left under way: the caller does not know the queue, and
+ * may write to the weights next. */
+static compute_status settle(compute_trainer *trainer, compute_status s) {
+  compute_error error;
+  if (s == COMPUTE_OK) return s;
+  compute_error_get(trainer->context, &error);
+  (void)compute_queue_wait(trainer->replicas[0].queue);
+  error_restore(trainer->context, &error);
+  return s;
+}
+
+static compute_status submit_alone(compute_trainer *trainer, train_slot *slot, bool update,
+                                   compute_tensor *inputs, compute_tensor *targets) {
+  train_replica *replica = &trainer->replicas[0];
+  const train_plan *plan = update ? &trainer->update : &trainer->add;
+  binding_list list = {.count = 0};
+  bind(&list, plan->x, inputs);
+  bind(&list, plan->target, targets);
+  bind(&list, plan->seed, slot->seed);
+  if (update) bind(&list, plan->rate, slot->rate);
+  bind(&list, plan->loss, slot->loss);
+  bind(&list, plan->correct, slot->correct);
+  compute_status s =
+      compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
+  if (s == COMPUTE_OK && !replica->host) s = compute_event_record(replica->queue, &slot->event);
+  return settle(trainer, s);
+}
+
+static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
+                                   compute_tensor *inputs, compute_tensor *targets,
+                                   train_outcome *outcome) {
+  compute_status s = COMPUTE_OK;
+  if (slot->event != NULL) {
+    s = compute_event_wait(slot->event);
+    compute_event_release(slot->event);
+    slot->event = NULL;
+  }
+  if (s == COMPUTE_OK) s = train_read_number(slot->loss, &outcome->loss);
+  if (s == COMPUTE_OK && trainer->update.correct.id != 0)
+    s = train_read_integer(slot->correct, &outcome->correct);
+  /* A label outside: the queue knows, and forgets it in being asked. */
+  if (s == COMPUTE_OK && !isfinite(outcome->loss))
+    s = compute_queue_wait(trainer->replicas[0].queue);
+  if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) &&
+      !isfinite(outcome->loss))
+    s = train_suspect(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
+  return settle(trainer, s);
+}
+
+/* ---- Several devices ----------------------------------------------------------------------- */
+
+/* A replica's part of a batch, as views that live until its work is done. */
+static compute_status take_share(train_replica *replica, compute_tensor *inputs,
+                                 compute_tensor *targets) {
+  compute_tensor *batch[2] = {inputs, targets};
+  compute_status s = COMPUTE_OK;
+  for (int i = 0; s == COMPUTE_OK && i < 2; i++)
+    s = compute_tensor_slice_view(batch[i], 0, replica->first, replica->items, 1,
+                                  &replica->share[i]);
+  return s;
+}
+
+static void drop_shares(compute_trainer *trainer) {
+  for (size_t k = 0; k < trainer->replica_count; k++) {
+    for (int i = 0; i < 2; i++) {
+      compute_tensor_release(trainer->replicas[k].share[i]);
+      trainer->replicas[k].share[i] = NULL;
+    }
+  }
+}
+
+static compute_status submit_share(compute_trainer *trainer, train_replica *replica,
+                                   compute_tensor *inputs, compute_tensor *targets) {
+  const train_plan *plan = &replica->gradients;
+  train_slot *slot = &replica->slots[0];
+  compute_status s = take_share(replica, inputs, targets);
+  if (s == COMPUTE_OK) s = write_numbers(trainer, slot, (size_t)(replica - trainer->replicas));
+  if (s == COMPUTE_OK) {
+    binding_list list = {.count = 0};
+    bind(&list, plan->x, replica->share[0]);
+    bind(&list, plan->target, replica->share[1]);
+    bind(&list, plan->seed, slot->seed);
+    bind(&list, plan->loss, slot->loss);
+    bind(&list, plan->correct, slot->correct);
+    bind(&list, plan->result, replica->flat);
+    s = compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
+  }
+  return s;
+}
+
+/* Shares on their devices; waits for all, also when one has failed. */
+static compute_status run_shares(compute_trainer *trainer, compute_tensor *inputs,
+                                 compute_tensor *targets) {
+  compute_status first = COMPUTE_OK;
+  compute_error error;
+  for (int host = 0; host < 2; host++) {
+    for (size_t k = 0; first == COMPUTE_OK && k < trainer->replica_count; k++) {
+      train_replica *replica = &trainer->replicas[k];
+      if (replica->host == (bool)host) first = submit_share(trainer, replica, inputs, targets);
+    }
+  }
+  if (first != COMPUTE_OK) compute_error_get(trainer->context, &error);
+  for (size_t k = 0; k < trainer->replica_count; k++) {
+    const compute_status s = compute_queue_wait(trainer->replicas[k].queue);
+    if (s == COMPUTE_OK || first != COMPUTE_OK) continue;
+    first = s;
+    compute_error_get(trainer->context, &error);
+  }
+  if (first != COMPUTE_OK) error_restore(trainer->context, &error);
+  return first;
+}
+
+/* The mean loss over the whole batch. */
+static compute_status read_shares(compute_trainer *trainer, train_outcome *outcome) {
+  compute_status s = COMPUTE_OK;
+  *outcome = (train_outcome){0};
+  for (size_t k = 0; s == COMPUTE_OK && k < trainer->replica_count; k++) {
+    const train_replica *replica = &trainer->replicas[k];
+    const train_slot *slot = &replica->slots[0];
+    double loss;
+    int64_t correct = 0;
+    s = train_read_number(slot->loss, &loss);
+    if (s == COMPUTE_OK && replica->gradients.correct.id != 0)
+      s = train_read_integer(slot->correct, &correct);
+    outcome->loss += loss * (double)replica->items / (double)trainer->options.batch;
+    outcome->correct += correct;
+    if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(loss))
+      s = train_suspect(trainer, replica, slot, replica->share[0], replica->share[1], loss);
+  }
+  return s;
+}
+
+static compute_status run_sum(compute_trainer *trainer, bool update) {
+  train_replica *replica = &trainer->replicas[0];
+  const train_plan *plan = update ? &trainer->update : &trainer->add;
+  compute_binding few[TRAIN_MOST_DEVICES + 1];
+  for (size_t k = 0; k < trainer->replica_count; k++)
+    few[k] = (compute_binding){plan->shares[k], trainer->replicas[k].flat};
+  size_t count = trainer->replica_count;
+  if (update) few[count++] = (compute_binding){plan->rate, replica->slots[0].rate};
+  const compute_status s = compute_run(plan->plan, few, count, NULL);
+  return s ? s : train_collect(trainer);
+}
+
+static compute_status step_together(compute_trainer *trainer, bool update, compute_tensor *inputs,
+                                    compute_tensor *targets) {
+  compute_status s = train_spread(trainer);
+  if (s == COMPUTE_OK) s = run_shares(trainer, inputs, targets);
+  if (s == COMPUTE_OK) s = read_shares(trainer, &trainer->outcome);
+  drop_shares(trainer);
+  return s ? s : run_sum(trainer, update);
+}
+
+/* ---- Either -------------------------------------------------------------------------------- */
+
+compute_status train_submit(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
+                            compute_tensor *targets) {
+  train_slot *p = &trainer->replicas[0].slots[slot];
+  const int64_t accumulate = trainer->options.accumulate;
+  p->updates = trainer->batches % accumulate == accumulate - 1;
+  compute_status s;
+  if (trainer->replica_count > 1) {
+    s = step_together(trainer, p->updates, inputs, targets);
+  } else {
+    s = write_numbers(trainer, p, 0);
+    if (s == COMPUTE_OK) s = submit_alone(trainer, p, p->updates, inputs, targets);
+  }
+  if (s) return s;
+  p->pending = true;
+  trainer->batches++;
+  trainer->updates += p->updates;
+  return COMPUTE_OK;
+}
+
+compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
+                            compute_tensor *targets, train_outcome *outcome) {
+  train_slot *p = &trainer->replicas[0].slots[slot];
+  *outcome = (train_outcome){0};
+  if (!p->pending) return COMPUTE_OK;
+  p->pending = false;
+  if (trainer->replica_count > 1) {
+    *outcome = trainer->outcome;
+    return COMPUTE_OK;
+  }
+  const compute_status s = finish_alone(trainer, p, inputs, targets, outcome);
+  if (s == COMPUTE_OK) return s;
+  trainer->batches--; /* it has changed nothing */
+  trainer->updates -= p->updates;
+  return s;
+}
+
+compute_status train_drain(compute_trainer *trainer) {
+  compute_status first = COMPUTE_OK;
+  compute_error error;
+  for (size_t i = 0; i < TRAIN_SLOTS; i++) {
+    train_slot *slot = &trainer->replicas[0].slots[i];
+    train_outcome outcome;
+    const compute_status s = train_finish(trainer, i, slot->x, slot->target, &outcome);
+    if (s == COMPUTE_OK || first != COMPUTE_OK) continue;
+    first = s;
+    compute_error_get(trainer->context, &error);
+  }
+  if (first != COMPUTE_OK) error_restore(trainer->context, &error);
+  return first;
+}
+
+static compute_status check_batch(const compute_trainer *trainer, const char *what,
+                                  const compute_batch_port *port, const compute_tensor *tensor) {
+  if (tensor == NULL)
+    return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": %s is NULL", what);
+  if (compute_device_context(compute_tensor_device(tensor)) != trainer->context)
+    return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                     HERE ": %s belongs to another context", what);
+  if (compute_tensor_dtype(tensor) != port->dtype)
+    return error_set(trainer->context, COMPUTE_ERROR_DTYPE, HERE,
+                     HERE ": %s has dtype %s; the trainer was made for %s", what,
+                     compute_dtype_name(compute_tensor_dtype(tensor)),
+                     compute_dtype_name(port->dtype));
+  const compute_shape shape = dataset_batch_shape(port->item, trainer->options.batch);
+  if (compute_shape_equal(shape, compute_tensor_shape(tensor))) return COMPUTE_OK;
+  char a[128], b[128];
+  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE,
+                   HERE ": %s has shape %s; a batch has %s", what,
+                   compute_shape_text(compute_tensor_shape(tensor), a, sizeof a),
+                   compute_shape_text(shape, b, sizeof b));
+}
+
+/* A batch that nobody waits for: as a copy, since the caller may do with the tensors as he likes.
+ */
+static compute_status step_later(compute_trainer *trainer, const compute_tensor *inputs,
+                                 const compute_tensor *targets) {
+  const size_t slot = (size_t)(trainer->batches % TRAIN_SLOTS);
+  train_slot *p = &trainer->replicas[0].slots[slot];
+  train_outcome outcome;
+  compute_status s = train_slot_tensors(trainer, slot);
+  if (s == COMPUTE_OK) s = train_finish(trainer, slot, p->x, p->target, &outcome);
+  if (s == COMPUTE_OK) s = compute_tensor_copy(p->x, inputs);
+  if (s == COMPUTE_OK) s = compute_tensor_copy(p->target, targets);
+  return s ? s : train_submit(trainer, slot, p->x, p->target);
+}
+
+compute_status compute_trainer_step(compute_trainer *trainer, const compute_tensor *inputs,
+                                    const compute_tensor *targets, double *loss) {
+  if (trainer == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": trainer is NULL");
+  compute_status s = check_batch(trainer, "inputs", &trainer->options.input, inputs);
+  if (s == COMPUTE_OK) s = check_batch(trainer, "targets", &trainer->options.target, targets);
+  if (s) return s;
+  const bool copies = train_has_copies(trainer);
+  if (loss == NULL && train_depth(trainer) > 1 && !copies)
+    return step_later(trainer, inputs, targets);
+  s = train_drain(trainer);
+  if (s == COMPUTE_OK && copies && trainer->replica_count == 1) s = train_spread(trainer);
+  /* Bindings are never written to when they are inputs. */
+  compute_tensor *x = (compute_tensor *)inputs, *target = (compute_tensor *)targets;
+  train_outcome outcome = {0};
+  if (s == COMPUTE_OK) s = train_submit(trainer, 0, x, target);
+  if (s == COMPUTE_OK) s = train_finish(trainer, 0, x, target, &outcome);
+  if (s == COMPUTE_OK && copies && trainer->replica_count == 1) s = train_collect(trainer);
+  if (s == COMPUTE_OK && loss != NULL) *loss = outcome.loss;
+  return s;
+}

@@ -1,0 +1,221 @@
+/* Inside of a trainer.
+ *
+ * On one device a batch is one plan: forward, loss, gradients and update. On several, each replica
+ * has a plan from its share of the batch to a flat vector of gradients, and the first device one
+ * that sums these in the replicas' order and updates. Plans are recorded by step.c and tail.c, run
+ * by step_run.c.
+ *
+ * What a plan changes from batch to batch lies in tensors: the model's own, the optimizer's, sums
+ * of gradients, the loss scale. All of them are listed, by name, for checkpoints. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "compute/train.h"
+
+#define TRAIN_MOST_DEVICES 16
+#define TRAIN_SLOTS        4 /* batches under way on a device that works while the caller goes on */
+
+/* A plan with the nodes that its runs bind; {0} where it has none. */
+typedef struct train_plan {
+  compute_plan *plan;
+  compute_node x, target, seed, rate, loss, correct, result;
+  compute_node *shares; /* of the sum of several replicas: one input each */
+  int64_t items;
+} train_plan;
+
+/* What one batch of a replica is bound to. */
+typedef struct train_slot {
+  compute_tensor *x, *target; /* made when first needed */
+  compute_tensor *seed, *rate, *loss, *correct;
+  double rate_written;
+  compute_event *event; /* of the run under way; or NULL */
+  bool pending;         /* submitted, and nobody has waited for it */
+  bool updates;         /* ends in an update */
+} train_slot;
+
+typedef struct train_replica {
+  compute_device *device;
+  compute_queue *queue;
+  bool host;                /* computes on the calling thread: nothing goes on meanwhile */
+  int64_t first, items;     /* its share of each batch */
+  compute_tensor **tensors; /* the model's parameters and statistics, or copies of them */
+  compute_tensor *scale;    /* of the loss, for f16 */
+  compute_tensor *flat;     /* gradients, with several replicas */
+  train_plan gradients;     /* likewise */
+  compute_tensor *share[2]; /* of the batch under way: views */
+  train_slot slots[TRAIN_SLOTS];
+} train_replica;
+
+typedef struct train_state {
+  char *name; /* owned */
+  compute_tensor *tensor;
+} train_state;
+
+#define TRAIN_INFERENCES 4
+
+/* What became of a batch. */
+typedef struct train_outcome {
+  double loss;
+  int64_t correct;
+} train_outcome;
+
+struct compute_trainer {
+  compute_context *context;
+  compute_trainer_options options;   /* completed; the pointers into the caller's memory are gone */
+  size_t tensor_count, weight_count; /* of the model; those that are trained */
+  int64_t weight_elements;
+  int64_t classes;     /* that labels are of; 0: of any number */
+  compute_dtype dtype; /* of the loss, of gradients between devices, of the learning rate */
+  train_replica *replicas;
+  size_t replica_count;
+  train_plan add, update; /* a batch whose gradients are kept, and one with an update */
+  compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
+  train_state *states;
+  size_t state_count, state_capacity;
+  train_plan inferences[TRAIN_INFERENCES];
+  size_t inference_next;
+  compute_tensor *steady, *skipped; /* for f16: updates since the scale changed; left out */
+  int64_t updates;                  /* tried: what the schedule counts */
+  int64_t batches;                  /* in all */
+  int64_t epochs;                   /* begun in all; what shuffling counts */
+  int64_t schedule_end;  /* of a cosine without period: updates of the run under way; or 0 */
+  train_outcome outcome; /* of the last batch of several replicas */
+};
+
+/* ---- check.c ------------------------------------------------------------------------------- */
+
+/* Checks the options and fills in what was 0. */
+compute_status train_check_options(compute_context *context, compute_trainer_options *options);
+
+/* ---- schedule.c ---------------------------------------------------------------------------- */
+
+/* The learning rate of update number `update`, from 0. `period` stands for a period of 0. */
+double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period);
+
+/* ---- replicas.c ---------------------------------------------------------------------------- */
+
+compute_status train_replicas_create(compute_trainer *trainer, compute_device *const *devices);
+void train_replicas_release(compute_trainer *trainer);
+
+/* The model's tensors to the replicas that have copies, and the first one's copies back. */
+compute_status train_spread(const compute_trainer *trainer);
+compute_status train_collect(const compute_trainer *trainer);
+
+/* The model's tensor at an index of a replica's. */
+compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index);
+
+/* A tensor of zeros (or `value`) that no memory scope takes away. */
+compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
+                            double value, compute_tensor **tensor);
+
+/* Lists a tensor for checkpoints; it is retained. */
+compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
+                          compute_tensor *tensor);
+
+/* ---- step.c -------------------------------------------------------------------------------- */
+
+/* Nodes of the forward pass that are not kept for the backward pass, but for `result`. */
+typedef struct train_segment {
+  uint32_t begin, end, result;
+} train_segment;
+
+/* A graph under construction. */
+typedef struct train_record {
+  compute_trainer *trainer;
+  const train_replica *replica;
+  compute_graph *graph;
+  train_plan nodes;                  /* without a plan as yet */
+  compute_node *weights, *gradients; /* weight_count each */
+  compute_node statistics;           /* a group, or {0} */
+  compute_node scale;
+  compute_node labelled;   /* whether all labels are classes; {0} where the loss has none, or the
+                              device says so before it goes on */
+  size_t forward_end;      /* nodes that the loss is made of */
+  train_segment *segments; /* or NULL */
+  size_t segment_count;
+} train_record;
+
+/* The forward pass for `items` items: result, and with `targets` loss and correct. Builder errors
+ * stay in the graph. */
+compute_status train_record_start(train_record *record, compute_trainer *trainer,
+                                  const train_replica *replica);
+void train_record_forward(train_record *record, int64_t items, bool training, bool targets);
+void train_record_release(train_record *record);
+
+/* Puts the replica's tensors in the place of the model's. */
+void train_record_localise(train_record *record);
+
+/* Compiles `outputs` and keeps the plan with the record's nodes in *plan. */
+compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,
+                                    const char *name, train_plan *plan);
+
+/* All plans of training. */
+compute_status train_plans_create(compute_trainer *trainer);
+void train_plan_release(train_plan *plan);
+
+/* A plan for inference of `items` items; it belongs to the trainer. */
+compute_status train_inference(compute_trainer *trainer, int64_t items, bool targets,
+                               const train_plan **plan);
+
+/* ---- recompute.c --------------------------------------------------------------------------- */
+
+/* Applies the model, with COMPUTE_TRAIN_RECOMPUTE in segments. */
+compute_node train_record_model(train_record *record, compute_node x, compute_forward *forward);
+
+/* With gradients recorded: makes them use repetitions of the segments' nodes. */
+void train_record_recompute(train_record *record);
+
+/* ---- tail.c: from gradients to new weights -------------------------------------------------- */
+
+/* Records what becomes of the record's gradients: kept, or with `update` used. The result is a
+ * group. `ok`: {0}, or a bool without which nothing changes. */
+compute_node train_record_tail(train_record *record, bool update, compute_node ok);
+
+/* a and b, either of which may be {0}: true. */
+compute_node train_both(compute_graph *graph, compute_node a, compute_node b);
+
+/* The assignments of a group (which may be {0}) again, such that they change nothing unless `ok`.
+ */
+compute_node train_guard(compute_graph *graph, compute_node group, compute_node ok);
+
+/* ---- step_run.c ---------------------------------------------------------------------------- */
+
+/* Submits one batch, [batch, …] each, as number `slot`, which must be free. With several replicas
+ * it is done on return. */
+compute_status train_submit(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
+                            compute_tensor *targets);
+/* Waits for it. With nothing under way the outcome is zeros. `inputs` and `targets` are those of
+ * the submission, for what is to be said about them. */
+compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
+                            compute_tensor *targets, train_outcome *outcome);
+/* Waits for all that is under way. */
+compute_status train_drain(compute_trainer *trainer);
+
+/* How many batches may be under way: 1 where nothing would be won, or something lost. */
+size_t train_depth(const compute_trainer *trainer);
+/* Whether the first replica has copies that must go back to the model. */
+bool train_has_copies(const compute_trainer *trainer);
+
+/* A slot's own tensors for a whole batch: on the device that works, or on the host for several. */
+compute_status train_slot_tensors(compute_trainer *trainer, size_t slot);
+
+compute_status train_read_number(const compute_tensor *tensor, double *value);
+compute_status train_read_integer(const compute_tensor *tensor, int64_t *value);
+
+/* ---- evaluate.c, checkpoint.c -------------------------------------------------------------- */
+
+/* The share of right answers; NaN for losses that know none. */
+double train_accuracy(const compute_trainer *trainer, int64_t correct, double items);
+
+/* Whether a checkpoint can have this name. */
+compute_status train_check_path(const compute_trainer *trainer, const char *operation,
+                                const char *path);
+
+/* ---- suspect.c ----------------------------------------------------------------------------- */
+
+/* Which operation made the loss of this share of a batch other than finite. Always an error. */
+compute_status train_suspect(compute_trainer *trainer, const train_replica *replica,
+                             const train_slot *slot, compute_tensor *inputs,
+                             compute_tensor *targets, double loss);
+
+#endif
