@@ -97,20 +97,25 @@ endif()
 # The same programs on the device. Nothing may be left to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
   ${cuda_environment})
-foreach(name cast elementwise random_graphs sources eager)
+foreach(name cast convolution elementwise random_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 # Each program costs a run of the C compiler: another share of the samples than PoCL's.
-foreach(name gradients indexed matmul reduction row structural)
+foreach(name gradients indexed matmul network reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=3")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
+compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=3")
 foreach(name plan_run plan_bindings plan_training job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view public_use device_slots batch_batch fit_spots fit_run
-        fit_frames fit_graph)
+        fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset)
   compute_add_variant(${name} cuda "${on_device}")
+endforeach()
+foreach(name train_trainer train_replicas train_faults)
+  compute_add_variant(${name} cuda
+    "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=5;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
 endforeach()
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")

@@ -32,9 +32,11 @@ foreach(name faults_opencl opencl_recover opencl_ladder opencl_fit_ladder)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
 endforeach()
 
-# On the CPU it runs anyway; here its driver fails.
-add_dependencies(faults_long_run opencl_layer)
-target_compile_definitions(faults_long_run PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
+# On the CPU they run anyway; here their driver fails.
+foreach(name faults_long_run train_faults)
+  add_dependencies(${name} opencl_layer)
+  target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
+endforeach()
 
 if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
@@ -46,23 +48,28 @@ endif()
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=8 COMPUTE_TEST_SPREAD=30)
-foreach(name cast random_graphs sources eager)
+foreach(name cast convolution random_graphs sources eager)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 # A gradient's kernels are those of the operations that it consists of.
-foreach(name gradients indexed matmul reduction row structural)
+foreach(name gradients indexed matmul network reduction row structural)
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
+compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
 foreach(name plan_run plan_bindings plan_training plan_endurance job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view threads_plans public_use device_slots batch_batch fit_spots fit_run
-        fit_frames fit_graph)
+        fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
+compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")
+# Two devices, each with half of the cores. What trainers do on one, train_trainer does anyway.
+compute_add_variant(train_replicas opencl
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_OPENCL_SUBDEVICES=2;${opencl_environment}")
 
 compute_add_variant(faults_long_run opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=30;${opencl_environment}")
@@ -78,7 +85,8 @@ compute_add_variant(kernel_fit opencl_gpu
   "${on_device};COMPUTE_TEST_SPREAD=5;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 
 # PoCL under the name of a GPU gets the kernels that GPUs get.
-foreach(name operations_indexed operations_matmul operations_reduction operations_row device_slots)
+foreach(name operations_indexed operations_matmul operations_network operations_reduction
+        operations_row device_slots)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()

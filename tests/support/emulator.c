@@ -64,14 +64,76 @@ bool emulator_buffer_intact(const emulator_buffer *buffer) {
   return true;
 }
 
+/* ---- Coroutines ---------------------------------------------------------------------------- */
+
+/* Switching is most of what a kernel with barriers costs. swapcontext saves the signal mask, a call
+ * of the system each time; the compiler's own jumps do not. Sanitizers follow only swapcontext. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define FOLLOWED 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FOLLOWED 1
+#endif
+#endif
+
+#ifdef FOLLOWED
+typedef struct place {
+  ucontext_t context;
+} place;
+
+static ucontext_t *beginning_of(place *at) {
+  return &at->context;
+}
+
+static void switch_to(place *from, place *to) {
+  swapcontext(&from->context, &to->context);
+}
+
+static void begin_at(place *from, place *to) {
+  swapcontext(&from->context, &to->context);
+}
+#else
+typedef struct place {
+  void *words[5];
+} place;
+
+static ucontext_t beginning; /* needed once only, and large */
+
+static ucontext_t *beginning_of(place *at) {
+  (void)at;
+  return &beginning;
+}
+
+static __attribute__((noinline, noreturn)) void jump(place *to) {
+  __builtin_longjmp(to->words, 1);
+}
+
+static void jump_from(place *from, place *to) {
+  if (!__builtin_setjmp(from->words)) jump(to);
+}
+
+static void begin_from(place *from, place *to) {
+  (void)to;
+  if (!__builtin_setjmp(from->words)) setcontext(&beginning);
+}
+
+/* Through pointers, so that the compiler takes them for what they are: calls after which no
+ * register has what it had, whatever is seen to be done in between. */
+static void (*volatile switch_to)(place *, place *) = jump_from;
+static void (*volatile begin_at)(place *, place *) = begin_from;
+#endif
+
 /* ---- Items --------------------------------------------------------------------------------- */
 
 typedef enum item_state { ITEM_FRESH, ITEM_RUNNING, ITEM_WAITING, ITEM_ENDED } item_state;
 
 typedef struct item {
-  ucontext_t context;
+  place place;
+  bool begun; /* its coroutine stands at the end of carry_items' loop, or waits */
   item_state state;
-  int line; /* of the barrier that it waits at */
+  int line;        /* of the barrier that it waits at */
+  uint32_t id[3];  /* in the group */
+  uint32_t follow; /* not this item's: which one has the turn of this number */
 } item;
 
 enum { LOCAL_ARRAYS = 32 };
@@ -86,7 +148,7 @@ static struct {
   dialect_item machine;            /* as the current item sees it */
   const void *local[LOCAL_ARRAYS]; /* local arrays that hold the pattern already, in this group */
   uint32_t local_count;
-  ucontext_t scheduler;
+  place scheduler;
   item *items;
   uint32_t item_count, fresh; /* those before `fresh`, in the order of turns, have begun */
   uint32_t current;
@@ -118,35 +180,45 @@ static uint64_t in_order(uint64_t turn, uint64_t count, uint32_t step) {
 }
 
 static uint32_t item_of_turn(uint32_t turn) {
-  return (uint32_t)in_order(turn, run.item_count, run.item_step);
+  return run.items[turn].follow;
 }
 
 static void set_current(uint32_t index) {
-  dialect_item *machine = &run.machine;
-  const uint32_t *size = run.group;
   run.current = index;
-  machine->local_id[0] = index % size[0];
-  machine->local_id[1] = index / size[0] % size[1];
-  machine->local_id[2] = index / size[0] / size[1];
+  memcpy(run.machine.local_id, run.items[index].id, sizeof run.machine.local_id);
 }
 
-/* Stacks outlive a launch: making them costs more than most kernels. */
+/* Once for a launch, as both are needed at each switch. */
+static void number_items(void) {
+  const uint32_t *size = run.group;
+  for (uint32_t i = 0; i < run.item_count; i++) {
+    item *numbered = &run.items[i];
+    numbered->follow = (uint32_t)in_order(i, run.item_count, run.item_step);
+    numbered->id[0] = i % size[0];
+    numbered->id[1] = i / size[0] % size[1];
+    numbered->id[2] = i / size[0] / size[1];
+  }
+}
+
+/* Stacks and coroutines outlive a launch: making them costs more than most kernels. */
 static struct {
   item *items;
   unsigned char *stacks;
   uint32_t capacity;
 } kept;
 
-/* A coroutine's body. Items that never wait share one: the next begins where the last has ended. */
+/* A coroutine's body. Items that never wait share one: the next begins where the last has ended.
+ * Afterwards it stays for the next group, or launch. */
 static void carry_items(void) {
-  for (;;) {
-    run.items[run.current].state = ITEM_RUNNING;
-    run.call(run.arguments);
-    run.items[run.current].state = ITEM_ENDED;
-    if (run.suspended || run.fresh == run.item_count) break;
-    set_current(item_of_turn(run.fresh++));
+  for (place *self = &run.items[run.current].place;; switch_to(self, &run.scheduler)) {
+    for (;;) {
+      run.items[run.current].state = ITEM_RUNNING;
+      run.call(run.arguments);
+      run.items[run.current].state = ITEM_ENDED;
+      if (run.suspended || run.fresh == run.item_count) break;
+      set_current(item_of_turn(run.fresh++));
+    }
   }
-  setcontext(&run.scheduler);
 }
 
 static void wait_at_barrier(dialect_item *machine) {
@@ -154,7 +226,7 @@ static void wait_at_barrier(dialect_item *machine) {
   self->state = ITEM_WAITING;
   self->line = machine->line;
   run.suspended = true;
-  swapcontext(&self->context, &run.scheduler);
+  switch_to(&self->place, &run.scheduler);
 }
 
 /* The first item of a group that comes to a local array fills it: nobody has used it yet. */
@@ -169,21 +241,28 @@ static void fill_local(dialect_item *machine, void *memory, uint64_t bytes) {
 
 static void start_item(uint32_t index) {
   item *started = &run.items[index];
-  getcontext(&started->context);
-  started->context.uc_stack.ss_sp = kept.stacks + (size_t)index * STACK_BYTES;
-  started->context.uc_stack.ss_size = STACK_BYTES;
-  started->context.uc_link = NULL;
-  makecontext(&started->context, carry_items, 0);
   set_current(index);
   run.suspended = false;
-  swapcontext(&run.scheduler, &started->context);
+  if (started->begun) {
+    switch_to(&run.scheduler, &started->place);
+    return;
+  }
+  ucontext_t *context = beginning_of(&started->place);
+  getcontext(context);
+  /* Stacks end at different places of a page, or they would push each other out of the cache. */
+  context->uc_stack.ss_sp = kept.stacks + (size_t)index * STACK_BYTES;
+  context->uc_stack.ss_size = STACK_BYTES - index % 64 * 192;
+  context->uc_link = NULL;
+  makecontext(context, carry_items, 0);
+  started->begun = true;
+  begin_at(&run.scheduler, &started->place);
 }
 
 static void continue_item(uint32_t index) {
   set_current(index);
   run.items[index].state = ITEM_RUNNING;
   run.suspended = true;
-  swapcontext(&run.scheduler, &run.items[index].context);
+  switch_to(&run.scheduler, &run.items[index].place);
 }
 
 /* Whether all items stand at one barrier or all have ended. */
@@ -347,7 +426,11 @@ bool emulator_launch_plain(void (*enter)(dialect_item *), void (*call)(void **),
   if (!keep_items(run.item_count))
     return emulator_explain(problem, problem_bytes, "no memory for %u items", run.item_count);
   run.items = kept.items;
-  return run_caught();
+  number_items();
+  if (run_caught()) return true;
+  /* Some wait, or were left in the middle: they begin anew. */
+  for (uint32_t i = 0; i < kept.capacity; i++) kept.items[i].begun = false;
+  return false;
 }
 
 bool emulator_launch(emulator_program *program, const compute_generated_launch *launch,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "support/graph_evaluate_network.h"
 
 typedef struct evaluation {
   const compute_graph *graph;
@@ -504,7 +505,9 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_assign:
     for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x[1], i);
     return true;
-  default: return fail(e, "%s has no value", graph_op_describe(node->op)->name);
+  default:
+    if (evaluate_network(node, x, y)) return true;
+    return fail(e, "%s has no value", graph_op_describe(node->op)->name);
   }
 }
 

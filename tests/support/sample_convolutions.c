@@ -390,10 +390,10 @@ static sample_element whole(int64_t value) {
   return (sample_element){.real = (double)value, .whole = value};
 }
 
-sample_element sample_convolution_element(const compute_kernel_descriptor *d,
-                                          const void *const *operands, uint32_t output,
-                                          const int64_t point[4]) {
-  const sample_element sum = sum_of(d, operands, point);
+sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
+                                       const void *const *operands, uint32_t own,
+                                       sample_element sum, uint32_t output,
+                                       const int64_t point[4]) {
   if (d->epilogue.count == 0) return sum;
   static sample_element value[COMPUTE_MAX_INSTRUCTIONS];
   for (uint32_t i = 0; i < d->epilogue.count; i++) {
@@ -406,10 +406,11 @@ sample_element sample_convolution_element(const compute_kernel_descriptor *d,
         value[i] = sum;
         break;
       }
-      const compute_operand *extra = &d->inputs[1 + number];
+      const uint32_t input = own - 1 + (uint32_t)number;
+      const compute_operand *extra = &d->inputs[input];
       int64_t at = 0;
       for (int j = 0; j < 4; j++) at += point[j] * extra->stride[j];
-      value[i] = load(extra->dtype, operands[1 + number], at);
+      value[i] = load(extra->dtype, operands[input], at);
       break;
     }
     case COMPUTE_I_CONSTANT:
@@ -439,4 +440,10 @@ sample_element sample_convolution_element(const compute_kernel_descriptor *d,
   result.terms = sum.terms;
   result.count = sum.count;
   return result;
+}
+
+sample_element sample_convolution_element(const compute_kernel_descriptor *d,
+                                          const void *const *operands, uint32_t output,
+                                          const int64_t point[4]) {
+  return sample_epilogue_element(d, operands, 2, sum_of(d, operands, point), output, point);
 }

@@ -62,4 +62,11 @@ sample_element sample_convolution_element(const compute_kernel_descriptor *d,
                                           const void *const *operands, uint32_t output,
                                           const int64_t point[4]);
 
+/* The same for any value that an epilogue over four dimensions begins with; `own` inputs come
+ * before those that it reads. */
+sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
+                                       const void *const *operands, uint32_t own,
+                                       sample_element value, uint32_t output,
+                                       const int64_t point[4]);
+
 #endif

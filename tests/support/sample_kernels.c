@@ -1,4 +1,5 @@
 /* What all samples are made with, and the targets. */
+#include "kernel/operand.h"
 #include "support/sample_convolutions.h"
 
 #include <stdarg.h>
@@ -66,6 +67,7 @@ void sample_kernels_visit(sample_visitor visit, void *user) {
   sample_indexed(visit, user);
   sample_convolutions(visit, user);
   sample_fits(visit, user);
+  sample_networks(visit, user);
 }
 
 const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand) {
@@ -90,25 +92,21 @@ bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t
   const compute_operand *o = sample_kernel_operand(sample, operand);
   const bool output = operand >= d->input_count;
   bool some = true;
-  int64_t factor[4];
-  const bool convolves = d->kind == COMPUTE_KERNEL_CONV && operand < 2;
-  if (convolves) sample_convolution_sizes(&d->convolution, operand, factor);
+  int64_t sizes[COMPUTE_MAX_RANK];
   *low = *high = 0;
   if (d->kind == COMPUTE_KERNEL_FIT) {
-    sample_fit_sizes(d, operand, factor);
+    sample_fit_sizes(d, operand, sizes);
     for (int i = 0; i < 3; i++)
-      if (!reach(factor[i], o->stride[i], low, high)) some = false;
+      if (!reach(sizes[i], o->stride[i], low, high)) some = false;
     return some;
   }
+  kernel_operand_sizes(d, operand, sizes);
   for (int32_t i = 0; i < d->rank; i++) {
-    int64_t size = convolves ? factor[i] : d->size[i];
-    if (d->kind == COMPUTE_KERNEL_GEMM && operand == 0 && i == d->rank - 1) size = d->k;
-    if (d->kind == COMPUTE_KERNEL_GEMM && operand == 1 && i == d->rank - 2) size = d->k;
     /* A reduction over nothing still stores. */
     if (d->kind == COMPUTE_KERNEL_REDUCE && i >= d->kept_rank &&
         (output || operand >= d->prologue_inputs))
       continue;
-    if (!reach(size, o->stride[i], low, high)) some = false;
+    if (!reach(sizes[i], o->stride[i], low, high)) some = false;
   }
   if ((d->kind == COMPUTE_KERNEL_GATHER && operand == 0) ||
       (d->kind == COMPUTE_KERNEL_SCATTER && output)) {

@@ -17,6 +17,10 @@ typedef struct sample_kernel {
   compute_fit_problem fit; /* FIT */
   bool large;              /* too large to run */
   double low, high;        /* of the inputs' elements */
+  bool whole;              /* inputs are whole numbers, so that many are equal */
+  /* NaN, infinities and zeros of both signs are among the first input; of ATTENTION, minus infinity
+   * in the bias. */
+  bool special;
   test_tolerance tolerance;
   compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's judgement */
   uint32_t tuning_count;
@@ -66,5 +70,6 @@ void sample_copies(sample_visitor visit, void *user);
 void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
 void sample_products(sample_visitor visit, void *user);
 void sample_indexed(sample_visitor visit, void *user);
+void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION */
 
 #endif

@@ -63,10 +63,12 @@ static void add(sample_sources *all, const sample_kernel *s, sample_target targe
 static void visit(const sample_kernel *s, void *user) {
   const sample_sources *all = user;
   if (!strstr(s->name, all->part)) return;
-  /* OpenCL compilers take long, and convolutions are much alike: a third of them. */
-  if (all->dialect == COMPUTE_DIALECT_OPENCL && s->descriptor.kind == COMPUTE_KERNEL_CONV &&
-      s->tuning_count == 0 && strlen(s->name) % 3 != 0)
-    return;
+  /* OpenCL compilers take long. Convolutions are much alike, and so are the kinds that came with
+   * windows: of those that are not cut up, and of these, a third. */
+  const compute_kernel_kind kind = s->descriptor.kind;
+  const bool alike =
+      (kind == COMPUTE_KERNEL_CONV && s->tuning_count == 0) || kind >= COMPUTE_KERNEL_WINDOW;
+  if (all->dialect == COMPUTE_DIALECT_OPENCL && alike && strlen(s->name) % 3 != 0) return;
   for (int target = 0; target < TARGET_COUNT; target++) {
     if (all->dialect == COMPUTE_DIALECT_CUDA && target != TARGET_GPU) continue;
     for (uint32_t way = 0; way <= s->tuning_count; way++) {

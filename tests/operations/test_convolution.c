@@ -1,0 +1,282 @@
+/* Convolutions in all three directions, forward with what fuses behind them, operands that lie in
+ * any way, gradients and gradients of gradients. */
+#include <math.h>
+
+#include "graph/network.h"
+#include "support/gradient.h"
+#include "support/operation.h"
+#include "support/test.h"
+
+typedef enum direction { FORWARD, TRANSPOSE, BY_FILTER } direction;
+typedef enum behind { NOTHING, BIAS, BIAS_RELU, NORM_RESIDUAL, VIEWED } behind;
+
+typedef struct conv_case {
+  const char *name;
+  compute_shape x, filter;
+  compute_conv2d_options options;
+  direction what;
+  behind behind;
+} conv_case;
+
+static const compute_node none = {0, 0};
+
+/* The filter's gradient from data and from an operand of the result's shape. */
+static compute_node by_filter(compute_graph *graph, const conv_case *c, const compute_node *x) {
+  const compute_node w = compute_full(graph, compute_node_dtype(graph, x[0]), c->filter, 0);
+  const compute_node y = compute_conv2d(graph, x[0], w, none, &c->options);
+  if (graph->status) return none;
+  compute_convolution geometry = *network_convolution(build_at(graph, y.id - 1));
+  geometry.direction = COMPUTE_CONVOLUTION_BY_FILTER;
+  return network_convolve(graph, "by_filter", &geometry, x[0], x[1]);
+}
+
+static compute_node build(compute_graph *graph, const compute_node *x, const void *user) {
+  const conv_case *c = user;
+  if (c->what == BY_FILTER) return by_filter(graph, c, x);
+  if (c->what == TRANSPOSE)
+    return compute_conv2d_transpose(graph, x[0], x[1], c->behind == NOTHING ? none : x[2],
+                                    &c->options);
+  switch (c->behind) {
+  case NOTHING: return compute_conv2d(graph, x[0], x[1], none, &c->options);
+  case BIAS: return compute_conv2d(graph, x[0], x[1], x[2], &c->options);
+  case BIAS_RELU: return compute_relu(graph, compute_conv2d(graph, x[0], x[1], x[2], &c->options));
+  case NORM_RESIDUAL: {
+    const compute_node y = compute_conv2d(graph, x[0], x[1], none, &c->options);
+    const compute_node norm =
+        compute_batch_norm(graph, y, x[2], compute_square(graph, x[2]), x[2], x[2], 0.5);
+    return compute_relu(graph, compute_add(graph, norm, x[3]));
+  }
+  case VIEWED: break;
+  }
+  const compute_node turned = compute_transpose(graph, x[0], COMPUTE_AXES(0, 1, 3, 2));
+  const compute_node part = compute_slice(graph, turned, 2, 1, 5, 2);
+  return compute_conv2d(graph, part, compute_transpose(graph, x[1], COMPUTE_AXES(1, 0, 3, 2)), none,
+                        &c->options);
+}
+
+#define S2   .options.stride = {2}
+#define P1   .options.padding = {1, -1}
+#define G(n) .options.groups = n
+
+static const conv_case cases[] = {
+    {"1x1", SHAPE(2, 5, 4, 3), SHAPE(7, 5, 1, 1), .what = FORWARD},
+    {"3x3", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3), .what = FORWARD},
+    {"3x3 padded", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3), P1},
+    {"3x3 stride 2", SHAPE(2, 3, 9, 8), SHAPE(4, 3, 3, 3), P1, S2},
+    {"5x3 uneven", SHAPE(1, 2, 9, 11), SHAPE(3, 2, 5, 3),
+     .options = {.stride = {1, 2}, .dilation = {1, 3}, .padding = {2, 1}}},
+    {"dilated", SHAPE(1, 2, 9, 9), SHAPE(3, 2, 3, 3),
+     .options = {.dilation = {2}, .padding = {2, 2}}},
+    {"groups", SHAPE(2, 4, 6, 5), SHAPE(6, 2, 3, 3), P1, G(2)},
+    {"depthwise", SHAPE(2, 5, 6, 7), SHAPE(5, 1, 3, 3), P1, G(5)},
+    {"depthwise, two each", SHAPE(1, 3, 6, 7), SHAPE(6, 1, 3, 3), P1, G(3)},
+    {"one dimension", SHAPE(2, 3, 1, 31), SHAPE(4, 3, 1, 5), .options = {.padding = {0, 2}}},
+    {"filter of the image's size", SHAPE(3, 2, 4, 5), SHAPE(3, 2, 4, 5), .what = FORWARD},
+    {"no images", SHAPE(0, 3, 4, 4), SHAPE(2, 3, 3, 3), .what = FORWARD},
+    {"no filters", SHAPE(2, 3, 4, 4), SHAPE(0, 3, 3, 3), .what = FORWARD},
+    {"no channels", SHAPE(2, 0, 4, 4), SHAPE(2, 0, 3, 3), .what = FORWARD},
+};
+
+static void run_case(const conv_case *c, compute_dtype dtype, guarded_layout layout,
+                     guarded_layout result) {
+  static const char *const names[] = {"conv2d", "conv2d_by_data", "conv2d_by_filter"};
+  const double unit = dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
+  const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
+  double terms = (double)c->filter.size[1] * (double)c->filter.size[2] * (double)c->filter.size[3];
+  if (c->what == TRANSPOSE) terms *= (double)c->filter.size[0];
+  if (c->what == BY_FILTER) terms = (double)(c->x.size[0] * c->x.size[2] * c->x.size[3]);
+  /* One name for all cases, of which a spread run takes some; their shapes tell them apart. */
+  operation_case sample = {.name = c->behind == NOTHING ? names[c->what] : "conv2d, followed",
+                           .build = build,
+                           .user = c,
+                           .operand_count = 2,
+                           .result_layout = result,
+                           .tolerance = {.ulp = 2, .atol = unit * (terms + 8)},
+                           .operation = c->behind == NOTHING ? names[c->what] : NULL};
+  /* Winograd's way of multiplying adds and subtracts more; devices may use it within this. */
+  if (c->behind != NOTHING) {
+    sample.tolerance.rtol = 4 * half + 16 * unit;
+    sample.tolerance.atol = 4 * sample.tolerance.atol + 8 * half * sqrt(terms + 1);
+    sample.operand_count = c->behind == NORM_RESIDUAL ? 4 : c->behind == VIEWED ? 2 : 3;
+  }
+  sample.operand[0] = (operation_operand){dtype, c->x, FILL_RANGE, -1, 1, layout};
+  sample.operand[1] = (operation_operand){dtype, c->filter, FILL_RANGE, -1, 1, layout};
+  const int64_t channels = c->what == TRANSPOSE
+                               ? c->filter.size[1] * (c->options.groups ? c->options.groups : 1)
+                               : c->filter.size[0];
+  sample.operand[2] =
+      (operation_operand){dtype, SHAPE(channels), FILL_RANGE, 0.25, 1, LAYOUT_DENSE};
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, dtype, c->x),
+                     w = compute_input(graph, dtype, c->filter);
+  if (c->what == BY_FILTER || c->behind == NORM_RESIDUAL) {
+    const compute_shape y =
+        compute_node_shape(graph, compute_conv2d(graph, x, w, none, &c->options));
+    sample.operand[c->what == BY_FILTER ? 1 : 3] =
+        (operation_operand){dtype, y, FILL_RANGE, -1, 1, layout};
+  }
+  assert_ok(compute_graph_status(graph));
+  compute_graph_release(graph);
+  operation_check(test_context, &sample);
+}
+
+static void check_all(direction what, guarded_layout layout, guarded_layout result) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    conv_case c = cases[i];
+    c.what = what;
+    if (what == TRANSPOSE) { /* what the forward one makes is what this one is given */
+      compute_graph *graph = compute_graph_create(test_context);
+      const compute_node x = compute_input(graph, COMPUTE_F32, c.x);
+      const compute_node w = compute_input(graph, COMPUTE_F32, c.filter);
+      c.x = compute_node_shape(graph, compute_conv2d(graph, x, w, none, &c.options));
+      compute_graph_release(graph);
+    }
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+      run_case(&c, *dtype, layout, result);
+  }
+}
+
+static void convolutions_of_every_shape_match(void **state) {
+  (void)state;
+  check_all(FORWARD, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void transposed_convolutions_match(void **state) {
+  (void)state;
+  check_all(TRANSPOSE, LAYOUT_DENSE, LAYOUT_DENSE);
+  const conv_case padded = {
+      "output padding",  SHAPE(1, 3, 4, 5),
+      SHAPE(3, 2, 3, 3), .options = {.stride = {2}, .padding = {1, 1}, .output_padding = {1, 0}},
+      .what = TRANSPOSE, .behind = BIAS};
+  run_case(&padded, COMPUTE_F32, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_case(&padded, COMPUTE_F64, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void gradients_by_filter_match(void **state) {
+  (void)state;
+  check_all(BY_FILTER, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void operands_and_results_of_any_layout_match(void **state) {
+  (void)state;
+  static const guarded_layout results[] = {LAYOUT_PADDED, LAYOUT_TRANSPOSED, LAYOUT_STEPPED,
+                                           LAYOUT_WRAPPED};
+  for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
+    for (size_t i = 2; i < 5; i++)
+      for (int way = FORWARD; way <= BY_FILTER; way += BY_FILTER) {
+        conv_case c = cases[i];
+        c.what = (direction)way;
+        run_case(&c, COMPUTE_F32, (guarded_layout)layout, results[(i + (size_t)layout) % 4]);
+      }
+  operation_finish();
+}
+
+static void what_follows_a_convolution_matches(void **state) {
+  (void)state;
+  static const conv_case followed[] = {
+      {"conv + bias", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3), P1, .behind = BIAS},
+      {"conv + bias + relu", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3), P1, S2, .behind = BIAS_RELU},
+      {"conv + norm + residual", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3), P1, .behind = NORM_RESIDUAL},
+      {"conv of views", SHAPE(2, 3, 7, 12), SHAPE(3, 4, 3, 2), P1, .behind = VIEWED},
+  };
+  for (size_t i = 0; i < sizeof followed / sizeof *followed; i++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+      run_case(&followed[i], *dtype, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+/* Bias, normalisation, residual and activation take no step of their own. */
+static void a_normalised_convolution_is_one_kernel_and_its_scales(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 3, 8, 8));
+  const compute_node w = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3, 3, 3, 3));
+  const compute_node v = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_conv2d_options options = {.padding = {1, 1}};
+  const compute_node y = compute_conv2d(graph, x, w, v, &options);
+  const compute_node norm = compute_batch_norm(graph, y, v, v, v, v, 1e-5);
+  const compute_node out = compute_relu(graph, compute_add(graph, norm, x));
+  compute_plan *plan = test_compile(graph, &out, 1, 0);
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_true(info.steps <= 3);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* ---- Gradients ----------------------------------------------------------------------------- */
+
+static operation_case
+gradient_case(const conv_case *c,
+              compute_node (*expression)(compute_graph *, const compute_node *, const void *)) {
+  operation_case sample = {.name = c->name, .build = expression, .user = c, .operand_count = 2};
+  sample.operand[0] = (operation_operand){COMPUTE_F64, c->x, FILL_DISTINCT, -1, 1, LAYOUT_DENSE};
+  sample.operand[1] =
+      (operation_operand){COMPUTE_F64, c->filter, FILL_DISTINCT, -0.9, 1, LAYOUT_DENSE};
+  sample.operand[2] =
+      (operation_operand){COMPUTE_F64,
+                          SHAPE(c->what == TRANSPOSE ? c->filter.size[1] : c->filter.size[0]),
+                          FILL_DISTINCT,
+                          0.3,
+                          1,
+                          LAYOUT_DENSE};
+  if (c->behind == BIAS) sample.operand_count = 3;
+  return sample;
+}
+
+/* The gradient of Σ y² by the first operand: with its own gradients, every direction's. */
+static compute_node build_second(compute_graph *graph, const compute_node *x, const void *user) {
+  const compute_node y = compute_square(graph, build(graph, x, user));
+  const compute_node loss = compute_sum(graph, y, COMPUTE_ALL_AXES, false);
+  compute_node gradients[2] = {{0}};
+  const conv_case *c = user;
+  compute_gradients(graph, loss, x, 2, gradients);
+  return gradients[c->options.groups > 1 ? 1 : 0];
+}
+
+static void convolutions_have_their_derivatives(void **state) {
+  (void)state;
+  static const conv_case small[] = {
+      {"conv2d", SHAPE(2, 2, 4, 5), SHAPE(3, 2, 3, 2), P1, S2, .behind = BIAS},
+      {"conv2d, groups", SHAPE(1, 4, 4, 3), SHAPE(4, 2, 2, 2),
+       .options = {.groups = 2, .dilation = {2, 1}, .padding = {1, 0}}},
+      {"conv2d_transpose", SHAPE(2, 3, 2, 3), SHAPE(3, 2, 3, 2),
+       .options = {.stride = {2}, .padding = {1, 0}}, .what = TRANSPOSE, .behind = BIAS},
+  };
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+    if (test_samples() > 1 && i > 0) continue; /* a spread run's device compiles each */
+    const operation_case sample = gradient_case(&small[i], build);
+    gradient_check(test_context, &sample);
+  }
+}
+
+static void derivatives_of_convolutions_have_theirs(void **state) {
+  (void)state;
+  static const conv_case small[] = {
+      {"conv2d, by data again", SHAPE(1, 2, 3, 4), SHAPE(2, 2, 2, 2), S2, P1},
+      {"conv2d, by filter again", SHAPE(1, 4, 3, 3), SHAPE(2, 2, 2, 2), G(2)},
+      {"conv2d_transpose again", SHAPE(1, 2, 2, 2), SHAPE(2, 1, 2, 2), S2, .what = TRANSPOSE},
+  };
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+    if (test_samples() > 1 && i > 0) continue; /* a spread run's device compiles each */
+    const operation_case sample = gradient_case(&small[i], build_second);
+    gradient_check(test_context, &sample);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(convolutions_of_every_shape_match),
+      cmocka_unit_test(transposed_convolutions_match),
+      cmocka_unit_test(gradients_by_filter_match),
+      cmocka_unit_test(operands_and_results_of_any_layout_match),
+      cmocka_unit_test(what_follows_a_convolution_matches),
+      cmocka_unit_test(a_normalised_convolution_is_one_kernel_and_its_scales),
+      cmocka_unit_test(convolutions_have_their_derivatives),
+      cmocka_unit_test(derivatives_of_convolutions_have_theirs),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}

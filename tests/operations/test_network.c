@@ -1,0 +1,491 @@
+/* Pooling, running sums, top-k, attention, and what is made of other operations: normalisation,
+ * padding, upsampling, one-hot, losses. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/network.h"
+#include "support/operation.h"
+#include "support/test.h"
+
+static const compute_node none = {0, 0};
+
+static operation_operand operand(compute_dtype dtype, compute_shape shape, guarded_layout layout) {
+  return (operation_operand){dtype, shape, FILL_RANGE, -2, 2, layout};
+}
+
+/* Half a spacing of a narrow float at 1; 0 of the others. */
+static double half_of(compute_dtype dtype) {
+  return dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
+}
+
+static double unit_of(compute_dtype dtype) {
+  return dtype == COMPUTE_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+/* ---- Pooling ------------------------------------------------------------------------------- */
+
+typedef struct pool_case {
+  const char *name;
+  compute_shape x;
+  compute_pool2d_options options;
+  bool average, back;
+  bool behind; /* something fuses behind it */
+} pool_case;
+
+static compute_node pool(compute_graph *graph, const pool_case *c, compute_node x) {
+  return c->average ? compute_average_pool2d(graph, x, &c->options)
+                    : compute_max_pool2d(graph, x, &c->options);
+}
+
+static compute_node build_pool(compute_graph *graph, const compute_node *x, const void *user) {
+  const pool_case *c = user;
+  const compute_node y = pool(graph, c, x[0]);
+  if (graph->status) return none;
+  if (c->behind) return compute_relu(graph, compute_add(graph, compute_mul(graph, y, x[1]), x[1]));
+  if (!c->back) return y;
+  compute_window geometry;
+  memcpy(&geometry, build_at(graph, y.id - 1)->constant, sizeof geometry);
+  geometry.by_data = true;
+  return network_pool(graph, "by_data", &geometry, c->x, c->average ? x[1] : x[0],
+                      c->average ? none : x[1]);
+}
+
+static const pool_case pools[] = {
+    {"2x2", SHAPE(2, 3, 6, 8), .options = {.size = {2}}},
+    {"3x3 stride 2 padded", SHAPE(2, 3, 9, 7),
+     .options = {.size = {3}, .stride = {2}, .padding = {1, -1}}},
+    {"3x3 stride 1 padded", SHAPE(1, 2, 5, 33),
+     .options = {.size = {3}, .stride = {1}, .padding = {1, 1}}},
+    {"uneven", SHAPE(2, 1, 9, 11),
+     .options = {.size = {3, 2}, .stride = {2, 3}, .padding = {1, 0}}},
+    {"ceil", SHAPE(1, 2, 8, 6), .options = {.size = {3}, .stride = {2}, .ceil = true}},
+    {"ceil padded", SHAPE(1, 2, 7, 7),
+     .options = {.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true}},
+    {"the whole image", SHAPE(2, 3, 5, 4), .options = {.size = {5, 4}}},
+    {"windows apart", SHAPE(1, 1, 9, 9), .options = {.size = {2}, .stride = {4}}},
+    {"one dimension", SHAPE(2, 3, 1, 40), .options = {.size = {1, 4}}},
+    {"no images", SHAPE(0, 3, 4, 4), .options = {.size = {2}}},
+};
+
+static void run_pool(const pool_case *c, compute_dtype dtype, test_fill fill, guarded_layout layout,
+                     guarded_layout result) {
+  static const char *const names[2][2] = {{"max_pool2d", "max_pool2d_by_data"},
+                                          {"average_pool2d", "average_pool2d_by_data"}};
+  const double elements =
+      (double)(c->options.size[0] * (c->options.size[1] ? c->options.size[1] : c->options.size[0]));
+  /* One name for all cases, of which a spread run takes some; their shapes tell them apart. */
+  operation_case sample = {.name = c->behind ? c->name : names[c->average][c->back],
+                           .build = build_pool,
+                           .user = c,
+                           .operand_count = c->back || c->behind ? 2 : 1,
+                           .result_layout = result,
+                           .operation = c->behind ? NULL : names[c->average][c->back]};
+  if (c->average || c->back)
+    sample.tolerance = (test_tolerance){.ulp = 2, .atol = 2 * unit_of(dtype) * (elements + 8)};
+  if (c->behind)
+    sample.tolerance = (test_tolerance){
+        .ulp = 4, .atol = 32 * unit_of(dtype) + 16 * half_of(dtype), .rtol = 4 * half_of(dtype)};
+  sample.operand[0] = operand(dtype, c->x, layout);
+  sample.operand[0].fill = fill;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node y = pool(graph, c, compute_input(graph, dtype, c->x));
+  assert_ok(compute_graph_status(graph));
+  sample.operand[1] = operand(dtype, compute_node_shape(graph, y), layout);
+  compute_graph_release(graph);
+  operation_check(test_context, &sample);
+}
+
+static void run_pools(bool average, bool back, guarded_layout layout, guarded_layout result) {
+  for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+    for (int variant = 0; variant < 2; variant++) {
+      pool_case c = pools[i];
+      c.average = average;
+      c.back = back;
+      if (average && variant) c.options.exclude_padding = true;
+      if (!average && variant) c.options.dilation[0] = 2;
+      if (!average && variant && i != 1 && i != 2) continue; /* those that have room for it */
+      for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+        run_pool(&c, *dtype, average || back ? FILL_RANGE : FILL_SPECIAL, layout, result);
+    }
+  }
+}
+
+static void maxima_of_windows_match(void **state) {
+  (void)state;
+  run_pools(false, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void averages_of_windows_match(void **state) {
+  (void)state;
+  run_pools(true, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void gradients_of_windows_match(void **state) {
+  (void)state;
+  run_pools(false, true, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_pools(true, true, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void windows_of_any_layout_match(void **state) {
+  (void)state;
+  static const guarded_layout results[] = {LAYOUT_PADDED, LAYOUT_TRANSPOSED, LAYOUT_STEPPED,
+                                           LAYOUT_WRAPPED};
+  for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
+    for (int kind = 0; kind < 4; kind++) {
+      pool_case c = pools[1 + kind % 2];
+      c.average = kind & 1;
+      c.back = kind >> 1;
+      run_pool(&c, COMPUTE_F32, FILL_RANGE, (guarded_layout)layout, results[(kind + layout) % 4]);
+    }
+  operation_finish();
+}
+
+static void what_follows_windows_matches(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 2; kind++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++) {
+      pool_case c = pools[1];
+      c.average = kind;
+      c.behind = true;
+      c.name = "pool, then arithmetic";
+      run_pool(&c, *dtype, FILL_RANGE, LAYOUT_DENSE, LAYOUT_DENSE);
+    }
+  operation_finish();
+}
+
+/* ---- Along an axis ------------------------------------------------------------------------- */
+
+typedef struct axis_case {
+  compute_shape x;
+  int32_t axis;
+  int64_t k;
+  bool a, b; /* exclusive, reverse; smallest, the values instead of the positions */
+} axis_case;
+
+static compute_node build_running(compute_graph *graph, const compute_node *x, const void *user) {
+  const axis_case *c = user;
+  return compute_cumulative_sum(graph, x[0], c->axis, c->a, c->b);
+}
+
+static void running_sums_match(void **state) {
+  (void)state;
+  static const axis_case shapes[] = {
+      {SHAPE(13), .axis = 0},      {SHAPE(3, 301), .axis = -1}, {SHAPE(61, 5), .axis = 0},
+      {SHAPE(2, 7, 9), .axis = 1}, {SHAPE(1), .axis = 0},       {SHAPE(3, 0), .axis = 1},
+      {SHAPE(0, 4), .axis = 1},    {SHAPE(5000), .axis = 0},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int form = 0; form < 4; form++)
+      for (const compute_dtype *dtype = operation_dtypes("number"); *dtype; dtype++) {
+        axis_case c = shapes[i];
+        c.a = form & 1;
+        c.b = form >> 1;
+        const double size = (double)c.x.size[c.axis < 0 ? c.x.rank - 1 : c.axis];
+        const double most = form == 3 ? 100 : 2;
+        operation_case sample = {
+            .name = "cumulative_sum",
+            .build = build_running,
+            .user = &c,
+            .operand_count = 1,
+            .result_layout = form == 1 ? LAYOUT_PADDED : LAYOUT_DENSE,
+            .tolerance = {.ulp = 2, .atol = unit_of(*dtype) * most * (2 * size + 8)},
+            .operation = "cumulative_sum"};
+        sample.operand[0] = operand(*dtype, c.x, form == 2 ? LAYOUT_STEPPED : LAYOUT_DENSE);
+        sample.operand[0].low = -most; /* with 100, bytes wrap */
+        operation_check(test_context, &sample);
+      }
+  operation_finish();
+}
+
+static compute_node build_top(compute_graph *graph, const compute_node *x, const void *user) {
+  const axis_case *c = user;
+  compute_node positions;
+  const compute_node values = compute_top_k(graph, x[0], c->k, c->axis, c->a, &positions);
+  return c->b ? values : positions;
+}
+
+static void the_largest_and_smallest_are_found_in_order(void **state) {
+  (void)state;
+  static const axis_case shapes[] = {
+      {SHAPE(13), .axis = 0, .k = 5},    {SHAPE(4, 301), .axis = -1, .k = 17},
+      {SHAPE(61, 5), .axis = 0, .k = 1}, {SHAPE(2, 7, 9), .axis = 1, .k = 7},
+      {SHAPE(1), .axis = 0, .k = 1},     {SHAPE(3, 40), .axis = 1, .k = 0},
+      {SHAPE(0, 4), .axis = 1, .k = 2},  {SHAPE(2, 1000), .axis = 1, .k = 1000},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int form = 0; form < 8; form++)
+      for (const compute_dtype *dtype = operation_dtypes("number"); *dtype; dtype++) {
+        axis_case c = shapes[i];
+        c.a = form & 1;
+        c.b = form >> 1 & 1;
+        operation_case sample = {.name = "top_k",
+                                 .build = build_top,
+                                 .user = &c,
+                                 .operand_count = 1,
+                                 .result_layout = form == 5 ? LAYOUT_PADDED : LAYOUT_DENSE,
+                                 .operation = c.b ? NULL : "top_k"};
+        sample.operand[0] = operand(*dtype, c.x, form == 6 ? LAYOUT_STEPPED : LAYOUT_DENSE);
+        if (form >> 2) sample.operand[0].fill = FILL_SPECIAL;
+        operation_check(test_context, &sample);
+      }
+  operation_finish();
+}
+
+/* ---- Attention ----------------------------------------------------------------------------- */
+
+typedef struct attention_case {
+  const char *name;
+  compute_shape q, k, v, bias;
+  bool causal, biased, turned; /* turned: heads and positions swapped in memory */
+} attention_case;
+
+static compute_node build_attention(compute_graph *graph, const compute_node *x, const void *user) {
+  const attention_case *c = user;
+  compute_node m[3] = {x[0], x[1], x[2]};
+  for (int i = 0; i < 3 && c->turned; i++)
+    m[i] = compute_transpose(graph, x[i], COMPUTE_AXES(0, 2, 1, 3));
+  const compute_attention_options options = {.causal = c->causal, .bias = c->biased ? x[3] : none};
+  return compute_scaled_attention(graph, m[0], m[1], m[2], &options);
+}
+
+static void attention_matches(void **state) {
+  (void)state;
+  static const attention_case all[] = {
+      {"one head", SHAPE(5, 8), SHAPE(7, 8), SHAPE(7, 3), .causal = false},
+      {"heads", SHAPE(2, 3, 33, 16), SHAPE(2, 3, 70, 16), SHAPE(2, 3, 70, 24), .causal = false},
+      {"shared keys", SHAPE(2, 3, 9, 4), SHAPE(1, 3, 11, 4), SHAPE(3, 11, 4), .causal = false},
+      {"causal", SHAPE(2, 65, 8), SHAPE(2, 65, 8), SHAPE(2, 65, 8), .causal = true},
+      {"causal, more keys", SHAPE(2, 5, 8), SHAPE(2, 9, 8), SHAPE(2, 9, 8), .causal = true},
+      {"causal, queries that see nothing", SHAPE(9, 4), SHAPE(5, 4), SHAPE(5, 4), .causal = true},
+      {"biased", SHAPE(2, 3, 9, 4), SHAPE(2, 3, 11, 4), SHAPE(2, 3, 11, 4), SHAPE(3, 9, 11),
+       .biased = true},
+      {"row of biases", SHAPE(2, 9, 4), SHAPE(2, 11, 4), SHAPE(2, 11, 4), SHAPE(11), .biased = true,
+       .causal = true},
+      {"turned", SHAPE(2, 9, 3, 4), SHAPE(2, 11, 3, 4), SHAPE(2, 11, 3, 4), .turned = true},
+      {"no queries", SHAPE(0, 4), SHAPE(5, 4), SHAPE(5, 4), .causal = false},
+      {"no keys", SHAPE(3, 4), SHAPE(0, 4), SHAPE(0, 4), .causal = false},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++) {
+      const attention_case *c = &all[i];
+      const double width = (double)c->q.size[c->q.rank - 1];
+      operation_case sample = {.name = "scaled_attention",
+                               .build = build_attention,
+                               .user = c,
+                               .operand_count = c->biased ? 4 : 3,
+                               .tolerance = {.ulp = 8, .atol = unit_of(*dtype) * (16 * width + 64)},
+                               .operation = "scaled_attention"};
+      sample.operand[0] = operand(*dtype, c->q, LAYOUT_DENSE);
+      sample.operand[1] = operand(*dtype, c->k, i % 2 ? LAYOUT_PADDED : LAYOUT_DENSE);
+      sample.operand[2] = operand(*dtype, c->v, i % 2 ? LAYOUT_DENSE : LAYOUT_STEPPED);
+      sample.operand[3] = operand(*dtype, c->bias, LAYOUT_DENSE);
+      operation_check(test_context, &sample);
+    }
+  operation_finish();
+}
+
+/* ---- Of other operations ------------------------------------------------------------------- */
+
+typedef compute_node (*expression)(compute_graph *, const compute_node *);
+
+typedef struct compound_case {
+  const char *name;
+  expression build;
+  size_t count;
+  compute_shape shapes[4];
+} compound_case;
+
+#define EXPRESSION(name, value)                                                                    \
+  static compute_node name(compute_graph *g, const compute_node *x) {                              \
+    return (value);                                                                                \
+  }
+
+EXPRESSION(global_average, compute_global_average_pool2d(g, x[0]))
+EXPRESSION(global_max, compute_global_max_pool2d(g, x[0]))
+EXPRESSION(norm_given, compute_batch_norm(g, x[0], x[1], compute_square(g, x[2]), x[1], x[2], 0.5))
+EXPRESSION(norm_bare, compute_batch_norm(g, x[0], x[1], compute_square(g, x[2]), none, none, 0.5))
+EXPRESSION(norm_own, compute_batch_norm_training(g, x[0], x[1], x[2], 1e-3, NULL, NULL))
+EXPRESSION(padded_zeros, compute_pad(g, x[0], 1, 2, 1, COMPUTE_PAD_CONSTANT, 0))
+EXPRESSION(padded_number, compute_pad(g, x[0], -1, 0, 3, COMPUTE_PAD_CONSTANT, -1.5))
+EXPRESSION(padded_edge, compute_pad(g, x[0], 0, 3, 2, COMPUTE_PAD_EDGE, 0))
+EXPRESSION(padded_reflect, compute_pad(g, x[0], 1, 3, 2, COMPUTE_PAD_REFLECT, 0))
+EXPRESSION(nearest_whole, compute_upsample2d(g, x[0], 6, 12, COMPUTE_UPSAMPLE_NEAREST))
+EXPRESSION(nearest_uneven, compute_upsample2d(g, x[0], 5, 3, COMPUTE_UPSAMPLE_NEAREST))
+EXPRESSION(bilinear, compute_upsample2d(g, x[0], 7, 8, COMPUTE_UPSAMPLE_BILINEAR))
+EXPRESSION(bilinear_less, compute_upsample2d(g, x[0], 2, 4, COMPUTE_UPSAMPLE_BILINEAR))
+EXPRESSION(binary, compute_binary_cross_entropy(g, x[0], compute_sigmoid(g, x[1])))
+EXPRESSION(huber_loss, compute_huber(g, x[0], x[1], 0.75))
+
+static const compound_case compounds[] = {
+    {"global_average_pool2d", global_average, 1, {SHAPE(2, 3, 5, 7)}},
+    {"global_max_pool2d", global_max, 1, {SHAPE(2, 3, 5, 7)}},
+    {"batch_norm", norm_given, 3, {SHAPE(2, 3, 5, 4), SHAPE(3), SHAPE(3)}},
+    {"batch_norm of rows", norm_bare, 3, {SHAPE(6, 5), SHAPE(5), SHAPE(5)}},
+    {"batch_norm_training", norm_own, 3, {SHAPE(4, 3, 5, 4), SHAPE(3), SHAPE(3)}},
+    {"batch_norm_training of rows", norm_own, 3, {SHAPE(9, 5), SHAPE(5), SHAPE(5)}},
+    {"pad", padded_zeros, 1, {SHAPE(3, 4, 2)}},
+    {"pad with a number", padded_number, 1, {SHAPE(3, 4)}},
+    {"pad with the edge", padded_edge, 1, {SHAPE(3, 4)}},
+    {"pad reflected", padded_reflect, 1, {SHAPE(2, 4, 3)}},
+    {"upsample2d by whole factors", nearest_whole, 1, {SHAPE(2, 3, 3, 4)}},
+    {"upsample2d to the nearest", nearest_uneven, 1, {SHAPE(2, 3, 3, 4)}},
+    {"upsample2d bilinear", bilinear, 1, {SHAPE(2, 3, 3, 4)}},
+    {"upsample2d bilinear to less", bilinear_less, 1, {SHAPE(1, 2, 5, 9)}},
+    {"binary_cross_entropy", binary, 2, {SHAPE(4, 5), SHAPE(4, 5)}},
+    {"huber", huber_loss, 2, {SHAPE(4, 5), SHAPE(5)}},
+};
+
+static compute_node build_compound(compute_graph *graph, const compute_node *x, const void *user) {
+  const compound_case *c = user;
+  return c->build(graph, x);
+}
+
+/* The reference evaluates the parts; what they mean together is told by the tests of values below.
+ */
+static void what_is_made_of_others_matches(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof compounds / sizeof *compounds; i++)
+    for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++) {
+      const compound_case *c = &compounds[i];
+      /* A spread run's device compiles each, and has the parts' dtypes from elsewhere. */
+      if (test_samples() > 1 && ((size_t)*dtype + i) % 4 != 0) continue;
+      operation_case sample = {.name = c->name,
+                               .build = build_compound,
+                               .user = c,
+                               .operand_count = c->count,
+                               .tolerance = {.ulp = 8,
+                                             .atol = 64 * unit_of(*dtype) + 16 * half_of(*dtype),
+                                             .rtol = 8 * half_of(*dtype)}};
+      for (size_t k = 0; k < c->count; k++)
+        sample.operand[k] = operand(*dtype, c->shapes[k], LAYOUT_DENSE);
+      operation_check(test_context, &sample);
+    }
+  operation_finish();
+}
+
+/* ---- Values worked out by hand ------------------------------------------------------------- */
+
+/* Runs a graph of one output and reads it as doubles. */
+static void run(compute_graph *graph, compute_node y, double *values, int64_t count) {
+  assert_ok(compute_graph_status(graph));
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *out =
+      test_tensor(test_context, compute_node_dtype(graph, y), compute_node_shape(graph, y), NULL);
+  assert_int_equal(compute_tensor_count(out), count);
+  assert_ok(compute_run(plan, (compute_binding[]){{y, out}}, 1, NULL));
+  for (int64_t i = 0; i < count; i++) values[i] = test_element(out, i);
+  compute_tensor_release(out);
+  compute_plan_release(plan);
+}
+
+static compute_node row(compute_graph *graph, int64_t count, const double *values) {
+  return compute_constant(graph, COMPUTE_F64, COMPUTE_SHAPE(1, 1, 1, count), values);
+}
+
+#define CHECK(node, ...)                                                                           \
+  do {                                                                                             \
+    const double expected_[] = {__VA_ARGS__};                                                      \
+    enum { COUNT_ = sizeof expected_ / sizeof *expected_ };                                        \
+    double got_[COUNT_];                                                                           \
+    run(graph, (node), got_, COUNT_);                                                              \
+    for (int i_ = 0; i_ < COUNT_; i_++)                                                            \
+      if (!(fabs(got_[i_] - expected_[i_]) <= 1e-12))                                              \
+        fail_msg("%s [%d]: got %.15g, expected %.15g", #node, i_, got_[i_], expected_[i_]);        \
+  } while (0)
+
+static void small_examples_have_the_values_of_their_definitions(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = row(graph, 4, (double[]){1, 2, 4, 8});
+  const compute_node w = row(graph, 2, (double[]){1, 10});
+  CHECK(compute_conv2d(graph, x, w, none, NULL), 21, 42, 84);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, NULL), 1, 12, 24, 48, 80);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, &(compute_conv2d_options){.stride = {1, 2}}), 1,
+        10, 2, 20, 4, 40, 8, 80);
+  const compute_pool2d_options pairs = {.size = {1, 2}, .padding = {0, 1}};
+  compute_pool2d_options inside = pairs;
+  inside.exclude_padding = true;
+  CHECK(compute_max_pool2d(graph, x, &pairs), 1, 4, 8);
+  CHECK(compute_average_pool2d(graph, x, &pairs), 0.5, 3, 4);
+  CHECK(compute_average_pool2d(graph, x, &inside), 1, 3, 8);
+  const compute_pool2d_options beyond = {.size = {1, 3}, .ceil = true};
+  CHECK(compute_max_pool2d(graph, x, &beyond), 4, 8);
+  CHECK(compute_average_pool2d(graph, x, &beyond), 7.0 / 3, 8);
+  CHECK(compute_pad(graph, x, 3, 2, 1, COMPUTE_PAD_EDGE, 0), 1, 1, 1, 2, 4, 8, 8);
+  CHECK(compute_pad(graph, x, 3, 2, 1, COMPUTE_PAD_REFLECT, 0), 4, 2, 1, 2, 4, 8, 4);
+  CHECK(compute_pad(graph, x, 3, 1, 1, COMPUTE_PAD_CONSTANT, 5), 5, 1, 2, 4, 8, 5);
+  CHECK(compute_upsample2d(graph, x, 1, 8, COMPUTE_UPSAMPLE_NEAREST), 1, 1, 2, 2, 4, 4, 8, 8);
+  CHECK(compute_upsample2d(graph, x, 1, 6, COMPUTE_UPSAMPLE_NEAREST), 1, 1, 2, 4, 4, 8);
+  CHECK(compute_upsample2d(graph, x, 1, 8, COMPUTE_UPSAMPLE_BILINEAR), 1, 1.25, 1.75, 2.5, 3.5, 5,
+        7, 8);
+  CHECK(compute_cumulative_sum(graph, x, -1, false, false), 1, 3, 7, 15);
+  CHECK(compute_cumulative_sum(graph, x, -1, true, true), 14, 12, 8, 0);
+  const int64_t label = 1;
+  const compute_node labels = compute_constant(graph, COMPUTE_I64, COMPUTE_SHAPE(1), &label);
+  CHECK(compute_one_hot(graph, labels, 3, COMPUTE_F64), 0, 1, 0);
+  const compute_node logits = compute_reshape(graph, x, COMPUTE_SHAPE(1, 4));
+  const double total = log(exp(1) + exp(2) + exp(4) + exp(8));
+  CHECK(compute_cross_entropy_smoothed(graph, logits, labels, 0.2),
+        total - 0.8 * 2 - 0.05 * (1 + 2 + 4 + 8));
+  CHECK(compute_huber(graph, x, compute_scalar(graph, COMPUTE_F64, 2.0), 1.5),
+        (0.5 + 0 + 1.5 * (2 - 0.75) + 1.5 * (6 - 0.75)) / 4);
+  CHECK(compute_batch_norm(graph, x, compute_full(graph, COMPUTE_F64, COMPUTE_SHAPE(1), 2),
+                           compute_full(graph, COMPUTE_F64, COMPUTE_SHAPE(1), 4), none, none, 0),
+        -0.5, 0, 1, 3);
+  compute_graph_release(graph);
+}
+
+static void labels_outside_give_rows_of_zeros(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const int32_t labels[] = {2, -1, 3, 0};
+  const compute_node y = compute_one_hot(
+      graph, compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(4), labels), 3, COMPUTE_F32);
+  CHECK(y, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0);
+  compute_graph_release(graph);
+}
+
+/* The share that is dropped, the size of what is kept, and that the same seed drops the same. */
+static void dropout_drops_its_share_and_repeats_it(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  static double values[2][COUNT];
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F16};
+  for (int i = 0; i < 2; i++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const int64_t seed = 42;
+    const compute_node x = compute_full(graph, dtypes[i], COMPUTE_SHAPE(100, COUNT / 100), 1);
+    const compute_node y = compute_dropout(
+        graph, x, 0.25, compute_constant(graph, COMPUTE_I64, COMPUTE_SCALAR, &seed), 7);
+    run(graph, y, values[i], COUNT);
+    compute_graph_release(graph);
+  }
+  int dropped = 0;
+  for (int i = 0; i < COUNT; i++) {
+    dropped += values[0][i] == 0;
+    assert_true(values[0][i] == 0 || fabs(values[0][i] - 4.0 / 3) < 1e-6);
+    assert_true((values[0][i] == 0) == (values[1][i] == 0));
+  }
+  assert_in_range(dropped, COUNT / 4 - 400, COUNT / 4 + 400);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(maxima_of_windows_match),
+      cmocka_unit_test(averages_of_windows_match),
+      cmocka_unit_test(gradients_of_windows_match),
+      cmocka_unit_test(windows_of_any_layout_match),
+      cmocka_unit_test(what_follows_windows_matches),
+      cmocka_unit_test(running_sums_match),
+      cmocka_unit_test(the_largest_and_smallest_are_found_in_order),
+      cmocka_unit_test(attention_matches),
+      cmocka_unit_test(what_is_made_of_others_matches),
+      cmocka_unit_test(small_examples_have_the_values_of_their_definitions),
+      cmocka_unit_test(labels_outside_give_rows_of_zeros),
+      cmocka_unit_test(dropout_drops_its_share_and_repeats_it),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
