@@ -6,6 +6,7 @@
 
 #include "compute/compute.h"
 #include "machine_limits.h"
+#include "peer.h"
 
 typedef struct bench_peer_list bench_peer_list; /* peers.h */
 
@@ -25,6 +26,14 @@ typedef struct bench_fit {
   double frames_rate;          /* frames per second */
 } bench_fit;
 
+/* What belongs to a network; all 0 where a record is of something else. */
+typedef struct bench_training {
+  double rate; /* samples per second */
+  double steps;
+  double planned_bytes, measured_bytes; /* the highest that a step needs */
+  double growth_bytes;                  /* of the process, from the first steps to the last */
+} bench_training;
+
 /* One line of the result. A number that has no meaning for a case is NaN. */
 typedef struct bench_record {
   const char *suite, *name, *dtype;
@@ -36,6 +45,7 @@ typedef struct bench_record {
   char peer[40]; /* "": measured alone */
   double peer_ms;
   bench_fit fit;
+  bench_training training;
 } bench_record;
 
 typedef struct bench_options {
@@ -76,8 +86,9 @@ struct bench_case {
   const char *name;      /* "matmul_1024" */
   const char *operation; /* row of bench_operations for bench_run_operation */
   compute_dtype dtype;
-  int64_t size[4];
-  uint32_t when; /* BENCH_QUICK, BENCH_FULL or both */
+  int64_t size[BENCH_SIZES];
+  uint32_t when;  /* BENCH_QUICK, BENCH_FULL or both */
+  uint32_t flags; /* of the plan: COMPUTE_PLAN_… */
   void (*run)(bench_session *session, const char *suite, const bench_case *c);
 };
 
@@ -89,7 +100,8 @@ typedef struct bench_suite {
 
 extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suite_reduce,
     bench_suite_memory, bench_suite_overhead, bench_suite_routing, bench_suite_batch,
-    bench_suite_faults, bench_suite_fit;
+    bench_suite_faults, bench_suite_fit, bench_suite_conv, bench_suite_pool, bench_suite_norm,
+    bench_suite_train;
 
 /* A record for a case with all its numbers NaN and ok false. */
 bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);

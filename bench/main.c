@@ -17,9 +17,10 @@
 
 /* overhead comes first, before the peers' libraries have filled the process. */
 static const bench_suite *const suites[] = {
-    &bench_suite_overhead, &bench_suite_elementwise, &bench_suite_matmul,
-    &bench_suite_reduce,   &bench_suite_memory,      &bench_suite_fit,
-    &bench_suite_routing,  &bench_suite_batch,       &bench_suite_faults};
+    &bench_suite_overhead, &bench_suite_elementwise, &bench_suite_matmul,  &bench_suite_reduce,
+    &bench_suite_conv,     &bench_suite_pool,        &bench_suite_norm,    &bench_suite_train,
+    &bench_suite_memory,   &bench_suite_fit,         &bench_suite_routing, &bench_suite_batch,
+    &bench_suite_faults};
 enum { SUITES = sizeof suites / sizeof *suites };
 
 static const char help[] =
@@ -47,7 +48,9 @@ static const char help[] =
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
     "max_rel_err, ok; those of fits also have an object fit: the rate, of one thread too, and "
     "what\n"
-    "it is worth. Numbers without a meaning for the case are null. A case measured against\n"
+    "it is worth; those of networks an object training: samples per second, and planned and\n"
+    "measured memory where that is the case's matter. Numbers without a meaning for the case are "
+    "null. A case measured against\n"
     "several peers gives one record for each, alike but for peer, peer_ms and speedup (peer_ms / "
     "ms).\n"
     "GB/s counts every input read once and every output written once.\n"

@@ -16,7 +16,7 @@
 #include "operations.h"
 #include "peers.h"
 
-enum { MAX_SETS = 16, MAX_BINDINGS = BENCH_PEER_INPUTS + 1 };
+enum { MAX_SETS = 16, MAX_BINDINGS = BENCH_PEER_INPUTS + BENCH_OUTPUTS };
 
 /* A result of a peer may be this far from the reference before we say that it computes something
  * else; several libraries are less exact than libcompute promises to be. */
@@ -33,8 +33,8 @@ typedef struct bench_own {
   bench_session *session;
   compute_graph *graph;
   compute_plan *plan;
-  compute_node input[BENCH_PEER_INPUTS], output;
-  uint32_t input_count, set_count, next;
+  compute_node input[BENCH_PEER_INPUTS], output[BENCH_OUTPUTS];
+  uint32_t input_count, output_count, set_count, next;
   compute_binding binding[MAX_SETS][MAX_BINDINGS];
   bool wrapped; /* the tensors are the arrays themselves */
   compute_status status;
@@ -80,17 +80,20 @@ static int arena_create(const bench_session *session, const bench_case *c,
                         const bench_operation *operation, size_t output_bytes, bench_arena *arena) {
   size_t bytes = arena->output_bytes = output_bytes;
   for (uint32_t i = 0; i < operation->input_count; i++)
-    bytes += arena->input_bytes[i] = shape_bytes(operation->shape(c, i), c->dtype);
+    bytes += arena->input_bytes[i] =
+        shape_bytes(operation->shape(c, i), bench_operation_input(operation, c, i).dtype);
   uint32_t sets = choose_sets(session, bytes);
   if ((double)bytes * sets * 1.6 > (double)host_memory_available()) return -1;
   for (uint32_t s = 0; s < sets; s++) {
     arena->set_count = s + 1;
     for (uint32_t i = 0; i < operation->input_count; i++) {
+      const bench_input what = bench_operation_input(operation, c, i);
       void *array = host_allocate(arena->input_bytes[i]);
       arena->set[s].input[i] = array;
       if (!array) return -1;
-      host_fill(c->dtype, array, (int64_t)(arena->input_bytes[i] / compute_dtype_size(c->dtype)),
-                operation->low, operation->high, s * BENCH_PEER_INPUTS + i + 1);
+      host_fill(what.dtype, array,
+                (int64_t)(arena->input_bytes[i] / compute_dtype_size(what.dtype)), what.low,
+                what.high, s * BENCH_PEER_INPUTS + i + 1);
     }
     arena->set[s].output = host_allocate(output_bytes);
     if (!arena->set[s].output) return -1;
@@ -107,11 +110,17 @@ static compute_status own_build(bench_own *own, const bench_case *c,
   own->graph = compute_graph_create(session->context);
   own->input_count = operation->input_count;
   for (uint32_t i = 0; i < own->input_count; i++)
-    own->input[i] = compute_input(own->graph, c->dtype, operation->shape(c, i));
-  own->output = operation->build(own->graph, c, own->input);
-  return compute_compile(own->graph, &own->output, 1,
+    own->input[i] = compute_input(own->graph, bench_operation_input(operation, c, i).dtype,
+                                  operation->shape(c, i));
+  own->output_count = 1;
+  if (operation->build_all)
+    own->output_count = operation->build_all(own->graph, c, own->input, own->output);
+  else
+    own->output[0] = operation->build(own->graph, c, own->input);
+  return compute_compile(own->graph, own->output, own->output_count,
                          &(compute_plan_options){.device = session->device,
                                                  .fallback = COMPUTE_FALLBACK_STRICT,
+                                                 .flags = c->flags,
                                                  .name = c->name},
                          &own->plan);
 }
@@ -140,10 +149,13 @@ static compute_status own_bind(bench_own *own, const bench_arena *arena) {
       status = own_tensor(own, own->input[i], (void *)(uintptr_t)arena->set[s].input[i],
                           &binding[i].tensor);
     }
-    binding[own->input_count].node = own->output;
-    if (!status)
-      status =
-          own_tensor(own, own->output, arena->set[s].output, &binding[own->input_count].tensor);
+    binding += own->input_count;
+    binding[0].node = own->output[0];
+    for (uint32_t i = 1; i < own->output_count && !status; i++) {
+      binding[i].node = own->output[i];
+      status = compute_plan_create_tensor(own->plan, own->output[i], &binding[i].tensor);
+    }
+    if (!status) status = own_tensor(own, own->output[0], arena->set[s].output, &binding[0].tensor);
   }
   return status;
 }
@@ -158,8 +170,8 @@ static void own_release(bench_own *own) {
 static void own_run(void *state, int64_t times) {
   bench_own *own = state;
   for (int64_t i = 0; i < times && !own->status; i++) {
-    own->status =
-        compute_run(own->plan, own->binding[own->next], own->input_count + 1, own->session->queue);
+    own->status = compute_run(own->plan, own->binding[own->next],
+                              own->input_count + own->output_count, own->session->queue);
     if (++own->next == own->set_count) own->next = 0;
   }
   if (!own->status) own->status = compute_queue_wait(own->session->queue);
@@ -249,6 +261,12 @@ static void add_records(bench_session *session, const char *suite, const bench_c
   }
 }
 
+/* Winograd's sums of factors round some ten times as much. */
+static double bound_of(const bench_problem *problem) {
+  const double bound = problem->operation->bound;
+  return problem->c->flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? 12 * bound : bound;
+}
+
 /* The part that needs all arrays to be there. */
 static compute_status compete(bench_own *own, const char *suite, const bench_problem *problem,
                               const bench_arena *arena, const bench_check *check) {
@@ -270,10 +288,12 @@ static compute_status compete(bench_own *own, const char *suite, const bench_pro
   int count = find_rivals(session, problem, arena, &peer_problem, check, rivals, BENCH_RUNNERS - 1);
   for (int i = 0; i < count; i++)
     runners[i + 1] = (bench_runner){.run = rival_run, .state = &rivals[i]};
-  bench_measure(runners, count + 1, session->options->quick ? 0.12 : 0.5);
+  /* The many variants of a convolution share the time of a few. */
+  const double seconds = session->options->quick ? 0.12 : count > 3 ? 0.3 : 0.5;
+  bench_measure(runners, count + 1, seconds);
   if (!own->status)
-    add_records(session, suite, c, bytes, error,
-                problem->operation->bound * host_epsilon(check->dtype), runners, rivals, count);
+    add_records(session, suite, c, bytes, error, bound_of(problem) * host_epsilon(check->dtype),
+                runners, rivals, count);
   for (int i = 0; i < count; i++) rivals[i].operation->teardown(rivals[i].state);
   return own->status;
 }
@@ -288,8 +308,8 @@ void bench_run_operation(bench_session *session, const char *suite, const bench_
     bench_fail(session, suite, c, "does not compile");
     goto end;
   }
-  compute_shape shape = compute_node_shape(own.graph, own.output);
-  compute_dtype dtype = compute_node_dtype(own.graph, own.output);
+  compute_shape shape = compute_node_shape(own.graph, own.output[0]);
+  compute_dtype dtype = compute_node_dtype(own.graph, own.output[0]);
   if (arena_create(session, c, problem.operation, shape_bytes(shape, dtype), &arena)) {
     bench_note(session, "%s/%s skipped: not enough memory", suite, c->name);
     goto end;

@@ -548,7 +548,19 @@ static const bench_operation table[] = {
 };
 
 const bench_operation *bench_operation_find(const char *name) {
+  const bench_operation *more[] = {bench_operations_conv, bench_operations_pool,
+                                   bench_operations_norm};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i].name, name)) return &table[i];
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+    for (const bench_operation *o = more[i]; o->name; o++)
+      if (!strcmp(o->name, name)) return o;
   return NULL;
+}
+
+bench_input bench_operation_input(const bench_operation *operation, const bench_case *c,
+                                  uint32_t input) {
+  bench_input what = {.dtype = c->dtype, .low = operation->low, .high = operation->high};
+  if (operation->describe) operation->describe(c, input, &what);
+  return what;
 }

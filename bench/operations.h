@@ -6,12 +6,20 @@
  *   add_row               rows, columns: [rows,columns] + [columns]
  *   matmul…               m, n, k, batch (0: no batch dimension); bias has n elements
  *   sums, maxima, rows    rows, columns
- *   transpose             rows, columns of the input; the result is a dense [columns,rows] */
+ *   transpose             rows, columns of the input; the result is a dense [columns,rows]
+ *   conv…, …pool…         the places BENCH_N … BENCH_GROUPS of peer.h; a transposed convolution
+ *                         gives o channels from c, and its filter is [c,o/groups,kernel,kernel]
+ *   batch_norm…           n, c, h, w
+ *   attention             batch, heads, queries and keys, width
+ *
+ * Inputs of the gradients are what they are made of: by_data filter, dy; by_filter x, dy. */
 #ifndef BENCH_OPERATIONS_H
 #define BENCH_OPERATIONS_H
 
 #include "bench.h"
 #include "peer.h"
+
+enum { BENCH_OUTPUTS = 4 };
 
 /* A problem that a reference works on: the case and its inputs. */
 typedef struct bench_problem {
@@ -19,6 +27,12 @@ typedef struct bench_problem {
   const struct bench_operation *operation;
   const void *input[BENCH_PEER_INPUTS];
 } bench_problem;
+
+/* One input, where it is not the case's dtype with values in the operation's range. */
+typedef struct bench_input {
+  compute_dtype dtype;
+  double low, high;
+} bench_input;
 
 typedef struct bench_operation {
   const char *name;
@@ -30,7 +44,13 @@ typedef struct bench_operation {
   double bound;
 
   compute_shape (*shape)(const bench_case *c, uint32_t input);
+  void (*describe)(const bench_case *c, uint32_t input, bench_input *what); /* NULL: all alike */
   compute_node (*build)(compute_graph *graph, const bench_case *c, const compute_node *inputs);
+
+  /* Instead of build, of operations with further results, which are computed but not compared:
+   * the first one has to depend on them. Returns how many there are. */
+  uint32_t (*build_all)(compute_graph *graph, const bench_case *c, const compute_node *inputs,
+                        compute_node *outputs);
 
   /* The true results at positions first … first + count − 1 of the output, all in one row of
    * it, and for each the magnitude that its error is to be compared with. */
@@ -44,6 +64,14 @@ typedef struct bench_operation {
   compute_node (*unary)(compute_graph *graph, compute_node x);
   double (*function)(double x);
 } bench_operation;
+
+/* What input `input` is made of. */
+bench_input bench_operation_input(const bench_operation *operation, const bench_case *c,
+                                  uint32_t input);
+
+/* Tables of operations that have files of their own, ended by a row without a name. */
+extern const bench_operation bench_operations_conv[], bench_operations_pool[],
+    bench_operations_norm[];
 
 /* The operation called `name`, or NULL. */
 const bench_operation *bench_operation_find(const char *name);

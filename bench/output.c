@@ -44,7 +44,7 @@ static const char *number_text(double value, const char *format, char *text, siz
 static double limit_part(const bench_session *session, const bench_record *r) {
   const bench_limits *l = &session->limits;
   if (session->info.type != COMPUTE_DEVICE_CPU) return NAN;
-  if (!strcmp(r->suite, "matmul")) {
+  if (!strcmp(r->suite, "matmul") || !strcmp(r->suite, "conv")) {
     double peak = strcmp(r->dtype, "f64") ? l->fma_f32 : l->fma_f64;
     return peak > 0 ? r->gflops / peak : NAN;
   }
@@ -60,6 +60,15 @@ static void print_fit(const bench_fit *f) {
   if (f->std_over_bound > 0)
     printf(", std/CRLB %.3f (worst %.3f), p-values %.3f on average", f->std_over_bound,
            f->worst_std_over_bound, f->p_mean);
+  printf("\n");
+}
+
+static void print_training(const bench_training *t) {
+  printf("    %.4g samples/s", t->rate);
+  if (t->planned_bytes > 0)
+    printf("; memory: %.2f MB planned, %.2f MB measured (%.3f); %.0f steps, %.2f MB of growth",
+           t->planned_bytes * 1e-6, t->measured_bytes * 1e-6, t->measured_bytes / t->planned_bytes,
+           t->steps, t->growth_bytes * 1e-6);
   printf("\n");
 }
 
@@ -81,6 +90,7 @@ void output_case(const bench_session *session, const bench_record *records, size
              i + 1 < count ? "," : "");
   printf("%s\n", r->ok ? "" : "  FAILED");
   if (r->fit.rate > 0) print_fit(&r->fit);
+  if (r->training.rate > 0) print_training(&r->training);
   fflush(stdout);
 }
 
@@ -100,6 +110,17 @@ static json_t *fit_json(const bench_fit *f) {
                    known(f->peak_bytes), "frames_per_second", known(f->frames_rate));
 }
 
+static json_t *training_json(const bench_training *t) {
+  json_t *object = json_pack("{s:o}", "samples_per_second", json_number(t->rate));
+  if (t->planned_bytes > 0 && object) {
+    json_object_set_new(object, "steps", json_number(t->steps));
+    json_object_set_new(object, "planned_bytes", json_number(t->planned_bytes));
+    json_object_set_new(object, "measured_bytes", json_number(t->measured_bytes));
+    json_object_set_new(object, "growth_bytes", json_number(t->growth_bytes));
+  }
+  return object;
+}
+
 static json_t *record_json(const bench_record *r) {
   json_t *object =
       json_pack("{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "suite", r->suite, "case", r->name,
@@ -113,6 +134,8 @@ static json_t *record_json(const bench_record *r) {
     json_object_set_new(object, "speedup", json_number(r->peer_ms / r->ms));
   }
   if (r->fit.rate > 0 && object) json_object_set_new(object, "fit", fit_json(&r->fit));
+  if (r->training.rate > 0 && object)
+    json_object_set_new(object, "training", training_json(&r->training));
   return object;
 }
 

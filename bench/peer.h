@@ -13,9 +13,24 @@
 extern "C" {
 #endif
 
-#define BENCH_PEER_ABI    1
-#define BENCH_PEER_INPUTS 4
+#define BENCH_PEER_ABI    2
+#define BENCH_PEER_INPUTS 8
 #define BENCH_PEER_ENTRY  "compute_bench_peer"
+
+/* Places in size of convolutions and pooling: data [n,c,h,w], filter [o,c/groups,kernel,kernel]. */
+enum {
+  BENCH_N,
+  BENCH_C,
+  BENCH_H,
+  BENCH_W,
+  BENCH_O,
+  BENCH_KERNEL,
+  BENCH_STRIDE,
+  BENCH_PADDING,
+  BENCH_DILATION,
+  BENCH_GROUPS,
+  BENCH_SIZES
+};
 
 /* Dense row-major arrays. The same ones that libcompute reads and writes. */
 typedef struct bench_peer_buffers {
@@ -27,7 +42,7 @@ typedef struct bench_peer_buffers {
 typedef struct bench_peer_problem {
   const char *operation; /* "matmul" */
   const char *dtype;     /* "f32" */
-  int64_t size[4];
+  int64_t size[BENCH_SIZES];
   int threads;
   uint32_t set_count; /* sets of buffers that are used in turn */
   const bench_peer_buffers *sets;

@@ -14,6 +14,7 @@ import sys
 
 sys.dont_write_bytecode = True # nothing is left in the tree
 import draw_fits
+import draw_networks
 
 # ---- What is to be reached: case pattern, what is compared, how much, in words ----------------
 
@@ -41,6 +42,10 @@ TARGETS = [
       for n in ("1K", "10K", "100K", "1M")],
     *[(name, "fits", rate, f"{rate * 1e-6:g} M fits/s")
       for name, rate in draw_fits.TARGETS_CPU.items()],
+    *[(name, "same_arrays", least, f"{least:g} × {peer or 'the fastest peer'} on the same arrays")
+      for name, (least, peer) in draw_networks.TARGETS.items()],
+    *[(f"{name}_memory", "memory", 0.9, "within a tenth of what is planned")
+      for name in ("mlp", "cnn", "resnet")],
     ("XYNB_7_plan", "fits", draw_fits.TARGETS_GPU["XYNB_7_plan"], "500 M fits/s on a GPU"),
 ]
 
@@ -134,6 +139,20 @@ def kind_torch(bench, name):
     return against_fastest(bench, name, "torch")
 
 
+def kind_same_arrays(bench, name):
+    prefix = draw_networks.TARGETS[name][1]
+    fastest = draw_networks.Case(bench.case(name)).fastest(False, prefix)
+    return fastest and (fastest[1], f"{fastest[1]:.2f} × {fastest[0]}")
+
+
+def kind_memory(bench, name):
+    training = bench.case(name)[0].get("training")
+    if not training:
+        return None
+    part = training["measured_bytes"] / training["planned_bytes"]
+    return 1 - abs(1 - part), f"{part:.3f} of {training['planned_bytes'] * 1e-6:.2f} MB"
+
+
 def kind_one_thread(bench, name):
     return against_fastest(bench, name, "one thread")
 
@@ -180,7 +199,8 @@ def judge_fits(bench, record):
 
 
 KINDS = {"best_peer": kind_best_peer, "torch": kind_torch, "one_thread": kind_one_thread,
-         "own_matmul": kind_own_matmul, "stream": kind_stream}
+         "own_matmul": kind_own_matmul, "stream": kind_stream, "same_arrays": kind_same_arrays,
+         "memory": kind_memory}
 
 
 def time_text(ms):
@@ -416,6 +436,16 @@ def chart_fits(bench):
     return f'<div class="wide">{picture}</div>' + table(draw_fits.HEADINGS, rows)
 
 
+def chart_networks(bench):
+    """Against the fastest peers, with the table of all of them."""
+    data = {"environment": bench.environment, "records": bench.records}
+    picture = draw_networks.drawing(data)
+    if not picture:
+        return ""
+    rows = [[escape(cell) for cell in row] for row in draw_networks.table_rows(data)]
+    return f'<div class="wide">{picture}</div>' + table(draw_networks.HEADINGS, rows)
+
+
 # ---- Tables ----------------------------------------------------------------------------------
 
 def table(head, rows, name=""):
@@ -495,6 +525,10 @@ def page(bench):
          "may pass the streaming limits.", chart_memory(bench)),
         ("Against other libraries", "Times as fast as each peer; the scale is logarithmic. "
          "“plain” is the call that allocates its result.", chart_speedups(bench)),
+        ("Networks", "Convolutions, pooling, normalisation, training steps; the scale is "
+         "logarithmic. “reordered”: the peer brings data into the layout that it likes best and "
+         "back in every run; “blocked”: data have been brought there before and stay there; "
+         "“_wino”: Winograd's filtering is allowed.", chart_networks(bench)),
         ("Gaussian fits", "Simulated spots, from arrays in memory (or what else is said) to "
          "parameters, uncertainties, ratio, p-value, steps and status; the scale is logarithmic.",
          chart_fits(bench)),

@@ -95,6 +95,8 @@ step "examples, built against $build/prefix with pkg-config"
 build_examples
 "$build/examples/hello"
 "$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
+"$build/examples/digits_cnn" ${device[0]:+--device "${device[0]}"} \
+  --save "$build/report/digits.safetensors" "$SETUP_ROOT/bench/data/digits.csv.gz"
 
 step "compute-info"
 "$build/prefix/bin/compute-info"
@@ -110,6 +112,8 @@ fi
 step "report"
 if [[ -s $build/report/bench.json ]]; then
   python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" "$build/report/report.html"
+  python3 "$SETUP_ROOT/bench/draw_networks.py" "$build/report/bench.json" \
+    "$build/report/networks.svg" || (($? == 77))
   if grep -q '"rois_per_second"' "$build/report/bench.json"; then
     python3 "$SETUP_ROOT/bench/draw_fits.py" "$build/report/bench.json" "$build/report/fits.svg"
   fi

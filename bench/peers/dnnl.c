@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-
-enum { MAX_SETS = 16, MAX_ARGUMENTS = BENCH_PEER_INPUTS + 1 };
+#include "dnnl_network.h"
+#include "dnnl_steps.h"
 
 typedef struct run_state {
   const bench_peer_problem *problem;
@@ -29,7 +28,7 @@ typedef struct recipe {
 } recipe;
 
 /* OpenMP's own call, found at run time: oneDNN may also have been built with another runtime. */
-static void use_threads(int threads) {
+void dnnl_use_threads(int threads) {
   void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
   void (*set)(int) = NULL;
   if (library) *(void **)&set = dlsym(library, "omp_set_num_threads");
@@ -214,7 +213,7 @@ typedef void (*recipe_function)(const bench_peer_problem *, dnnl_engine_t, recip
 static void *setup(const bench_peer_problem *problem, recipe_function cook) {
   run_state *s = calloc(1, sizeof *s);
   recipe r = {0};
-  use_threads(problem->threads);
+  dnnl_use_threads(problem->threads);
   if (!s || data_type(problem) == dnnl_data_type_undef || problem->set_count > MAX_SETS) {
     free(s);
     return NULL;
@@ -240,7 +239,7 @@ static void run(void *state, uint32_t set) {
 
 static void *sgemm_setup(const bench_peer_problem *problem) {
   if (problem->size[3] || data_type(problem) != dnnl_f32) return NULL;
-  use_threads(problem->threads);
+  dnnl_use_threads(problem->threads);
   run_state *s = calloc(1, sizeof *s);
   if (s) s->problem = problem;
   return s;
@@ -284,7 +283,7 @@ static void *setup_transpose(const bench_peer_problem *p) {
 #define PRIMITIVE(name_, setup_)                                                                   \
   { .name = name_, .variant = "", .setup = setup_, .run = run, .teardown = teardown }
 
-static const bench_peer_operation operations[] = {
+static const bench_peer_operation plain[] = {
     {.name = "matmul", .variant = "", .setup = sgemm_setup, .run = sgemm_run, .teardown = teardown},
     {.name = "matmul_nt",
      .variant = "",
@@ -313,12 +312,17 @@ static const bench_peer_operation operations[] = {
 };
 
 const bench_peer *compute_bench_peer(void) {
+  enum { PLAIN_COUNT = sizeof plain / sizeof *plain, MOST = PLAIN_COUNT + 64 };
+  static bench_peer_operation operations[MOST];
+  const bench_peer_operation *more[] = {dnnl_conv_operations, dnnl_layer_operations};
   static char version[32];
-  static bench_peer peer = {.abi = BENCH_PEER_ABI,
-                            .name = "dnnl",
-                            .version = version,
-                            .operations = operations,
-                            .operation_count = sizeof operations / sizeof *operations};
+  static bench_peer peer = {
+      .abi = BENCH_PEER_ABI, .name = "dnnl", .version = version, .operations = operations};
+  memcpy(operations, plain, sizeof plain);
+  peer.operation_count = PLAIN_COUNT;
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+    for (const bench_peer_operation *o = more[i]; o->name && peer.operation_count < MOST; o++)
+      operations[peer.operation_count++] = *o;
   const dnnl_version_t *v = dnnl_version();
   snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
   return &peer;

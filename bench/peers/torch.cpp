@@ -9,28 +9,15 @@
 #include <dlfcn.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "peer.h"
+#include "torch_operations.h"
 
 namespace {
-
-using at::Tensor;
-
-struct Set {
-  Tensor input[BENCH_PEER_INPUTS];
-  Tensor output, kept; /* kept: the result of a plain call */
-};
-
-struct State {
-  void (*function)(const State &, Set &) = nullptr;
-  const char *operation = nullptr;
-  Tensor (*unary)(const Tensor &) = nullptr;
-  std::vector<Set> sets;
-};
 
 at::ScalarType scalar_type(const char *dtype) {
   if (!strcmp(dtype, "f32")) return at::kFloat;
@@ -39,9 +26,6 @@ at::ScalarType scalar_type(const char *dtype) {
   if (!strcmp(dtype, "i32")) return at::kInt;
   return at::ScalarType::Undefined;
 }
-
-using Shape = std::vector<int64_t>;
-using Shapes = std::vector<Shape>; /* of the inputs, then of the output */
 
 Shapes shapes_elementwise(const int64_t *s, int inputs) {
   return Shapes(static_cast<size_t>(inputs) + 1, Shape{s[0]});
@@ -86,12 +70,6 @@ Shapes shapes_layer_norm(const int64_t *s) {
 Shapes shapes_transpose(const int64_t *s) {
   return {{s[0], s[1]}, {s[1], s[0]}};
 }
-
-struct Operation {
-  const char *name, *variant;
-  Shapes (*shapes)(const int64_t *);
-  void (*function)(const State &, Set &);
-};
 
 void run_unary(const State &state, Set &s) {
   static const struct {
@@ -166,38 +144,45 @@ void run_transpose_plain(const State &, Set &s) {
 }
 
 const Operation table[] = {
-    {"relu", "", shapes_unary, run_relu},
-    {"exp", "", shapes_unary, run_unary},
-    {"log", "", shapes_unary, run_unary},
-    {"tanh", "", shapes_unary, run_unary},
-    {"erf", "", shapes_unary, run_unary},
-    {"sigmoid", "", shapes_unary, run_unary},
-    {"silu", "", shapes_unary, run_unary},
-    {"gelu", "", shapes_unary, run_gelu},
-    {"gelu_tanh", "", shapes_unary, run_gelu_tanh},
-    {"add", "", shapes_add, run_add},
-    {"add_row", "", shapes_add_row, run_add},
-    {"chain", "", shapes_chain, run_chain},
-    {"matmul", "", shapes_matmul, run_matmul},
-    {"matmul_nt", "", shapes_matmul_nt, run_matmul_nt},
-    {"matmul_bias_gelu", "", shapes_linear, run_linear_gelu},
-    {"matmul_bias_gelu", "plain", shapes_linear, run_linear_gelu_plain},
-    {"sum_all", "", shapes_all, run_sum_all},
-    {"sum_rows", "", shapes_rows, run_sum_rows},
-    {"sum_columns", "", shapes_columns, run_sum_columns},
-    {"max_rows", "", shapes_rows, run_max_rows},
-    {"argmax_rows", "", shapes_rows, run_argmax_rows},
-    {"softmax", "", shapes_same, run_softmax},
-    {"softmax", "plain", shapes_same, run_softmax_plain},
-    {"log_softmax", "", shapes_same, run_log_softmax},
-    {"layer_norm", "plain", shapes_layer_norm, run_layer_norm_plain},
-    {"transpose", "", shapes_transpose, run_transpose},
-    {"transpose", "plain", shapes_transpose, run_transpose_plain},
+    {"relu", "", shapes_unary, run_relu, nullptr},
+    {"exp", "", shapes_unary, run_unary, nullptr},
+    {"log", "", shapes_unary, run_unary, nullptr},
+    {"tanh", "", shapes_unary, run_unary, nullptr},
+    {"erf", "", shapes_unary, run_unary, nullptr},
+    {"sigmoid", "", shapes_unary, run_unary, nullptr},
+    {"silu", "", shapes_unary, run_unary, nullptr},
+    {"gelu", "", shapes_unary, run_gelu, nullptr},
+    {"gelu_tanh", "", shapes_unary, run_gelu_tanh, nullptr},
+    {"add", "", shapes_add, run_add, nullptr},
+    {"add_row", "", shapes_add_row, run_add, nullptr},
+    {"chain", "", shapes_chain, run_chain, nullptr},
+    {"matmul", "", shapes_matmul, run_matmul, nullptr},
+    {"matmul_nt", "", shapes_matmul_nt, run_matmul_nt, nullptr},
+    {"matmul_bias_gelu", "", shapes_linear, run_linear_gelu, nullptr},
+    {"matmul_bias_gelu", "plain", shapes_linear, run_linear_gelu_plain, nullptr},
+    {"sum_all", "", shapes_all, run_sum_all, nullptr},
+    {"sum_rows", "", shapes_rows, run_sum_rows, nullptr},
+    {"sum_columns", "", shapes_columns, run_sum_columns, nullptr},
+    {"max_rows", "", shapes_rows, run_max_rows, nullptr},
+    {"argmax_rows", "", shapes_rows, run_argmax_rows, nullptr},
+    {"softmax", "", shapes_same, run_softmax, nullptr},
+    {"softmax", "plain", shapes_same, run_softmax_plain, nullptr},
+    {"log_softmax", "", shapes_same, run_log_softmax, nullptr},
+    {"layer_norm", "plain", shapes_layer_norm, run_layer_norm_plain, nullptr},
+    {"transpose", "", shapes_transpose, run_transpose, nullptr},
+    {"transpose", "plain", shapes_transpose, run_transpose_plain, nullptr},
 };
-constexpr size_t table_count = sizeof table / sizeof *table;
+constexpr size_t plain_count = sizeof table / sizeof *table;
+constexpr size_t table_count = plain_count + network_count;
+
+const Operation &operation_at(size_t row) {
+  return row < plain_count ? table[row] : network_table[row - plain_count];
+}
+
+} // namespace
 
 /* libtorch calls BLAS, which has a thread count of its own. */
-void use_threads(int threads) {
+void torch_use_threads(int threads) {
   at::set_num_threads(threads);
   void *library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
   if (!library) return;
@@ -205,21 +190,30 @@ void use_threads(int threads) {
     set(threads);
 }
 
+namespace {
+
+bool is_label(const char *operation, size_t input) {
+  return !strcmp(operation, "cross_entropy") && input == 1;
+}
+
 void *setup(const bench_peer_problem *problem, const Operation &operation) {
   at::ScalarType type = scalar_type(problem->dtype);
   if (type == at::ScalarType::Undefined) return nullptr;
-  use_threads(problem->threads);
+  torch_use_threads(problem->threads);
   auto state = std::make_unique<State>();
   state->function = operation.function;
   state->operation = operation.name;
+  std::copy(problem->size, problem->size + BENCH_SIZES, state->size);
   Shapes shapes = operation.shapes(problem->size);
   bool position = !strncmp(operation.name, "arg", 3);
   for (uint32_t i = 0; i < problem->set_count; i++) {
     const bench_peer_buffers &b = problem->sets[i];
     Set set;
     for (size_t j = 0; j + 1 < shapes.size(); j++)
-      set.input[j] = at::from_blob(const_cast<void *>(b.input[j]), shapes[j], type);
+      set.input[j] = at::from_blob(const_cast<void *>(b.input[j]), shapes[j],
+                                   is_label(operation.name, j) ? at::kLong : type);
     set.output = at::from_blob(b.output, shapes.back(), position ? at::kLong : type);
+    if (operation.prepare) operation.prepare(*state, set);
     state->sets.push_back(set);
   }
   return state.release();
@@ -229,7 +223,7 @@ void *setup(const bench_peer_problem *problem, const Operation &operation) {
 template <size_t row> void *setup_row(const bench_peer_problem *problem) {
   try {
     c10::InferenceMode guard;
-    return setup(problem, table[row]);
+    return setup(problem, operation_at(row));
   } catch (...) {
     return nullptr;
   }
@@ -253,14 +247,18 @@ void teardown(void *state) {
 
 template <size_t... rows>
 std::vector<bench_peer_operation> make_operations(std::index_sequence<rows...>) {
-  return {bench_peer_operation{table[rows].name, table[rows].variant, setup_row<rows>, run, collect,
-                               teardown}...};
+  return {bench_peer_operation{operation_at(rows).name, operation_at(rows).variant, setup_row<rows>,
+                               run, collect, teardown}...};
 }
 
 } // namespace
 
 extern "C" const bench_peer *compute_bench_peer(void) {
-  static const auto operations = make_operations(std::make_index_sequence<table_count>());
+  static const auto operations = [] {
+    auto all = make_operations(std::make_index_sequence<table_count>());
+    all.insert(all.end(), train_operations, train_operations + train_count);
+    return all;
+  }();
   static const bench_peer peer = {BENCH_PEER_ABI, "torch", TORCH_VERSION, operations.data(),
                                   operations.size()};
   return &peer;

@@ -1,0 +1,84 @@
+/* See network_memory.h. The trainer works in a context of its own, whose pool has seen nothing
+ * else: its highest mark is compared with what the trainer says that a step needs. Neither the pool
+ * nor the process may grow from the first steps to the last. */
+#include "network_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "measure.h"
+#include "network_own.h"
+
+static const double tolerance = 0.1, growth_allowed = 1 << 20;
+
+/* Memory of the process that is in use now, in bytes. */
+static double resident(void) {
+  double kib = NAN;
+  char line[128];
+  FILE *file = fopen("/proc/self/status", "r");
+  if (!file) return NAN;
+  while (fgets(line, sizeof line, file))
+    if (sscanf(line, "VmRSS: %lf", &kib) == 1) break;
+  fclose(file);
+  return kib * 1024;
+}
+
+/* `x` and labels, which the caller of a trainer owns, are no part of what it says. */
+static compute_status measure(network_own *own, const network_data *d, compute_device *device,
+                              int64_t steps, bench_record *record) {
+  enum { FIRST = 10 };
+  const int64_t area = d->network->side * d->network->side;
+  const double own_bytes =
+      (double)(d->batch * d->network->channels * area) * sizeof(float) + (double)d->batch * 8;
+  compute_pool_statistics pool, later;
+  compute_trainer_info info;
+  network_own_run(own, FIRST);
+  compute_status s = own->status;
+  if (!s) s = compute_pool_query(device, &pool);
+  const double before = resident(), start = bench_clock();
+  network_own_run(own, steps);
+  record->ms = record->ms_p10 = record->ms_p90 = (bench_clock() - start) / (double)steps * 1e3;
+  if (!s) s = own->status;
+  if (!s) s = compute_pool_query(device, &later);
+  if (!s) s = compute_trainer_query(own->trainer, &info);
+  if (s) return s;
+  record->training.rate = (double)d->batch / record->ms * 1e3;
+  record->training.steps = (double)steps;
+  record->training.planned_bytes = (double)info.peak_bytes;
+  record->training.measured_bytes = (double)later.bytes_peak - own_bytes;
+  record->training.growth_bytes = fmax(resident() - before, 0);
+  record->max_rel_err = fabs(record->training.measured_bytes / (double)info.peak_bytes - 1);
+  record->ok = record->max_rel_err <= tolerance && later.bytes_peak == pool.bytes_peak &&
+               later.bytes_active == pool.bytes_active &&
+               record->training.growth_bytes <= growth_allowed;
+  return COMPUTE_OK;
+}
+
+void network_memory_run(bench_session *session, const char *suite, const bench_case *c) {
+  compute_context *context = NULL;
+  network_own own = {0};
+  network_data data = {0};
+  bench_record record = bench_record_new(session, suite, c);
+  const int64_t steps = session->options->quick ? c->size[2] / 10 : c->size[2];
+  compute_status s =
+      compute_open(&context, &(compute_open_options){.device = session->info.name,
+                                                     .threads = session->options->threads});
+  compute_device *device = s ? NULL : compute_default_device(context);
+  if (!s)
+    s = network_own_create(context, device, NULL, &bench_networks[c->size[0]], c->size[1], true,
+                           &own, &data);
+  if (!s) s = measure(&own, &data, device, steps, &record);
+  if (s) {
+    bench_fail(session, suite, c, "does not run");
+  } else {
+    if (!record.ok)
+      bench_note(session, "%s/%s: %.0f bytes measured, %.0f planned, %.0f of growth", suite,
+                 c->name, record.training.measured_bytes, record.training.planned_bytes,
+                 record.training.growth_bytes);
+    bench_record_add(session, &record);
+  }
+  network_own_release(&own);
+  network_data_release(&data);
+  if (context && compute_close(context))
+    bench_note(session, "%s/%s: compute_close: %s", suite, c->name, compute_error_message(NULL));
+}

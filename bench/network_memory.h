@@ -1,0 +1,10 @@
+/* The memory of training, against what the plan says. */
+#ifndef BENCH_NETWORK_MEMORY_H
+#define BENCH_NETWORK_MEMORY_H
+
+#include "bench.h"
+
+/* size: network, batch, steps (a tenth of them in a quick run). */
+void network_memory_run(bench_session *session, const char *suite, const bench_case *c);
+
+#endif

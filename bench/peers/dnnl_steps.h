@@ -1,0 +1,103 @@
+/* oneDNN's networks of few steps: data may have to be brought into the library's own layout, and
+ * back.
+ *
+ * Three ways of calling it are measured. Plain: data stay [n,c,h,w]. "reordered": data are brought
+ * into the layout that the library likes best and the result back, in every run. "blocked": data
+ * have been brought there before and the result stays there, as inside of a network; this is what
+ * the library can do at best. Filters are always brought into its layout beforehand. */
+#ifndef BENCH_PEERS_DNNL_STEPS_H
+#define BENCH_PEERS_DNNL_STEPS_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+
+#include "peer.h"
+
+enum { MAX_SETS = 16, MAX_SLOTS = 16, MAX_STEPS = 8, MAX_ARGUMENTS = 10 };
+
+typedef enum run_way { PLAIN, REORDERED, BLOCKED, WINOGRAD } run_way;
+typedef enum run_phase { BEFORE, DURING, AFTER } run_phase;
+
+/* An array of every set: one of the problem's, or one of the library's. */
+typedef struct net_slot {
+  dnnl_memory_desc_t layout;
+  dnnl_memory_t memory[MAX_SETS];
+} net_slot;
+
+typedef struct net_step {
+  run_phase phase;
+  dnnl_primitive_t primitive;
+  int count, number[MAX_ARGUMENTS], slot[MAX_ARGUMENTS];
+} net_step;
+
+typedef struct network {
+  const bench_peer_problem *problem;
+  run_way way;
+  bool failed;
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  net_slot slots[MAX_SLOTS];
+  net_step steps[MAX_STEPS];
+  int slot_count, step_count;
+  float *folded[MAX_SETS]; /* filter and bias with a batch norm in them */
+} network;
+
+/* Any failure makes the whole network one that is not measured. */
+void net_need(network *n, dnnl_status_t status);
+/* A dense array. */
+dnnl_memory_desc_t net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag);
+/* Arrays of the problem, and of the library. */
+int net_input_slot(network *n, int input, const dnnl_memory_desc_t *d);
+int net_output_slot(network *n, const dnnl_memory_desc_t *d);
+int net_own_slot(network *n, const dnnl_memory_desc_t *d);
+/* A primitive to be run, and its arguments. */
+net_step *net_add_step(network *n, run_phase phase, const_dnnl_primitive_desc_t description);
+void net_argument(net_step *s, int number, int slot);
+void net_reorder(network *n, run_phase phase, int from, int to);
+/* The slot with an argument of `d` in the layout that it wants, brought there from `plain`. */
+int net_bring(network *n, const_dnnl_primitive_desc_t d, int number, int plain, run_phase phase);
+/* Where a result of `d` goes; net_finish, behind its step, brings it to `plain`. */
+int net_result_slot(network *n, const_dnnl_primitive_desc_t d, int number, int plain);
+/* When data are brought into a layout. */
+run_phase net_of_data(const network *n);
+void net_finish(network *n, int from, int plain);
+/* A description for `operation`, or NULL. */
+dnnl_primitive_desc_t net_describe(network *n, dnnl_status_t status, const void *operation,
+                                   const_dnnl_primitive_attr_t attributes,
+                                   const_dnnl_primitive_desc_t hint);
+/* The layout of data: as they are, or any. */
+dnnl_memory_desc_t net_data_layout(const network *n, const dnnl_memory_desc_t *plain);
+/* The same, in whatever layout a primitive likes. */
+dnnl_memory_desc_t net_any(const dnnl_memory_desc_t *from);
+
+/* For bench_peer_operation; `build` adds the slots and steps. */
+void *net_setup(const bench_peer_problem *problem, run_way way, void (*build)(network *));
+void net_run(void *state, uint32_t set);
+void net_collect(void *state, uint32_t set);
+void net_teardown(void *state);
+
+/* The library's number of threads (dnnl.c). */
+void dnnl_use_threads(int threads);
+
+/* setup takes no argument that tells the ways apart: NET_WAYS(build) makes three of them, and
+ * NET_ROWS three rows of a table. */
+#define NET_WAYS(build)                                                                            \
+  static void *build##_plain(const bench_peer_problem *p) {                                        \
+    return net_setup(p, PLAIN, build);                                                             \
+  }                                                                                                \
+  static void *build##_reordered(const bench_peer_problem *p) {                                    \
+    return net_setup(p, REORDERED, build);                                                         \
+  }                                                                                                \
+  static void *build##_blocked(const bench_peer_problem *p) {                                      \
+    return net_setup(p, BLOCKED, build);                                                           \
+  }
+#define NET_ROW(name_, variant_, setup_)                                                           \
+  {                                                                                                \
+    .name = name_, .variant = variant_, .setup = setup_, .run = net_run, .collect = net_collect,   \
+    .teardown = net_teardown                                                                       \
+  }
+#define NET_ROWS(name_, build)                                                                     \
+  NET_ROW(name_, "", build##_plain), NET_ROW(name_, "reordered", build##_reordered),               \
+      NET_ROW(name_, "blocked", build##_blocked)
+
+#endif
