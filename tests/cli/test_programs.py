@@ -234,6 +234,32 @@ class Bench(unittest.TestCase):
         self.assertAlmostEqual(fit["std_over_bound"], 1, delta=0.05)
         self.assertIn("XYNB, 7 × 7", drawn.stdout)
 
+    def test_networks_are_right_keep_to_the_planned_memory_and_can_be_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result, data = benchmark(folder, "--suite", "conv,pool,norm,train",
+                                     "--filter", "[bcm][alo]*_[36m]*")
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            source = os.path.join(folder, "bench.json")
+            picture = os.path.join(folder, "networks.svg")
+            for record in data["records"]:
+                self.assertIs(record["ok"], True, record)
+                record.update(peer="dnnl blocked", peer_ms=record["ms"] / 2, speedup=0.5)
+            data["records"] += [{**r, "peer": "torch", "peer_ms": r["ms"] * 3, "speedup": 3.0}
+                                for r in data["records"]]
+            with open(source, "w", encoding="utf-8") as file:
+                json.dump(data, file)
+            drawn = subprocess.run(
+                [sys.executable, os.path.join(ROOT, "bench", "draw_networks.py"), source, picture],
+                capture_output=True, text=True, timeout=60, check=True)
+            xml.etree.ElementTree.parse(picture)
+        self.assertEqual({r["suite"] for r in data["records"]}, {"conv", "pool", "norm", "train"})
+        memory = next(r["training"] for r in data["records"] if r["case"] == "mlp_memory")
+        self.assertGreater(memory["samples_per_second"], 0)
+        self.assertAlmostEqual(memory["measured_bytes"] / memory["planned_bytes"], 1, delta=0.1)
+        self.assertIn("| conv3x3_64 |", drawn.stdout)
+        self.assertIn("3.00 × torch | 1.1 × any peer: yes | dnnl blocked 0.50, torch 3.00 |",
+                      drawn.stdout)
+
     def test_environment_says_what_could_change_the_numbers(self):
         with tempfile.TemporaryDirectory() as folder:
             _, data = benchmark(folder, "--filter", "relu_1M", "--commit", "abc", "--threads", "1")
@@ -250,7 +276,8 @@ class Bench(unittest.TestCase):
     def test_list_names_suites_and_cases(self):
         result = run("compute-bench", "--list")
         self.assertEqual(result.returncode, 0)
-        for word in ("elementwise", "matmul_4096", "reduce", "memory", "overhead"):
+        for word in ("elementwise", "matmul_4096", "reduce", "memory", "overhead", "conv3x3_128_wino",
+                     "max_pool_2x2", "batch_norm_32", "cnn_step_128"):
             self.assertIn(word, result.stdout)
         self.assertNotIn("matmul_64", run("compute-bench", "--list", "--suite", "reduce").stdout)
 

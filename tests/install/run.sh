@@ -19,6 +19,10 @@ uses_the_prefix() { # PREFIX NAME: builds and runs the example both ways
   "$CC" -std=c11 -Wall -Wextra -pedantic -Werror "$example" $(pkg-config --cflags compute) \
     $(pkg-config --libs compute) -o "$out/hello"
   LD_LIBRARY_PATH=$library "$out/hello" || fail "hello (pkg-config, $prefix) failed"
+  # shellcheck disable=SC2046
+  "$CC" -std=c11 -Wall -Wextra -pedantic -Werror "$tree/docs/examples/digits_cnn.c" \
+    $(pkg-config --cflags compute) $(pkg-config --libs compute) -o "$out/digits_cnn"
+  LD_LIBRARY_PATH=$library "$out/digits_cnn" --help >/dev/null || fail "digits_cnn ($prefix) failed"
   if readelf -d "$library/libcompute.so" | grep -Eq '(RPATH|RUNPATH)'; then
     fail "libcompute.so has a run path"
   fi
