@@ -37,7 +37,9 @@ static void print_operations(text_buffer *t) {
       "a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as in "
       "NumPy "
       "and must have equal dtypes.\nDomains: *float* is f64, f32, f16, bf16; *number* adds i64, "
-      "i32, u8, u16; *logic* is bool; *any* is all of them.\n\n"
+      "i32, u8, u16; *logic* is bool; *any* is all of them.\nWhat ends in `_by_data` or "
+      "`_by_filter` is appended by `compute_gradients`, and by `compute_conv2d_transpose`. "
+      "Operations\nof neural networks and fits have no eager call.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {

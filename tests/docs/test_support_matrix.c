@@ -63,7 +63,8 @@ static bool belongs_here(const compute_operation_info *info) {
 /* Single roundings are counted in units of the last place; where many add up, an element near zero
  * says nothing, and the error is taken as part of the largest element. */
 static bool in_last_places(const compute_operation_info *info) {
-  static const char *const summing[] = {"reduction", "row", "matmul", "indexed"};
+  static const char *const summing[] = {"reduction",   "row",    "matmul",    "indexed",
+                                        "convolution", "window", "attention", "scan"};
   for (size_t i = 0; i < sizeof summing / sizeof *summing; i++)
     if (strcmp(info->category, summing[i]) == 0) return false;
   return true;
@@ -187,7 +188,9 @@ static void print_backend(text_buffer *t, int backend) {
            place[0] ? place : "Not measured yet.");
   for (int d = 1; d < COMPUTE_DTYPE_COUNT; d++)
     text_add(t, " %s |", compute_dtype_name((compute_dtype)d));
-  text_add(t, "\n|---|---|---|---|---|---|---|---|---|---|\n");
+  text_add(t, "\n|---|---|");
+  for (int d = 1; d < COMPUTE_DTYPE_COUNT; d++) text_add(t, "---|");
+  text_add(t, "\n");
   for (int i = 0; compute_operation_at((size_t)i, &info) == COMPUTE_OK; i++) {
     if (!belongs_here(&info)) continue;
     text_add(t, "| `%s` | %s |", info.name, info.category);
