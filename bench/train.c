@@ -74,6 +74,7 @@ static void rival_run(void *state, int64_t times) {
 /* Of a peer's training only the last loss is known. */
 static bool rival_agrees(contest *t, rival *r) {
   const int64_t last = t->training ? BENCH_CHECK_STEPS - 1 : 0;
+  for (int64_t i = 0; i < t->result_count; i++) t->results[i] = NAN; /* not what we computed */
   rival_run(r, t->training ? BENCH_CHECK_STEPS : 1);
   if (r->operation->collect) r->operation->collect(r->state, 0);
   if (t->training) t->results[last] = t->results[0];

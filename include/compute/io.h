@@ -100,7 +100,7 @@ typedef struct compute_tensor_file_entry {
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes; /* of all elements, dense */
-  uint64_t reserved[4];
+  uint64_t reserved[4]; /* zero */
 } compute_tensor_file_entry;
 
 /* How many tensors it has. Thread-safe, as is what follows. */

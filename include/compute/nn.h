@@ -46,6 +46,7 @@ typedef struct compute_weights_options {
   uint64_t seed;
   compute_dtype dtype; /* 0: COMPUTE_F32 */
   bool no_bias;
+  uint64_t reserved[2]; /* must be zero */
 } compute_weights_options;
 
 /* ---- Layers -------------------------------------------------------------------------------- */
@@ -155,9 +156,10 @@ COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
 typedef struct compute_forward {
   bool training; /* batch statistics and dropout; otherwise running statistics and none */
   compute_node seed;
-  compute_node updates; /* assignments of running statistics, a group, or {0}: an output of the
-                         * plan of a training step */
-  uint64_t reserved[4]; /* must be zero */
+  compute_node updates;    /* assignments of running statistics, a group, or {0}: an output of the
+                            * plan of a training step */
+  compute_dtype precision; /* of what an embedding gives: COMPUTE_F16, …; 0: as its weights */
+  uint64_t reserved[4];    /* must be zero */
 } compute_forward;
 
 /* Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,

@@ -71,7 +71,7 @@ typedef enum compute_optimizer_kind {
 
 typedef struct compute_optimizer_options {
   compute_optimizer_kind kind;
-  double learning_rate;                /* 0: the kind's own */
+  double learning_rate;                /* 0: 0.01 for SGD and RMSprop, 0.001 for Adam and AdamW */
   double momentum;                     /* SGD, RMSprop */
   bool nesterov;                       /* SGD */
   double beta1, beta2, alpha, epsilon; /* 0: the kind's own */
@@ -86,7 +86,7 @@ typedef enum compute_schedule_kind {
 
 typedef struct compute_schedule {
   compute_schedule_kind kind;
-  int64_t period;  /* optimizer steps, warm-up included; cosine, 0: as many as the run has */
+  int64_t period;  /* optimizer steps, warm-up included; cosine, 0: up to the end of the run */
   double factor;   /* step: 0: 0.1; cosine: 0 */
   int64_t warm_up; /* optimizer steps over which the rate grows linearly from 0: the first of them
                     * has 1 / warm_up of it. A cosine begins behind them */
@@ -146,8 +146,8 @@ typedef struct compute_training_progress {
 } compute_training_progress;
 
 typedef struct compute_trainer_run_options {
-  int64_t epochs;
-  bool in_order; /* not shuffled */
+  int64_t epochs; /* ≥ 1; after compute_trainer_load, further ones */
+  bool in_order;  /* not shuffled */
   /* false ends the run with COMPUTE_ERROR_CANCELLED; the weights are those of the last step. */
   bool (*progress)(void *user, const compute_training_progress *progress);
   void *user;

@@ -17,7 +17,7 @@ static const char help[] =
     "results against the CPU's, and keeps those that are faster in the tuning file, where every\n"
     "program finds them. Ctrl-C ends it; what was found until then stays.\n"
     "  --device D             the device; without it, the first that can be tuned\n"
-    "  --suite S              map, copy, reduce, row, gemm, conv, several with ',' between, or "
+    "  --suite S              map, copy, reduce, row, gemm, conv, fit, several with ',' between, or "
     "all\n"
     "  --quick                few problems and few candidates\n"
     "  --dry-run              measure, but keep nothing\n"

@@ -28,9 +28,14 @@ compute_status new_file_open(const compute_context *context, const char *operati
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to write %s",
                      path);
   }
-  snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(), atomic_fetch_add(&number, 1));
-  file->descriptor = open(file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file->descriptor >= 0) return COMPUTE_OK;
+  /* A process that was killed may have left such a file, and this one may have its number. */
+  for (int tries = 0; tries < 1000; tries++) {
+    snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(),
+             atomic_fetch_add(&number, 1));
+    file->descriptor = open(file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file->descriptor >= 0) return COMPUTE_OK;
+    if (errno != EEXIST) break;
+  }
   compute_status status = fail(file, file->name, "create", errno);
   base_release(file->name);
   return status;

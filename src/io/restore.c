@@ -96,17 +96,20 @@ static compute_status match(restore *r) {
 static compute_status compare(const restore *r, const restore_entry *a, const restore_entry *b) {
   const size_t bytes = (size_t)r->file->tensors[a->index].bytes;
   char *x = base_allocate(bytes, 1), *y = base_allocate(bytes, 1);
+  char first[SHOWN_NAME_BYTES], second[SHOWN_NAME_BYTES];
   compute_status status = COMPUTE_OK;
   if (!x || !y) {
-    status = error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
-                       "no memory for %zu bytes of \"%.80s\"", bytes, a->name);
+    status =
+        error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
+                  "no memory for %zu bytes of \"%s\"", bytes, tensor_file_show(a->name, first));
   }
   if (!status) status = compute_tensor_read(a->read, x, bytes);
   if (!status) status = compute_tensor_read(b->read, y, bytes);
   if (!status && memcmp(x, y, bytes) != 0) {
     status = error_set(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
-                       "\"%.80s\" and \"%.80s\" are one tensor in %s, and differ in %s", a->name,
-                       b->name, r->owner, r->path);
+                       "\"%s\" and \"%s\" are one tensor in %s, and differ in %s",
+                       tensor_file_show(a->name, first), tensor_file_show(b->name, second),
+                       r->owner, r->path);
   }
   base_release(x);
   base_release(y);

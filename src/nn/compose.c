@@ -60,8 +60,9 @@ static compute_status fail_missing(const composition *c, size_t index) {
   if (error.status == COMPUTE_OK)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, c->operation, "%s: part %zu is NULL",
                      c->operation, index);
-  error_restore(context, &error);
-  return error.status;
+  return error_set(context, error.status, c->operation,
+                   "%s: part %zu is NULL; the error before was: %.300s", c->operation, index,
+                   error.message);
 }
 
 static compute_status check_parts(const composition *c) {

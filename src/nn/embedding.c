@@ -1,10 +1,14 @@
-/* The embedding: rows of a table, chosen by the input. */
+/* The embedding: rows of a table, chosen by the input, which is whole numbers and so cannot say in
+ * which precision the layers behind are to compute. */
 #include "nn/layer.h"
 
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
                           const compute_node *parameters) {
   (void)layer;
-  return compute_gather(record->graph, parameters[0], x, 0);
+  const compute_node rows = compute_gather(record->graph, parameters[0], x, 0);
+  if (record->precision == COMPUTE_DTYPE_NONE || record->graph->status) return rows;
+  if (compute_node_dtype(record->graph, rows) == record->precision) return rows;
+  return compute_cast(record->graph, rows, record->precision);
 }
 
 static const layer_kind embedding = {"embedding", apply};

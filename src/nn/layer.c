@@ -163,6 +163,11 @@ compute_status layer_check_weights(compute_context *context, const char *operati
                                    const compute_weights_options *given,
                                    compute_weights_options *options) {
   *options = given ? *given : (compute_weights_options){0};
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
+    if (options->reserved[i] != 0)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: options.reserved[%zu] of the weights is not zero", operation, i);
+  }
   if (!layer_initializer_is_valid(options->initializer))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: %d is no initializer",
                      operation, (int)options->initializer);

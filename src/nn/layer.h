@@ -54,7 +54,8 @@ typedef struct layer_record {
   compute_graph *graph;
   bool training;
   compute_node seed;
-  text_buffer path; /* dotted name of the layer whose turn it is; empty at the top */
+  compute_dtype precision; /* of an embedding's result; 0: as its weights */
+  text_buffer path;        /* dotted name of the layer whose turn it is; empty at the top */
   layer_update *updates;
   size_t update_count, update_capacity;
   layer_trace *trace; /* or NULL */

@@ -168,7 +168,10 @@ static bool check_forward(compute_graph *graph, const char *operation,
                "forward.reserved[%zu] is not zero", i);
     return false;
   }
-  return true;
+  if (forward->precision == COMPUTE_DTYPE_NONE || dtype_is_float(forward->precision)) return true;
+  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "forward.precision is %s; it must be a float",
+             compute_dtype_name(forward->precision));
+  return false;
 }
 
 compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, compute_node x,
@@ -188,6 +191,7 @@ compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, com
     if (!check_forward(graph, operation, forward)) return (compute_node){0};
     record.training = forward->training;
     record.seed = forward->seed;
+    record.precision = forward->precision;
     resume_updates(&record, forward->updates);
     forward->updates = (compute_node){0};
   }

@@ -48,6 +48,11 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
   if (o->epochs < 1)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      HERE ": %" PRId64 " epochs; there must be at least 1", o->epochs);
+  const int64_t most = (INT64_C(1) << 53) / (compute_dataset_count(dataset) + 1);
+  if (o->epochs > most)
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     HERE ": %" PRId64 " epochs of %" PRId64 " items; there can be %" PRId64,
+                     o->epochs, compute_dataset_count(dataset), most);
   compute_status s =
       dataset_check(dataset, &trainer->options.input, &trainer->options.target, HERE);
   if (s == COMPUTE_OK && trainer->classes > 0)

@@ -92,6 +92,22 @@ static void equal_tensors_make_equal_files(void **state) {
   compute_tensor_release(tensor);
 }
 
+/* A process that was killed leaves its unfinished files, and a later one may get its number. */
+static void unfinished_files_of_others_are_not_in_the_way(void **state) {
+  (void)state;
+  char name[256];
+  for (int i = 0; i < 100; i++) {
+    snprintf(name, sizeof name, SAFE ".%ld-%d.new", (long)getpid(), i);
+    FILE *file = fopen(name, "wbx");
+    if (file) fclose(file);
+  }
+  assert_ok(compute_tensor_file_write(test_context, SAFE, NULL, 0));
+  for (int i = 0; i < 100; i++) {
+    snprintf(name, sizeof name, SAFE ".%ld-%d.new", (long)getpid(), i);
+    assert_int_equal(unlink(name), 0);
+  }
+}
+
 static void files_without_tensors_are_files(void **state) {
   (void)state;
   static const char *const paths[] = {SAFE, NPZ};
@@ -443,6 +459,7 @@ int main(void) {
       cmocka_unit_test(every_dtype_shape_and_name_comes_back_from_npz),
       cmocka_unit_test(equal_tensors_make_equal_files),
       cmocka_unit_test(files_without_tensors_are_files),
+      cmocka_unit_test(unfinished_files_of_others_are_not_in_the_way),
       cmocka_unit_test(elements_of_safetensors_are_aligned),
       cmocka_unit_test(views_are_written_dense_and_read_strided),
       cmocka_unit_test(large_tensors_are_put_together),

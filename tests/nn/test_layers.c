@@ -124,6 +124,12 @@ static void embedding_takes_rows_of_its_weight(void **state) {
   for (int i = 0; i < 12; i++) assert_true(test_element(t, i) == w[3 * indices[i / 3] + i % 3]);
   compute_tensor_release(t);
   compute_plan_release(plan);
+  /* Whole numbers cannot say in which precision to go on. */
+  const compute_node half =
+      compute_layer_apply(layer, graph, in, &(compute_forward){.precision = COMPUTE_F16});
+  assert_int_equal(compute_node_dtype(graph, half), COMPUTE_F16);
+  compute_layer_apply(layer, graph, in, &(compute_forward){.precision = COMPUTE_I32});
+  assert_fails(compute_graph_status(graph), COMPUTE_ERROR_DTYPE);
   compute_graph_release(graph);
   compute_layer_release(layer);
 }
