@@ -197,7 +197,10 @@ static void store(job *j) {
   for (int64_t i = 0; i < j->count; i++) {
     unsigned char *sums = j->sums + i * kernel->columns * kernel->element;
     unsigned char *to = j->data[kernel->output] + (j->first + i) * o->row * (int64_t)o->size;
-    kernel->loops->scale(sums, kernel->columns, j->total[i] == 0 ? 0 : 1 / j->total[i]);
+    if (j->total[i] == 0) /* sees no key; 0 times an infinite value has been added all the same */
+      memset(sums, 0, (size_t)kernel->columns * kernel->element);
+    else
+      kernel->loops->scale(sums, kernel->columns, 1 / j->total[i]);
     for (int64_t e = 0; e < kernel->columns; e += kernel->tile) {
       const int64_t count = cpu_smaller(kernel->tile, kernel->columns - e);
       const void *values = sums + e * kernel->element;

@@ -139,6 +139,11 @@ struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits) {
   s.sources = (by_data ? c->result_channels : c->data_channels) / c->groups;
   s.results = (by_data ? c->data_channels : c->result_channels) / c->groups;
   if (s.sources == 0 || s.count[0] == 0 || s.count[1] == 0) return NULL;
+  /* Copies are small, and what follows must not overflow. */
+  const double columns = (double)s.count[1] + (double)(s.reach[1] / s.step[1]);
+  if (s.step[0] > MOST_COPY_BYTES || s.reach[0] > MOST_COPY_BYTES ||
+      columns * (double)s.step[1] * (double)s.sources * (double)conv->element > MOST_COPY_BYTES)
+    return NULL;
   const conv_axis *h = &conv->axes[0][conv->axis_count[0] - 1];
   const conv_axis *w = &conv->axes[1][conv->axis_count[1] - 1];
   s.taps = (h->taps_before + h->taps) * (w->taps_before + w->taps);

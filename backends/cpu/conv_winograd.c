@@ -11,8 +11,8 @@
  * The results of a run are up to three boxes per image: a part of a row of tiles, whole rows,
  * another part. BY_DATA is the same with the filter turned around and its channels exchanged.
  *
- * Nothing here depends on the number of threads but how many result channels a unit has, which
- * changes no sum. */
+ * Of what depends on the number of threads, the length of runs and the result channels of a unit,
+ * nothing changes a sum. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,6 @@ typedef struct launch {
 typedef struct unit {
   const launch *launch;
   int64_t group, first, count; /* tiles */
-  int64_t m, m_count;          /* result channels, within the group */
   float *source, *sums, *planes, *results, *line;
 } unit;
 

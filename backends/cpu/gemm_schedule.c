@@ -21,7 +21,7 @@ enum {
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
   SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
-  STEP_OPERATIONS = 30,    /* … and each of its instructions on 256 elements of it at most */
+  STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
   SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
 };
 

@@ -238,9 +238,9 @@ static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descrip
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
     return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
                                   "top k: the space has more than 2^63 elements");
-  /* A short key and its position are one number of 64 bits, unless a row is very long. */
+  /* A short key and its position are one number of 64 bits; longer rows are refused. */
   const bool narrow = kernel->value == 4;
-  if (narrow && kernel->length > UINT32_MAX)
+  if (narrow && kernel->length > (INT64_C(1) << 32))
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "top k: rows of more than 2^32 elements");
   kernel->select = narrow ? &select_32 : &select_64;

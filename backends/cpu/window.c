@@ -10,7 +10,7 @@ enum {
   WORK = 1 << 14, /* elements below which another thread does not pay */
   UNITS_PER_THREAD = 4,
   LONGEST_LINE = 4096, /* elements of a line's part: it should stay in the level-1 cache */
-  MOST_TAPS = 1 << 28  /* of a window whose largest element is sought: their numbers fit any type */
+  MOST_TAPS = 1 << 28  /* of a window, for gradients: their numbers fit any type */
 };
 
 /* ---- Geometry ------------------------------------------------------------------------------ */
@@ -206,7 +206,8 @@ static void choose_units(cpu_window *kernel) {
   }
   kernel->chunks = cpu_divide_up(kernel->size[3], kernel->columns);
   const int64_t fit = (int64_t)(kernel->head.device->l2_bytes / 4) / (int64_t)kernel->element;
-  const int64_t per_row = cpu_larger(line / kernel->chunks, 1) * (w->by_data ? 1 : w->stride[0]);
+  int64_t per_row = cpu_larger(line / kernel->chunks, 1);
+  if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
   kernel->rows = cpu_smaller(cpu_larger(fit / per_row, 1), kernel->size[2]);
   int64_t work = planes * kernel->size[2];
   if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
@@ -307,7 +308,8 @@ static compute_status prepare(cpu_window *kernel, const compute_kernel_descripto
       return refuse(device, "folds elements in their own computing type only");
   int64_t taps;
   if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
-      (w->by_data && w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))
+      (w->by_data &&
+       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
     return refuse(device, "has too large a window");
   compute_status status = prepare_epilogue(kernel, descriptor);
   if (status) return status;

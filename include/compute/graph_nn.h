@@ -104,7 +104,7 @@ COMPUTE_API compute_node compute_cumulative_sum(compute_graph *graph, compute_no
 
 /* The k largest (or smallest) along `axis`, in that order, equal ones by position, NaN as the
  * largest; *positions (may be NULL) are their places, i64. COMPUTE_ERROR_SHAPE if k exceeds the
- * axis. */
+ * axis. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
 COMPUTE_API compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k,
                                        int32_t axis, bool smallest, compute_node *positions);
 
@@ -123,7 +123,8 @@ typedef struct compute_attention_options {
 } compute_attention_options;
 
 /* softmax(scale · q kᵀ + bias) v along the keys: q [..., m, d], k [..., keys, d], v [..., keys, e]
- * → [..., m, e], leading axes broadcast; the scores are never stored. */
+ * → [..., m, e], leading axes broadcast; the scores are never stored. A query that sees no key
+ * gives 0. A NaN or infinity in v may also reach queries that do not see it, as 0 times it. */
 COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_node q,
                                                   compute_node k, compute_node v,
                                                   const compute_attention_options *options);

@@ -116,11 +116,12 @@ typedef struct compute_run_report {
  * nothing to be repeated from.
  *
  * A call with a time limit is finished on return, also with a queue. When the limit passes between
- * two steps, COMPUTE_ERROR_TIMEOUT; the steps that assign to parameters are not interrupted, once
- * they have begun. When a kernel of a device has not ended by then, the device counts as lost until
- * it has (nothing of it is used or freed meanwhile), and the run is repeated on the CPU as above,
- * with the same limit once more. On devices without events, the kernel is waited for. Thread-safe
- * as compute_run. COMPUTE_ERROR_INVALID_ARGUMENT for options that make no sense. */
+ * two steps, COMPUTE_ERROR_TIMEOUT; a run is not interrupted once it has begun to assign to
+ * parameters, which is early in plans of the CPU (as soon as nobody reads the old values). When a
+ * kernel of a device has not ended by then, the device counts as lost until it has (nothing of it
+ * is used or freed meanwhile), and the run is repeated on the CPU as above, with the same limit
+ * once more. On devices without events, the kernel is waited for. Thread-safe as compute_run.
+ * COMPUTE_ERROR_INVALID_ARGUMENT for options that make no sense. */
 COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
                                             const compute_binding *bindings, size_t count,
                                             const compute_run_options *options,

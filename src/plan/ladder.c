@@ -121,7 +121,10 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   }
   if (s == COMPUTE_ERROR_CANCELLED) return s;
   compute_error_get(NULL, &second);
-  return final_failure(plan, &cause, "repeated on the CPU: ", second.message);
+  return final_failure(plan, &cause,
+                       attempt->touched ? "parameters may have been changed; repeated on the CPU: "
+                                        : "repeated on the CPU: ",
+                       second.message);
 }
 
 /* Says so if a failed run may have changed parameters. */

@@ -205,7 +205,12 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   if (o.ran == NULL || !collect_reads(&o) || !collect_edges(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "no memory to order %u kernels", (unsigned)o.count);
-  for (uint32_t c = 0; last_resort && c < o.count; c++) late[c] = 0;
+  /* What nobody waits for, the statistics of a batch norm for one, can stay behind later checks. */
+  uint32_t last_check = 0;
+  for (uint32_t c = 0; c < o.count; c++)
+    if (checks_indices(&o, c)) last_check = c;
+  for (uint32_t c = 0; last_resort && c < o.count; c++)
+    late[c] = late[c] && c < last_check && o.after.start[c] == o.after.start[c + 1];
   spread_late(l, late);
   uint32_t placed = 0;
   for (unsigned char pass = 0; pass < 2; pass++)

@@ -58,7 +58,7 @@ static void print_shape(const compute_kernel_descriptor *k, char *text, size_t b
   if (k->rank == 0) snprintf(text, bytes, "scalar");
 }
 
-/* "; filters 3x3, stride 2", only what is not usual. */
+/* ", stride 2", only what is not usual. */
 static void print_pair(text_buffer *text, const char *name, const int64_t *pair, int64_t usual) {
   if (pair[0] == usual && pair[1] == usual) return;
   if (pair[0] == pair[1])

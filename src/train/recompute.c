@@ -165,9 +165,9 @@ static void renew(const transform *t, compute_node *node) {
 
 static void take_over(train_record *record, const transform *t) {
   train_plan *n = &record->nodes;
-  compute_node *nodes[] = {&n->x,         &n->target,  &n->seed,   &n->rate,
-                           &n->loss,      &n->correct, &n->result, &record->statistics,
-                           &record->scale};
+  compute_node *nodes[] = {&n->x,          &n->target,       &n->seed,   &n->rate,
+                           &n->loss,       &n->correct,      &n->result, &record->statistics,
+                           &record->scale, &record->labelled};
   for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) renew(t, nodes[i]);
   for (size_t i = 0; i < record->trainer->weight_count; i++) {
     renew(t, &record->weights[i]);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "device/device.h"
 #include "memory/buffer.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -94,15 +95,12 @@ static compute_status create_slot(const compute_trainer *trainer, const train_re
 }
 
 static compute_status create_replica(compute_trainer *trainer, train_replica *replica) {
-  compute_device_info info;
-  compute_status s = compute_device_describe(replica->device, &info);
-  if (s) return s;
-  replica->host = info.type == COMPUTE_DEVICE_CPU;
+  replica->host = replica->device == trainer->context->cpu;
   replica->tensors = base_allocate(trainer->tensor_count, sizeof *replica->tensors);
   if (replica->tensors == NULL)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      HERE ": no memory for a replica of %zu tensors", trainer->tensor_count);
-  s = compute_queue_create(replica->device, &replica->queue);
+  compute_status s = compute_queue_create(replica->device, &replica->queue);
   for (size_t i = 0; s == COMPUTE_OK && i < trainer->tensor_count; i++)
     s = take_tensor(trainer, replica, i);
   const size_t slots = trainer->replica_count == 1 ? TRAIN_SLOTS : 1;

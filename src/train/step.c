@@ -302,7 +302,10 @@ static compute_status create_step_plan(compute_trainer *trainer, bool update, tr
       ok = compute_is_finite(record.graph, record.nodes.loss);
     if (record.labelled.id != 0) {
       const compute_node none = compute_scalar(record.graph, trainer->dtype, (double)NAN);
+      const compute_node wrong = compute_scalar(record.graph, COMPUTE_I64, -1);
       record.nodes.loss = compute_select(record.graph, record.labelled, record.nodes.loss, none);
+      record.nodes.correct =
+          compute_select(record.graph, record.labelled, record.nodes.correct, wrong);
       ok = train_both(record.graph, ok, record.labelled);
     }
     add_output(&outputs, record.nodes.loss);

@@ -134,9 +134,14 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   if (s == COMPUTE_OK) s = train_read_number(slot->loss, &outcome->loss);
   if (s == COMPUTE_OK && trainer->update.correct.id != 0)
     s = train_read_integer(slot->correct, &outcome->correct);
-  /* A label outside: the queue knows, and forgets it in being asked. */
-  if (s == COMPUTE_OK && !isfinite(outcome->loss))
+  /* A label outside. The queue may know more, unless it has been asked for an earlier batch. */
+  if (s == COMPUTE_OK && outcome->correct < 0) {
     s = compute_queue_wait(trainer->replicas[0].queue);
+    if (s == COMPUTE_OK)
+      s = error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
+                    HERE ": a label of a batch is none of the %" PRId64 " classes",
+                    trainer->classes);
+  }
   if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) &&
       !isfinite(outcome->loss))
     s = train_suspect(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);

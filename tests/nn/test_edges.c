@@ -166,12 +166,76 @@ static void a_query_that_sees_nothing_has_gradients_of_zero(void **state) {
   }
 }
 
+/* ---- Sizes that no memory has --------------------------------------------------------------- */
+
+static double first_of(compute_graph *graph, compute_node y) {
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  compute_tensor *result;
+  assert_ok(compute_plan_create_tensor(plan, y, &result));
+  assert_ok(compute_run(plan, &(compute_binding){y, result}, 1, NULL));
+  const double first = test_element(result, 0);
+  compute_tensor_release(result);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  return first;
+}
+
+static compute_node ones(compute_graph *graph, compute_shape shape) {
+  compute_tensor *tensor;
+  assert_ok(compute_tensor_full(device(), COMPUTE_F32, shape, 1, &tensor));
+  const compute_node node = compute_parameter(graph, tensor);
+  compute_tensor_release(tensor);
+  return node;
+}
+
+/* Strides and windows far larger than the image leave one place, or are refused; nothing overflows
+ * on the way. */
+static void strides_and_windows_beyond_all_memory_are_harmless(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_pool2d_options far = {.size = {2, 2}, .stride = {INT64_C(1) << 60, 1}};
+  assert_true(first_of(graph, compute_max_pool2d(graph, ones(graph, COMPUTE_SHAPE(1, 1, 4, 16)),
+                                                 &far)) == 1);
+  graph = compute_graph_create(test_context);
+  const compute_conv2d_options wide = {.stride = {1, INT64_C(1) << 54}};
+  assert_true(first_of(graph, compute_conv2d(graph, ones(graph, COMPUTE_SHAPE(1, 1, 256, 16)),
+                                             ones(graph, COMPUTE_SHAPE(1, 1, 256, 2)),
+                                             (compute_node){0}, &wide)) == 512);
+  graph = compute_graph_create(test_context);
+  const int64_t size = INT64_C(192153584101141163);
+  const compute_pool2d_options all = {
+      .size = {1, size}, .stride = {1, 1}, .padding = {0, size / 2}};
+  const compute_node x = ones(graph, COMPUTE_SHAPE(1, 1, 4, 4));
+  const compute_node y = compute_average_pool2d(graph, x, &all);
+  compute_node dx;
+  assert_ok(compute_gradients(graph, compute_sum(graph, y, COMPUTE_ALL_AXES, false), &x, 1, &dx));
+  compute_plan *plan = NULL;
+  assert_int_not_equal(compute_compile(graph, &dx, 1, NULL, &plan), COMPUTE_OK);
+  compute_graph_release(graph);
+}
+
+static void a_query_that_sees_no_key_gives_zero_whatever_the_values_are(void **state) {
+  (void)state;
+  static const float infinite[2] = {INFINITY, 1};
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *values = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, 2, 1), infinite);
+  const compute_node v = compute_parameter(graph, values);
+  compute_tensor_release(values);
+  /* Of eight queries and two keys the first six see nothing. */
+  assert_true(
+      first_of(graph, compute_scaled_attention(graph, ones(graph, COMPUTE_SHAPE(1, 8, 1)),
+                                               ones(graph, COMPUTE_SHAPE(1, 2, 1)), v,
+                                               &(compute_attention_options){.causal = true})) == 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_layer_takes_a_batch_of_nothing),
       cmocka_unit_test(labels_do_not_count_from_the_end),
       cmocka_unit_test(a_negative_label_leaves_the_model_as_it_was),
       cmocka_unit_test(a_query_that_sees_nothing_has_gradients_of_zero),
+      cmocka_unit_test(strides_and_windows_beyond_all_memory_are_harmless),
+      cmocka_unit_test(a_query_that_sees_no_key_gives_zero_whatever_the_values_are),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -300,6 +300,63 @@ static void a_label_outside_fails_the_step_and_changes_nothing(void **state) {
   training_data_free(&d);
 }
 
+static double *everything(const compute_layer *net, size_t *count) {
+  double *all = calloc(64, sizeof *all);
+  assert_non_null(all);
+  *count = 0;
+  compute_layer_parameter p;
+  for (size_t i = 0; i < compute_layer_parameter_count(net); i++) {
+    assert_ok(compute_layer_parameter_at(net, i, &p));
+    for (int64_t k = 0; k < compute_tensor_count(p.tensor); k++)
+      all[(*count)++] = test_element(p.tensor, k);
+  }
+  return all;
+}
+
+/* Running statistics are recorded before the labels are looked at; repeated parts of a network
+ * come after them. */
+static void a_label_outside_changes_no_statistics_either(void **state) {
+  (void)state;
+  compute_device *tested = compute_default_device(test_context);
+  for (uint32_t flags = 0; flags <= COMPUTE_TRAIN_RECOMPUTE; flags += COMPUTE_TRAIN_RECOMPUTE) {
+    training_data d = training_data_create(12, true, 3);
+    compute_layer *net = compute_sequential(
+        (compute_layer *[]){
+            compute_dense(tested, 4, 4, NULL),
+            compute_batch_norm_layer(tested, 4, &(compute_norm_options){.no_affine = true}),
+            compute_activation(COMPUTE_RELU), compute_dense(tested, 4, 3, NULL)},
+        4);
+    assert_non_null(net);
+    compute_trainer_options o = training_options(net, true);
+    o.flags = flags;
+    compute_trainer *trainer = create(&o);
+    compute_tensor *x, *t;
+    size_t count;
+    double *before = everything(net, &count), loss;
+    assert_ok(compute_tensor_from_host(tested, COMPUTE_F32, COMPUTE_SHAPE(12, 4), d.inputs, &x));
+    d.labels[7] = -1;
+    assert_ok(compute_tensor_from_host(tested, COMPUTE_I64, COMPUTE_SHAPE(12), d.labels, &t));
+    assert_fails(compute_trainer_step(trainer, x, t, &loss), COMPUTE_ERROR_INDEX);
+    double *after = everything(net, &count);
+    assert_memory_equal(before, after, count * sizeof *before);
+    free(after);
+    /* The next batch is as if nothing had been. */
+    d.labels[7] = 1;
+    assert_ok(compute_tensor_write(t, d.labels, 12 * sizeof *d.labels));
+    assert_ok(compute_trainer_step(trainer, x, t, &loss));
+    assert_true(isfinite(loss));
+    after = everything(net, &count);
+    assert_memory_not_equal(before, after, count * sizeof *before);
+    free(before);
+    free(after);
+    compute_tensor_release(x);
+    compute_tensor_release(t);
+    compute_trainer_release(trainer);
+    compute_layer_release(net);
+    training_data_free(&d);
+  }
+}
+
 static void half_precision_scales_the_loss_and_leaves_overflows_out(void **state) {
   (void)state;
   training_data d = training_data_create(12, false, 3);
@@ -485,6 +542,7 @@ int main(void) {
       cmocka_unit_test(schedules_have_the_rates_of_their_formulas),
       cmocka_unit_test(a_loss_that_is_nan_names_the_operation_and_changes_nothing),
       cmocka_unit_test(a_label_outside_fails_the_step_and_changes_nothing),
+      cmocka_unit_test(a_label_outside_changes_no_statistics_either),
       cmocka_unit_test(half_precision_scales_the_loss_and_leaves_overflows_out),
       cmocka_unit_test(memory_of_a_step_is_counted),
       cmocka_unit_test(recomputed_activations_give_the_same_weights_in_less_memory),
