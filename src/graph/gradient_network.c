@@ -164,6 +164,7 @@ void gradient_cumulative_sum(step *s) {
 
 static node transposed(const step *s, node matrix) {
   compute_axes order = {.count = shape_of(s, matrix).rank};
+  if (order.count < 2) return (node){0}; /* the graph has failed */
   for (int32_t i = 0; i < order.count; i++) order.axis[i] = i;
   order.axis[order.count - 2] = order.count - 1;
   order.axis[order.count - 1] = order.count - 2;
