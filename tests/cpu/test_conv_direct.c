@@ -67,12 +67,21 @@ static void run_widths(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
   for (int64_t width = 1; width <= 70; width += (int64_t)test_samples())
     for (int64_t stride = 1; stride <= 2; stride++) {
-      const sample_convolution s = {
-          .shape = {1, 2, 2, 2, {1 + width % 7, width}, {3, 3}, {stride, stride}, {1, 1}, {1, 1}},
-          .direction = (compute_convolution_direction)((width / 2 + stride) % 3),
-          .dtype = width % 2 ? COMPUTE_F32 : COMPUTE_F64,
-          .result = width % 2 ? COMPUTE_F32 : COMPUTE_F64,
-          .ending = width % 3 == 0 ? ENDING_BIAS : ENDING_PLAIN};
+      const sample_convolution s = {.shape = {1,
+                                              2,
+                                              2,
+                                              2,
+                                              {1 + width % 7, width},
+                                              {3, 3},
+                                              {stride, stride},
+                                              {1, 1},
+                                              {1, 1},
+                                              {0, 0}},
+                                    .direction =
+                                        (compute_convolution_direction)((width / 2 + stride) % 3),
+                                    .dtype = width % 2 ? COMPUTE_F32 : COMPUTE_F64,
+                                    .result = width % 2 ? COMPUTE_F32 : COMPUTE_F64,
+                                    .ending = width % 3 == 0 ? ENDING_BIAS : ENDING_PLAIN};
       for (int d = 0; d < 3; d++) {
         sample_convolution turned = s;
         turned.direction = (compute_convolution_direction)d;
