@@ -8,11 +8,11 @@ axis, with what the project has set itself to reach on one thread (on a GPU: on 
 mark. The colours follow the reader's light or dark paper. Standard library only.
 """
 import html
-import json
 import math
 import sys
 
 import colours
+import draw_main
 
 # Case: ROIs per second to reach, on a CPU on one thread.
 TARGETS_CPU = {"XYNB_7": 6e6, "XYNB_7_u16": 6e6, "XYNB_11": 2.5e6, "XYNB_11_u16": 2.5e6,
@@ -161,28 +161,6 @@ def table_rows(bench):
                number("std_over_bound", "{:.3f}"), number("p_mean", "{:.3f}"))
 
 
-def main():
-    if len(sys.argv) != 3 or sys.argv[1] in ("-h", "--help"):
-        print(__doc__, file=sys.stdout if "--help" in sys.argv else sys.stderr)
-        return 0 if "--help" in sys.argv else 2
-    try:
-        with open(sys.argv[1], encoding="utf-8") as file:
-            bench = json.load(file)
-        picture = drawing(bench)
-        if not picture:
-            print(f"draw_fits.py: {sys.argv[1]} has no fits", file=sys.stderr)
-            return 1
-        with open(sys.argv[2], "w", encoding="utf-8") as file:
-            file.write(picture + "\n")
-    except (OSError, ValueError, KeyError) as error:
-        print(f"draw_fits.py: {error!r}", file=sys.stderr)
-        return 1
-    print("| " + " | ".join(HEADINGS) + " |")
-    print("|" + "---|" * len(HEADINGS))
-    for row in table_rows(bench):
-        print("| " + " | ".join(row) + " |")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(draw_main.run(__doc__, drawing, HEADINGS, table_rows,
+                           "{} has no fits", 1))

@@ -11,11 +11,11 @@ reach as a mark. The colours follow the reader's light or dark paper. Standard l
 exit status is 77 where there is nothing to draw.
 """
 import html
-import json
 import math
 import sys
 
 import colours
+import draw_main
 
 SUITES = ("conv", "pool", "norm", "train")
 
@@ -176,28 +176,6 @@ def table_rows(bench):
                ", ".join(f"{p} {s:.2f}" for p, s in case.peers.items()) or "–")
 
 
-def main():
-    if len(sys.argv) != 3 or sys.argv[1] in ("-h", "--help"):
-        print(__doc__, file=sys.stdout if "--help" in sys.argv else sys.stderr)
-        return 0 if "--help" in sys.argv else 2
-    try:
-        with open(sys.argv[1], encoding="utf-8") as file:
-            bench = json.load(file)
-        picture = drawing(bench)
-        if not picture:
-            print(f"draw_networks.py: no network in {sys.argv[1]} has a peer", file=sys.stderr)
-            return 77
-        with open(sys.argv[2], "w", encoding="utf-8") as file:
-            file.write(picture + "\n")
-    except (OSError, ValueError, KeyError) as error:
-        print(f"draw_networks.py: {error!r}", file=sys.stderr)
-        return 1
-    print("| " + " | ".join(HEADINGS) + " |")
-    print("|" + "---|" * len(HEADINGS))
-    for row in table_rows(bench):
-        print("| " + " | ".join(row) + " |")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(draw_main.run(__doc__, drawing, HEADINGS, table_rows,
+                           "no network in {} has a peer", 77))

@@ -99,7 +99,7 @@ typedef struct compute_tensor_file_entry {
   const char *name; /* UTF-8; lives as long as the file is open. Of .npz: without ".npy" */
   compute_dtype dtype;
   compute_shape shape;
-  uint64_t bytes; /* of all elements, dense */
+  uint64_t bytes;       /* of all elements, dense */
   uint64_t reserved[4]; /* zero */
 } compute_tensor_file_entry;
 

@@ -78,7 +78,7 @@ struct compute_trainer {
   int64_t updates;                  /* tried: what the schedule counts */
   int64_t batches;                  /* in all */
   int64_t epochs;                   /* begun in all; what shuffling counts */
-  int64_t schedule_end;  /* of a cosine without period: updates at the end of the latest run; or 0 */
+  int64_t schedule_end; /* of a cosine without period: updates at the end of the latest run; or 0 */
   train_outcome outcome; /* of the last batch of several replicas */
 };
 

@@ -17,17 +17,8 @@ static void set_orders(const char *orders) {
 }
 
 static void make_data(void) {
-  uint64_t state = 3;
   make_stack(stack, N);
-  for (int i = 0; i < FRAMES * H * W; i++) frames[i] = (float)(int)(4 * noise(&state));
-  for (int i = 0; i < N; i++) {
-    int32_t *c = corners + 3 * i;
-    c[0] = i * FRAMES / N;
-    c[1] = i % (H - ROWS);
-    c[2] = (i * 5) % (W - COLUMNS);
-    for (int k = 0; k < PIXELS; k++)
-      frames[(c[0] * H + c[1] + k / COLUMNS) * W + c[2] + k % COLUMNS] += stack[i * PIXELS + k];
-  }
+  make_spotted_frames(frames, FRAMES, H, W, stack, corners, N);
 }
 
 static compute_status take_found(void *user, int64_t first, int64_t count,

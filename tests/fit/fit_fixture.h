@@ -39,6 +39,23 @@ static inline void make_stack(float *stack, int64_t count) {
   }
 }
 
+/* Frames [count, height, width] of noise with the stack's ROIs added at `corners` (frame, row,
+ * column), in the order of the frames. */
+static inline void make_spotted_frames(float *frames, int count, int height, int width,
+                                       const float *stack, int32_t *corners, int rois) {
+  uint64_t state = 3;
+  for (int i = 0; i < count * height * width; i++) frames[i] = (float)(int)(4 * noise(&state));
+  for (int i = 0; i < rois; i++) {
+    int32_t *c = corners + 3 * i;
+    c[0] = i * count / rois;
+    c[1] = i % (height - ROWS);
+    c[2] = (i * 5) % (width - COLUMNS);
+    for (int k = 0; k < PIXELS; k++)
+      frames[(c[0] * height + c[1] + k / COLUMNS) * width + c[2] + k % COLUMNS] +=
+          stack[i * PIXELS + k];
+  }
+}
+
 /* A fitter on the device under test. With COMPUTE_TEST_STRICT nothing may be left to the CPU. */
 static inline compute_fit *make_fit(const compute_fit_options *options) {
   compute_fit *fit = NULL;

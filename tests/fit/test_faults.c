@@ -12,19 +12,10 @@ static float found[MOST * PARAMETERS];
 static int64_t found_count;
 
 static void make_data(void) {
-  uint64_t state = 3;
   make_stack(stack, N);
+  make_spotted_frames(frames, FRAMES, H, W, stack, corners, N);
   memset(mask, 1, sizeof mask);
-  for (int i = 0; i < FRAMES * H * W; i++) frames[i] = (float)(int)(4 * noise(&state));
-  for (int i = 0; i < N; i++) {
-    int32_t *c = corners + 3 * i;
-    c[0] = i * FRAMES / N;
-    c[1] = i % (H - ROWS);
-    c[2] = (i * 5) % (W - COLUMNS);
-    sigma[2 * i] = sigma[2 * i + 1] = 1.2f;
-    for (int k = 0; k < PIXELS; k++)
-      frames[(c[0] * H + c[1] + k / COLUMNS) * W + c[2] + k % COLUMNS] += stack[i * PIXELS + k];
-  }
+  for (int i = 0; i < 2 * N; i++) sigma[i] = 1.2f;
 }
 
 static compute_status take_found(void *user, int64_t first, int64_t count,
