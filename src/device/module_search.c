@@ -9,14 +9,18 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/privilege.h"
 #include "base/variable.h"
 #include "device/names.h"
 
@@ -147,34 +151,65 @@ static compute_status path_search(module_finder *finder, const char *path, const
   return COMPUTE_OK;
 }
 
+/* The line of /proc/self/maps that `address` lies in, read without memory of the heap, which may be
+ * short just now. A line that is longer than the buffer is passed over. */
+static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_bytes) {
+  size_t used = 0;
+  for (bool skipping = false;;) {
+    ssize_t got = read(maps, line + used, line_bytes - 1 - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    used += (size_t)got;
+    line[used] = '\0';
+    for (char *end; (end = memchr(line, '\n', used)) != NULL; skipping = false) {
+      unsigned long long first, past;
+      *end = '\0';
+      if (!skipping && sscanf(line, "%llx-%llx", &first, &past) == 2 && address >= first &&
+          address < past) {
+        return true;
+      }
+      used -= (size_t)(end + 1 - line);
+      memmove(line, end + 1, used);
+    }
+    if (used == line_bytes - 1) {
+      skipping = true;
+      used = 0;
+    }
+  }
+}
+
 /* The loader knows a library by the path it was asked for, which may be relative; the kernel knows
  * the whole path of every mapped file. */
 static bool library_path_mapped(const void *address, char *path, size_t path_bytes) {
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (!maps) return false;
+  int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return false;
   char line[PATH_MAX + 128];
-  bool found = false;
-  while (!found && fgets(line, sizeof line, maps)) {
-    unsigned long long start, end;
-    int name = 0;
-    if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %n", &start, &end, &name) < 2) continue;
-    uintptr_t here = (uintptr_t)address;
-    if (here < start || here >= end || name == 0) continue;
-    line[strcspn(line, "\n")] = '\0';
-    found = line[name] == '/' && strlen(line + name) < path_bytes;
-    if (found) memcpy(path, line + name, strlen(line + name) + 1);
-  }
-  fclose(maps);
-  return found;
+  bool found = mapping_find(maps, (uintptr_t)address, line, sizeof line);
+  close(maps);
+  const char *name = found ? strchr(line, '/') : NULL;
+  if (!name || strlen(name) >= path_bytes) return false;
+  memcpy(path, name, strlen(name) + 1);
+  return true;
 }
 
-/* The folder "compute" beside the file that holds this code. */
+/* Whether the address lies in the program itself, as this code does when it was linked in: then the
+ * loader only repeats what the caller said that the program is called. */
+static bool lies_in_program(const Dl_info *found) {
+  Dl_info program;
+  return dladdr((const void *)getauxval(AT_PHDR), &program) != 0 &&
+         program.dli_fbase == found->dli_fbase;
+}
+
+/* The folder "compute" beside the file that holds this code. A program with raised privileges may
+ * have been started through a link that the caller has made, so its own folder says nothing. */
 static bool library_folder(char *folder, size_t folder_bytes) {
   static const char inside; /* any address within the library */
   char path[PATH_MAX];
   Dl_info info;
-  if (dladdr(&inside, &info) != 0 && info.dli_fname && info.dli_fname[0] == '/' &&
-      strlen(info.dli_fname) < sizeof path) {
+  bool known = dladdr(&inside, &info) != 0 && info.dli_fname;
+  bool linked_in = known && lies_in_program(&info);
+  if (linked_in && privilege_raised()) return false;
+  if (known && !linked_in && info.dli_fname[0] == '/' && strlen(info.dli_fname) < sizeof path) {
     memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
   } else if (!library_path_mapped(&inside, path, sizeof path)) {
     return false;

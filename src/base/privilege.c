@@ -1,0 +1,7 @@
+#include "base/privilege.h"
+
+#include <sys/auxv.h>
+
+bool privilege_raised(void) {
+  return getauxval(AT_SECURE) != 0;
+}
