@@ -121,7 +121,18 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   find_warning(blas, services);
 }
 
+/* OpenBLAS and the OpenMP that it may be linked with obey the environment. A core before 1.5 has no
+ * opinion. */
+static bool is_trusted(const cpu_device *device) {
+  const compute_services *services = device->services;
+  const size_t needed =
+      offsetof(compute_services, trusts_environment) + sizeof services->trusts_environment;
+  return services->struct_size < needed || !services->trusts_environment ||
+         services->trusts_environment(services->host, "cpu");
+}
+
 const cpu_blas_functions *cpu_blas_open(cpu_device *device) {
+  if (!is_trusted(device)) return NULL;
   pthread_mutex_lock(&process.mutex);
   if (!device->blas) {
     if (process.references++ == 0) open_library(&process, device->services);
@@ -160,16 +171,21 @@ void cpu_blas_leave(void) {
 }
 
 const char *cpu_blas_describe(cpu_device *device) {
+  if (!is_trusted(device))
+    return "none: the program runs with raised privileges, and does not name cpu in "
+           "options.backends";
   cpu_blas_open(device);
   return process.description;
 }
 
 const char *cpu_blas_warning(cpu_device *device) {
+  if (!is_trusted(device)) return NULL;
   cpu_blas_open(device);
   return process.warning[0] ? process.warning : NULL;
 }
 
 const char *cpu_blas_core(cpu_device *device) {
+  if (!is_trusted(device)) return "";
   cpu_blas_open(device);
   return process.core;
 }

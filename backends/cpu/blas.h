@@ -2,7 +2,8 @@
  *
  * One library serves the whole process. It is opened when it is first asked for: the one that
  * COMPUTE_BLAS names, else libopenblas.so.0; "none" means never. That it is missing is no error,
- * the backend's own kernels serve then. All functions are thread-safe.
+ * the backend's own kernels serve then. Nor is it opened where the environment is not to be trusted
+ * (compute_services). All functions are thread-safe.
  *
  * Between cpu_blas_enter and cpu_blas_leave OpenBLAS is set to one thread, because several threads
  * inside its multi-threaded GEMM corrupt each other's results (0.3.21), while several

@@ -221,6 +221,7 @@ static const compute_backend backend = {
     .kernel_destroy = kernel_destroy,
     .kernel_describe = kernel_describe,
     .enqueue = enqueue,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE, /* blas.c asks */
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -216,6 +216,7 @@ static const compute_backend backend = {
     .kernel_prepare = null_kernel_prepare,
     .kernel_destroy = null_kernel_destroy,
     .enqueue = null_enqueue,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE, /* it opens no library at all */
 };
 
 /* The core's version is there for a module that wants to serve several; this one leaves the

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 4
+#define COMPUTE_BACKEND_ABI_MINOR 5
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -405,6 +405,14 @@ typedef struct compute_services {
   void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
   void (*cache_store)(void *host, const compute_cache_part *parts, uint32_t count, const void *data,
                       size_t bytes);
+
+  /* ---- Since 1.5 ---- */
+
+  /* Whether the module called `backend` may open libraries that obey the environment of the
+   * process: always, except in a program with raised privileges (set-user-ID, set-group-ID, file
+   * capabilities) whose compute_open_options do not name the module. Constant while the context
+   * lives. */
+  bool (*trusts_environment)(void *host, const char *backend);
 } compute_services;
 
 /* ---- What a module offers ------------------------------------------------------------------ */
@@ -577,7 +585,18 @@ typedef struct compute_backend {
    * events and recordings of before stay lost: their calls keep failing with
    * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
   compute_status (*device_recover)(void *device);
+
+  /* ---- Since 1.5 ---- */
+
+  uint64_t flags; /* COMPUTE_BACKEND_…, any of the bits below */
 } compute_backend;
+
+enum {
+  /* The module asks services->trusts_environment before it opens a library that obeys the
+   * environment of the process, as loaders of drivers do. Without this flag it is not opened in a
+   * program with raised privileges, unless compute_open_options name it. */
+  COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0
+};
 
 /* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of
  * this ABI at all. Must not have side effects. */

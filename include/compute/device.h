@@ -22,7 +22,9 @@ typedef struct compute_event compute_event;
 
 /* All fields may be zero; then the environment and the defaults decide. Strings are copied. */
 typedef struct compute_open_options {
-  const char *backends;     /* "cpu,opencl": only these modules; NULL: COMPUTE_BACKENDS, else all */
+  const char *backends; /* "cpu,opencl": only these modules; NULL: COMPUTE_BACKENDS, else all, or
+                         * in a program with raised privileges those that do not obey the
+                         * environment: the CPU's (docs/security.md) */
   const char *backend_path; /* folders with modules, ':' between them, searched first */
   const char *device;       /* name of the default device; NULL: COMPUTE_DEVICE, else the best;
                              * "auto": the best, and plans that name no device place each step where
@@ -51,7 +53,8 @@ typedef enum compute_probe_state {
   COMPUTE_PROBE_MISSING_LIBRARY = 2, /* a library that it needs is not installed */
   COMPUTE_PROBE_WRONG_ABI = 3,       /* built for another version of the vtable */
   COMPUTE_PROBE_NOT_A_MODULE = 4,    /* not a shared library, or without the entry symbol */
-  COMPUTE_PROBE_DISABLED = 5,        /* excluded by COMPUTE_BACKENDS or the options */
+  COMPUTE_PROBE_DISABLED = 5,        /* excluded by COMPUTE_BACKENDS or the options, or because it
+                                      * obeys the environment of a program with raised privileges */
   COMPUTE_PROBE_FAILED = 6,          /* the module's own start failed */
   COMPUTE_PROBE_DUPLICATE = 7        /* another file already provides this backend */
 } compute_probe_state;

@@ -148,7 +148,7 @@ typedef struct compute_variable {
 COMPUTE_API const compute_variable *compute_variable_at(size_t index);
 
 /* What the library reads for the variable called `name`: NULL if it is unset, empty, not in the
- * table, or ignored because the program runs set-user-id. Belongs to the environment. */
+ * table, or ignored because the program runs with raised privileges. Belongs to the environment. */
 COMPUTE_API const char *compute_variable_value(const char *name);
 
 /* Version of the running library as major * 10000 + minor * 100 + patch, and as text "0.1.0". */

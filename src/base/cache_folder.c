@@ -1,6 +1,6 @@
 /* The user's cache folder, as the XDG base directory specification has it, with a variable of our
- * own before it. variable_text hides all three variables from set-user-id programs, which therefore
- * have no cache folder. */
+ * own before it. variable_text hides all three variables from programs with raised privileges,
+ * which therefore have no cache folder. */
 #include "base/cache_folder.h"
 
 #include <errno.h>

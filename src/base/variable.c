@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/privilege.h"
 #include "compute/status.h"
 
 typedef struct variable_row {
   compute_variable shown;
-  bool trusted_only; /* names a file that is loaded or written: ignored in set-user-id programs */
+  bool trusted_only; /* names files, or parameters of the code that runs: see privilege.h */
 } variable_row;
 
 static const variable_row table[] = {
@@ -23,7 +24,7 @@ static const variable_row table[] = {
       "Only these backend modules are loaded; without it, all that are found."},
      false},
     {{"COMPUTE_BACKEND_PATH", "absolute folders with ':' between them",
-      "Folders searched for backend modules before the library's own; ignored in set-user-id "
+      "Folders searched for backend modules before the library's own; ignored in privileged "
       "programs."},
      true},
     {{"COMPUTE_LOG", "off, error, warning, info, debug",
@@ -34,7 +35,7 @@ static const variable_row table[] = {
      false},
     {{"COMPUTE_CACHE_DIR", "absolute folder",
       "Where compiled kernels and tuning results are kept; without it, compute under "
-      "XDG_CACHE_HOME or ~/.cache. Ignored in set-user-id programs."},
+      "XDG_CACHE_HOME or ~/.cache. Ignored in privileged programs."},
      true},
     {{"COMPUTE_CACHE_LIMIT", "bytes; 0: no cache",
       "What the compiled kernels kept on disk may take, 256 MiB without it; the least recently "
@@ -42,21 +43,23 @@ static const variable_row table[] = {
      false},
     {{"COMPUTE_PROFILE", "file",
       "Every context records, and writes its profile (compute_profile_write) to this file when it "
-      "closes. Ignored in set-user-id programs."},
+      "closes. Ignored in privileged programs."},
      true},
     {{"COMPUTE_TRACE", "file",
       "Every context records, and writes its timeline (compute_profile_write_trace) to this file "
-      "when it closes. Ignored in set-user-id programs."},
+      "when it closes. Ignored in privileged programs."},
      true},
     {{"COMPUTE_VALIDATE", "1, warn, replace, strict",
       "Every context checks each step against a plain evaluation (compute_validation_start): warn "
       "(or 1) reports, replace also goes on with the plain result, strict fails the run."},
      false},
     {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
-      "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md."},
-     false},
+      "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md. Ignored "
+      "in "
+      "privileged programs."},
+     true},
     {{"COMPUTE_TUNING_FILE", "absolute path, or none",
-      "The tuning file; without it, tuning in the cache folder. Ignored in set-user-id programs."},
+      "The tuning file; without it, tuning in the cache folder. Ignored in privileged programs."},
      true},
     {{"COMPUTE_COSTS", "measure, stored, guess",
       "What placing the steps of a plan automatically goes by: figures of each device, measured "
@@ -69,7 +72,7 @@ static const variable_row table[] = {
       "What the buffer pool of each device may hold until compute_pool_set_budget says otherwise."},
      false},
     {{"COMPUTE_BLAS", "path or soname, or none",
-      "The CBLAS library of the CPU backend; none for its own kernels. Ignored in set-user-id "
+      "The CBLAS library of the CPU backend; none for its own kernels. Ignored in privileged "
       "programs."},
      true},
     {{"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
@@ -122,6 +125,7 @@ const char *variable_text(const char *name) {
   if (!name) return NULL;
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     if (strcmp(table[i].shown.name, name) != 0) continue;
+    if (table[i].trusted_only && privilege_raised()) return NULL;
     const char *text = table[i].trusted_only ? secure_getenv(name) : getenv(name);
     return text && *text ? text : NULL;
   }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The value of a variable that is in the table, or NULL if it is unset, empty, not in the table, or
- * to be ignored because the program runs set-user-id (module paths, cache folder). */
+ * to be ignored because the program runs with raised privileges (privilege.h). */
 const char *variable_text(const char *name);
 
 /* A whole number low … high; `fallback` when unset. A value that is none is logged and ignored. */

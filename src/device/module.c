@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/privilege.h"
 #include "device/names.h"
 
 #define DEVICES_MAX 4096 /* more than any machine has; a larger count is a defect of the module */
@@ -207,6 +208,32 @@ static compute_status vtable_take(compute_context *context, device_module *modul
                           "build the module against this version's headers");
 }
 
+/* ---- Environment --------------------------------------------------------------------------- */
+
+bool module_trusts_environment(const compute_context *context, const char *backend) {
+  if (!privilege_raised()) return true;
+  for (size_t i = 0; i < context->module_count; i++) {
+    const device_module *module = &context->modules[i];
+    if (module->asked && strcmp(module->probe.name, backend) == 0) return true;
+  }
+  return false;
+}
+
+/* Most modules open loaders of drivers, which open what their variables name: with the privileges
+ * of the program, what whoever started it chose. */
+static compute_status environment_judge(compute_context *context, device_module *module) {
+  if ((module->backend.flags & COMPUTE_BACKEND_ENVIRONMENT_SAFE) ||
+      module_trusts_environment(context, module->probe.name)) {
+    return COMPUTE_OK;
+  }
+  module->accepted = false;
+  return module_probe_set(context, module, COMPUTE_PROBE_DISABLED,
+                          "not opened: the program runs with raised privileges, and this module "
+                          "obeys the environment of whoever started it",
+                          "clear the environment, then name the module in options.backends "
+                          "(docs/security.md)");
+}
+
 /* ---- Start --------------------------------------------------------------------------------- */
 
 static compute_probe_state start_state(compute_status status) {
@@ -281,6 +308,7 @@ compute_status module_load(compute_context *context, device_module *module, bool
     status =
         vtable_take(context, module, entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR));
   }
+  if (status == COMPUTE_OK && module->accepted) status = environment_judge(context, module);
   if (status != COMPUTE_OK || !module->accepted) {
     module_unload(module);
     return status;

@@ -7,6 +7,7 @@
 struct device_module {
   compute_probe probe;     /* its strings are owned: name and path always, the others or "" */
   compute_backend backend; /* a complete copy: slots that the module lacks are NULL */
+  bool asked;              /* named by the options, not only by the environment */
   bool accepted;           /* its vtable was found good, whatever its start said */
   void *library;           /* of dlopen; NULL when not loaded */
   void *instance;          /* of backend.open; valid while `opened` */
@@ -25,6 +26,9 @@ compute_status module_load(compute_context *context, device_module *module, bool
 
 /* Starts a module that was left waiting. */
 compute_status module_start_waiting(compute_context *context, device_module *module);
+
+/* Whether the backend may open libraries that obey the environment: see compute_services. */
+bool module_trusts_environment(const compute_context *context, const char *backend);
 
 /* Closes the module's instance and its library, if they are open. The probe stays readable. */
 void module_unload(device_module *module);

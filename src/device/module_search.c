@@ -29,10 +29,12 @@
 
 typedef struct module_finder {
   compute_context *context;
-  size_t capacity;         /* of context->modules */
-  const char *chosen;      /* "cpu,cuda", or NULL for all */
-  const char *chosen_by;   /* where that comes from, for the message */
-  struct stat folders[64]; /* those already searched */
+  size_t capacity;                        /* of context->modules */
+  const char *chosen;                     /* "cpu,cuda", or NULL for all */
+  const char *chosen_by;                  /* where that comes from, for the message */
+  const char *asked;                      /* options.backends, or NULL */
+  char asked_device[NAMES_BACKEND_BYTES]; /* the backend of options.device, or "" */
+  struct stat folders[64];                /* those already searched */
   size_t folder_count;
 } module_finder;
 
@@ -50,6 +52,13 @@ static bool file_backend(const char *file, char *name, size_t name_bytes) {
   memcpy(name, file + prefix, length - prefix - suffix);
   name[length - prefix - suffix] = '\0';
   return names_backend_is_valid(name);
+}
+
+/* Whether the program names the backend. What the environment names is somebody else's wish. */
+static bool is_asked_for(const module_finder *finder, const char *name) {
+  const char *list = finder->asked;
+  return (list && *list && names_list_contains(list, name)) ||
+         strcmp(finder->asked_device, name) == 0;
 }
 
 static compute_status candidate_add(module_finder *finder, const char *folder, const char *file,
@@ -70,6 +79,7 @@ static compute_status candidate_add(module_finder *finder, const char *folder, c
   module->probe.path = path;
   module->probe.name = base_duplicate(name);
   if (!module->probe.path || !module->probe.name) return out_of_memory(context);
+  module->asked = is_asked_for(finder, name);
   if (names_list_contains(finder->chosen, name)) return COMPUTE_OK;
   char detail[160];
   snprintf(detail, sizeof detail, "not among the backends chosen by %s: %.80s", finder->chosen_by,
@@ -222,8 +232,14 @@ static bool library_folder(char *folder, size_t folder_bytes) {
 }
 
 compute_status module_search(compute_context *context, const compute_open_options *options) {
-  module_finder finder = {
-      .context = context, .chosen = options->backends, .chosen_by = "the options"};
+  module_finder finder = {.context = context,
+                          .chosen = options->backends,
+                          .chosen_by = "the options",
+                          .asked = options->backends};
+  int64_t index;
+  if (!options->device || !names_device_parse(options->device, finder.asked_device, &index)) {
+    finder.asked_device[0] = '\0';
+  }
   if (!finder.chosen || !*finder.chosen) {
     finder.chosen = variable_text("COMPUTE_BACKENDS");
     finder.chosen_by = "COMPUTE_BACKENDS";

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
+#include "device/module.h"
 #include "generate/generate.h"
 #include "tune/tuning.h"
 
@@ -104,6 +105,10 @@ static void service_cache_store(void *host, const compute_cache_part *parts, uin
   disk_cache_store(context->disk_cache, parts, count, data, bytes);
 }
 
+static bool service_trusts_environment(void *host, const char *backend) {
+  return module_trusts_environment(host, backend);
+}
+
 void services_fill(compute_context *context) {
   context->services = (compute_services){
       .struct_size = sizeof(compute_services),
@@ -124,5 +129,6 @@ void services_fill(compute_context *context) {
       .tuning_lookup = service_tuning_lookup,
       .cache_load = service_cache_load,
       .cache_store = service_cache_store,
+      .trusts_environment = service_trusts_environment,
   };
 }

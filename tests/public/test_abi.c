@@ -13,7 +13,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 1);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 4);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 5);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -69,6 +69,9 @@ AT(compute_backend, host_release, 376);
 AT(compute_backend, host_register, 384);
 AT(compute_backend, host_unregister, 392);
 AT(compute_backend, device_recover, 400);
+/* Since 1.5. */
+AT(compute_backend, flags, 408);
+VALUE(COMPUTE_BACKEND_ENVIRONMENT_SAFE, 1);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);
@@ -89,6 +92,8 @@ AT(compute_services, dialect_text, 104);
 AT(compute_services, tuning_lookup, 112);
 AT(compute_services, cache_load, 120);
 AT(compute_services, cache_store, 128);
+/* Since 1.5. */
+AT(compute_services, trusts_environment, 136);
 
 AT(compute_cache_part, bytes, 8);
 AT(compute_custom_argument, offset, 8);

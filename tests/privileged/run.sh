@@ -1,0 +1,116 @@
+# A set-user-ID program must not run what its caller names in the environment. A real one is made
+# here, owned by root and started by nobody. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# Leaves with 77 where that cannot be: no root, no nobody, a file system or a container without
+# set-user-ID programs.
+set -euo pipefail
+tree=$1 build=$2
+fail() { echo "$1"; sed 's/^/  | /' "$folder/output" 2>/dev/null; exit 1; }
+skip() { echo "skipped: $1"; exit 77; }
+
+[[ $(id -u) -eq 0 ]] || skip "only root can make a set-user-ID program of another user's"
+command -v setpriv >/dev/null || skip "setpriv (package util-linux) is not installed"
+nobody=$(id -u nobody 2>/dev/null) || skip "there is no user nobody"
+
+# Not below the build folder, which nobody may be unable to enter.
+folder=$(mktemp -d /var/tmp/compute-privileged-XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+chmod 755 "$folder"
+mkdir -m 755 "$folder/compute"
+cp "$build"/lib/libcompute.so.0 "$folder/"
+cp "$build"/lib/compute/libcompute-*.so "$folder/compute/"
+chmod 755 "$folder"/*.so.0 "$folder"/compute/*
+"$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$tree/include" "$tree/tests/privileged/opens.c" \
+  "$folder/libcompute.so.0" -Wl,-rpath,"$folder" -o "$folder/opens"
+cp "$folder/opens" "$folder/plain"
+chown root "$folder/opens"
+chmod 4755 "$folder/opens"
+
+# The caller's folder: a library under every name by which something might look for one.
+caller=$folder/caller
+mkdir "$caller"
+mkdir "$caller/compute" "$caller/vendors"
+"$CC" -shared -fPIC -D_GNU_SOURCE -DCALLER_NOTE="\"$caller/note\"" "$tree/tests/privileged/caller_library.c" \
+  -o "$caller/evil.so"
+for name in libOpenCL.so.1 libcuda.so.1 libnvrtc.so.12 libnvrtc.so.13 libcublasLt.so.12 libcudnn.so.9 \
+  libclblast.so.1 libopenblas.so.0 libpocl-evil.so compute/libcompute-cpu.so compute/libcompute-evil.so; do
+  cp "$caller/evil.so" "$caller/$name"
+done
+echo "$caller/evil.so" >"$caller/vendors/evil.icd"
+chown -R "$nobody" "$caller"
+
+as_nobody() { setpriv --reuid="$nobody" --regid="$(id -g nobody)" --clear-groups --inh-caps=-all env -i "$@" >"$folder/output" 2>&1; }
+as_nobody "$folder/opens" cpu || fail "the program does not run"
+grep -q "rights 0" "$folder/output" || skip "the set-user-ID bit of a program in /var/tmp is without effect"
+
+# Everything in the environment that names a file, a folder or a library, one at a time and together.
+variables=(OCL_ICD_VENDORS="$caller/evil.so" OCL_ICD_VENDORS="$caller/libpocl-evil.so" OCL_ICD_VENDORS="$caller/vendors"
+  OPENCL_VENDOR_PATH="$caller/vendors" OPENCL_LAYERS="$caller/evil.so" LD_LIBRARY_PATH="$caller" LD_PRELOAD="$caller/evil.so"
+  COMPUTE_BACKEND_PATH="$caller/compute" COMPUTE_BLAS="$caller/evil.so" COMPUTE_CACHE_DIR="$caller/cache" HOME="$caller"
+  XDG_CACHE_HOME="$caller" POCL_CACHE_DIR="$caller/pocl" CUDA_INJECTION64_PATH="$caller/evil.so" CUDA_CACHE_PATH="$caller/cuda"
+  COMPUTE_PROFILE="$caller/profile" COMPUTE_TRACE="$caller/trace" COMPUTE_TUNING_FILE="$caller/tuning" TMPDIR="$caller")
+
+check() { # WHAT VARIABLE…: the program works, on the CPU, and nothing of the caller's was read or written
+  local what=$1
+  shift
+  as_nobody "$@" "$folder/opens" || fail "$what: the program fails"
+  [[ ! -e $caller/note ]] || fail "$what: it ran the caller's library: $(cat "$caller/note")"
+  grep -q "^default cpu, " "$folder/output" || fail "$what: the default device is not the CPU"
+  grep -q "^product 7 10 15 22" "$folder/output" || fail "$what: the product is wrong"
+  [[ -z $(find "$caller" -user 0 -newer "$folder/started") ]] ||
+    fail "$what: it wrote $(find "$caller" -user 0 -newer "$folder/started") with the rights of root"
+}
+touch "$folder/started"
+check "an empty environment" A=b
+for variable in "${variables[@]}"; do check "$variable" "$variable"; done
+check "all variables" "${variables[@]}"
+
+# What was not opened says why, and by which option it would be.
+for module in opencl cuda; do
+  grep "^module $module: disabled: .*raised privileges.*options\.backends" "$folder/output" >/dev/null ||
+    fail "the probe of $module does not say why it was not opened"
+done
+grep -q "^module cpu: loaded" "$folder/output" || fail "the CPU's module is not loaded"
+grep -q "^default cpu, driver none: .*raised privileges" "$folder/output" || fail "there is a BLAS"
+
+# The environment's wish for a module is the caller's wish, not the program's.
+as_nobody COMPUTE_BACKENDS=opencl,cpu OCL_ICD_VENDORS="$caller/evil.so" "$folder/opens" || fail "COMPUTE_BACKENDS: it fails"
+as_nobody COMPUTE_DEVICE=opencl:0 OCL_ICD_VENDORS="$caller/evil.so" "$folder/opens" &&
+  fail "COMPUTE_DEVICE=opencl:0 finds a device"
+[[ ! -e $caller/note ]] || fail "COMPUTE_BACKENDS or COMPUTE_DEVICE ran the caller's library: $(cat "$caller/note")"
+
+# The program may ask for a module, and then has what belongs to it.
+as_nobody "$folder/opens" cpu,opencl || fail "backends cpu,opencl: it fails"
+! grep -q "^module opencl: .*raised privileges" "$folder/output" || fail "opencl was asked for, and was not opened"
+! grep -q "driver none: .*raised privileges" "$folder/output" || fail "cpu was asked for, and has no BLAS"
+
+# The library's code linked into the program: the caller says what the program is called, and may
+# have made a link to it, so neither is where modules are looked for.
+"$CC" -std=c11 -D_GNU_SOURCE -I"$tree/include" "$tree/tests/privileged/opens.c" "$build/lib/libtest_core.a" \
+  -lz -lmd -lm -ldl -lpthread -o "$folder/linked"
+chmod 4755 "$folder/linked"
+ln "$folder/linked" "$caller/linked"
+as_nobody bash -c "exec -a '$caller/linked' '$folder/linked'" || true
+as_nobody "$caller/linked" || true
+[[ ! -e $caller/note ]] || fail "argv[0] chose the folder of the modules: $(cat "$caller/note")"
+
+# Set-group-ID, and file capabilities, count as much as set-user-ID.
+cp "$folder/plain" "$folder/group"
+chgrp root "$folder/group"
+chmod 2755 "$folder/group"
+as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/group" || fail "set-group-ID: the program fails"
+[[ ! -e $caller/note ]] || fail "set-group-ID: it ran the caller's library: $(cat "$caller/note")"
+cp "$folder/plain" "$folder/capable"
+if setcap cap_net_raw+ep "$folder/capable" 2>"$folder/output"; then
+  as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/capable" || fail "capabilities: the program fails"
+  [[ ! -e $caller/note ]] || fail "capabilities: it ran the caller's library: $(cat "$caller/note")"
+else
+  echo "file capabilities are not tested: $(cat "$folder/output")"
+fi
+
+# The same program without the bit obeys its environment as ever: this test is not red by itself.
+as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/plain" || fail "without the bit it fails"
+! grep -q "raised privileges" "$folder/output" || fail "without the bit it finds its privileges raised"
+if grep -q "^module opencl: \(loaded\|no device\)" "$folder/output"; then
+  [[ -e $caller/note ]] || fail "without the bit OCL_ICD_VENDORS is without effect"
+fi
+echo "nothing of the caller's was loaded, read or written"
