@@ -149,8 +149,8 @@ typedef struct cuda_entry {
 
 extern const builder_driver cuda_builder_driver;
 
-/* Finds the compiler for the device, or notes why there is none. */
-void cuda_compiler_open(cuda_device *device);
+/* Finds the compiler for the device, or notes why there is none. COMPUTE_ERROR_OUT_OF_MEMORY. */
+compute_status cuda_compiler_open(cuda_device *device);
 void cuda_build_statistics(void *device, compute_build_statistics *statistics);
 
 bool cuda_group_fits(const cuda_device *device, const cuda_entry *entry, const uint32_t group[3]);

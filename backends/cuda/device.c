@@ -192,9 +192,9 @@ compute_status cuda_device_open(void *opened, uint32_t index, void **result) {
   builder_open(&device->builder);
   compute_status status = learn(device);
   if (status == COMPUTE_OK) status = enter_first(device);
+  if (status == COMPUTE_OK) status = cuda_compiler_open(device);
   if (status == COMPUTE_OK) {
     make_pool(device);
-    cuda_compiler_open(device);
     *result = device;
     return COMPUTE_OK;
   }

@@ -1,6 +1,7 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +57,11 @@ static cuda_result find(const lookup *l, const function_row *row) {
 }
 
 /* Finds cuGetProcAddress; drivers before CUDA 11.3 have none. */
-static bool open_lookup(lookup *l, char *reason, size_t reason_bytes) {
+static bool open_lookup(lookup *l, int32_t *code, char *reason, size_t reason_bytes) {
+  errno = 0;
   l->library = dlopen(DRIVER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!l->library) {
+    if (errno == ENOMEM) *code = CUDA_HOST_MEMORY_SHORT;
     const char *words = dlerror();
     snprintf(reason, reason_bytes, "%s", words ? words : "cannot load " DRIVER_NAME);
     return false;
@@ -73,7 +76,7 @@ static bool open_lookup(lookup *l, char *reason, size_t reason_bytes) {
 
 static bool find_all(int32_t *code, char *reason, size_t reason_bytes) {
   lookup l = {0};
-  if (!open_lookup(&l, reason, reason_bytes)) return false;
+  if (!open_lookup(&l, code, reason, reason_bytes)) return false;
   for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
     const cuda_result found = find(&l, &required[i]);
     if (found == CUDA_OK) continue;

@@ -57,6 +57,7 @@ typedef struct cuda_kernel_node_parameters {
 } cuda_kernel_node_parameters;
 
 enum {
+  CUDA_HOST_MEMORY_SHORT = -1, /* ours: the loader's, not the driver's, which may mean the GPU */
   CUDA_OK = 0,
   CUDA_INVALID_VALUE = 1,
   CUDA_OUT_OF_MEMORY = 2,
@@ -250,7 +251,8 @@ typedef struct cuda_driver {
 
 /* NULL, with a sentence in `reason`, when there is no driver, or none that works, or when the
  * parent process has started CUDA before it forked. The library stays open until the process ends.
- * Thread-safe. `code` gets what the driver said, or 0 when there is none that could be asked. */
+ * Thread-safe. `code` gets what the driver said, CUDA_HOST_MEMORY_SHORT when there was no host
+ * memory to load it, or 0 when there is none that could be asked. */
 const cuda_driver *cuda_driver_load(int32_t *code, char *reason, size_t reason_bytes);
 
 #endif

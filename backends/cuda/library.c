@@ -2,6 +2,7 @@
  * and handlers may outlive us. A library that cannot be used is no error. It is logged once for
  * each device, and the reason is kept for those who force it by the tuning parameters. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +36,13 @@ static bool find_all(const cuda_library_kind *kind, uint32_t name, void *handle,
 
 static load_state load(const cuda_library_kind *kind, uint32_t name, char *reason,
                        size_t reason_bytes) {
+  errno = 0;
   void *handle = dlopen(kind->names[name], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!handle) return ABSENT;
+  if (!handle) {
+    if (errno == ENOMEM)
+      snprintf(reason, reason_bytes, "no host memory to load %s", kind->names[name]);
+    return ABSENT;
+  }
   return find_all(kind, name, handle, reason, reason_bytes) ? LOADED : ABSENT;
 }
 

@@ -31,6 +31,7 @@ static compute_status fail_start(const compute_services *services, int32_t code,
     return services->fail(services->host, COMPUTE_ERROR_MISSING_LIBRARY, 0,
                           "install the NVIDIA driver, for CUDA 11.3 or newer",
                           "cuda: no usable NVIDIA driver: %s", reason);
+  case CUDA_HOST_MEMORY_SHORT: return cuda_fail_memory(services, "the NVIDIA driver");
   case CUDA_STUB_LIBRARY: return fail_stub(services);
   case CUDA_NO_DEVICE: return fail_no_device(services);
   case CUDA_INVALID_DEVICE:

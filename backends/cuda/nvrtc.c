@@ -1,6 +1,7 @@
 #include "nvrtc.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -65,13 +66,17 @@ static bool ask(nvrtc_library *library, char *reason, size_t reason_bytes) {
   return false;
 }
 
-static void *open_file(const char *name) {
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+/* Leaves *memory_short as it is, unless that was the reason. */
+static void *open_file(const char *name, bool *memory_short) {
+  errno = 0;
+  void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle && errno == ENOMEM) *memory_short = true;
+  return handle;
 }
 
-static bool load(int version, char *reason, size_t reason_bytes) {
+static bool load(int version, char *reason, size_t reason_bytes, bool *memory_short) {
   for (size_t i = 0; i < sizeof names[version] / sizeof *names[version]; i++) {
-    void *handle = open_file(names[version][i]);
+    void *handle = open_file(names[version][i], memory_short);
     struct link_map *map = NULL;
     if (!handle || !find_all(handle, &libraries[version], reason, reason_bytes) ||
         !ask(&libraries[version], reason, reason_bytes))
@@ -84,11 +89,12 @@ static bool load(int version, char *reason, size_t reason_bytes) {
   return false;
 }
 
-bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes) {
+bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes, bool *memory_short) {
+  *memory_short = false;
   const int version = (int)(nvrtc - libraries);
   pthread_mutex_lock(&mutex);
   if (!opened[version]) {
-    void *handle = open_file(paths[version]);
+    void *handle = open_file(paths[version], memory_short);
     const char *words = handle ? NULL : dlerror();
     if (!handle)
       snprintf(reason, reason_bytes, "%s", words ? words : paths[version]);
@@ -186,15 +192,17 @@ static int suitability(const nvrtc_library *nvrtc, int32_t capability, int32_t d
 }
 
 const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capability,
-                                int32_t driver_version, char *reason, size_t reason_bytes) {
+                                int32_t driver_version, char *reason, size_t reason_bytes,
+                                bool *memory_short) {
   const nvrtc_library *best = NULL;
   int best_suitability = 0;
+  *memory_short = false;
   snprintf(reason, reason_bytes, "neither libnvrtc.so.13 nor libnvrtc.so.12 can be loaded");
   pthread_mutex_lock(&mutex);
   for (int i = 0; i < VERSIONS; i++) {
     if (!known[i]) known[i] = recall(services, i);
     if (!known[i]) {
-      known[i] = load(i, reason, reason_bytes);
+      known[i] = load(i, reason, reason_bytes, memory_short);
       if (known[i]) remember(services, i);
     }
     if (!known[i]) continue;
@@ -207,5 +215,6 @@ const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capabi
     best_suitability = suits;
   }
   pthread_mutex_unlock(&mutex);
-  return best;
+  /* Another version may serve, but which one does must not depend on memory. */
+  return *memory_short ? NULL : best;
 }

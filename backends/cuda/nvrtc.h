@@ -52,13 +52,15 @@ typedef struct nvrtc_library {
 } nvrtc_library;
 
 /* The one for a GPU of this compute capability (90 for 9.0) and a driver of this version (13000 for
- * CUDA 13.0). NULL, with a sentence in `reason`, when there is none. Thread-safe. */
+ * CUDA 13.0). NULL, with a sentence in `reason`, when there is none, or when host memory is short
+ * (*memory_short). Thread-safe. */
 const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capability,
-                                int32_t driver_version, char *reason, size_t reason_bytes);
+                                int32_t driver_version, char *reason, size_t reason_bytes,
+                                bool *memory_short);
 
 /* Before its functions are called: false, with a sentence in `reason`, when it has gone since it
- * was found. Stays open until the process ends. Thread-safe. */
-bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes);
+ * was found, or host memory is short. Stays open until the process ends. Thread-safe. */
+bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes, bool *memory_short);
 
 /* The architecture to compile for, and whether the result is CUBIN for just this GPU (*exact) or
  * PTX for the driver to finish, which is needed where the GPU is newer than the compiler. 0 when

@@ -12,10 +12,12 @@
 
 /* ---- The compiler -------------------------------------------------------------------------- */
 
-void cuda_compiler_open(cuda_device *device) {
+compute_status cuda_compiler_open(cuda_device *device) {
+  bool memory_short;
   device->nvrtc = nvrtc_find(device->services, device->capability, device->driver->version,
-                             device->no_compiler, sizeof device->no_compiler);
-  if (!device->nvrtc) return;
+                             device->no_compiler, sizeof device->no_compiler, &memory_short);
+  if (memory_short) return cuda_fail_memory(device->services, "NVRTC");
+  if (!device->nvrtc) return COMPUTE_OK;
   device->architecture =
       nvrtc_architecture(device->nvrtc, device->capability, &device->exact_architecture);
   snprintf(device->compiler, sizeof device->compiler, "NVRTC %d.%d", device->nvrtc->major,
@@ -24,6 +26,7 @@ void cuda_compiler_open(cuda_device *device) {
   snprintf(device->options, sizeof device->options,
            "--gpu-architecture=%s_%d -default-device --fmad=false --std=c++17",
            device->exact_architecture ? "sm" : "compute", device->architecture);
+  return COMPUTE_OK;
 }
 
 /* Cuts the text up at its blanks, in place. 0 when there are too many pieces. */
@@ -111,8 +114,12 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   const char *options[MOST_OPTIONS];
   nvrtc_program compiled = NULL;
   char reason[256] = "";
-  if (!nvrtc_open(nvrtc, reason, sizeof reason)) {
-    build_problem_set(problem, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "NVRTC");
+  bool memory_short;
+  if (!nvrtc_open(nvrtc, reason, sizeof reason, &memory_short)) {
+    build_problem_set(problem,
+                      memory_short ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_UNSUPPORTED, 0,
+                      NULL, "NVRTC");
+    if (memory_short) return NULL;
     build_problem_log(problem, reason);
     problem->remedy = CUDA_NVRTC_REMEDY;
     return NULL;

@@ -1,6 +1,7 @@
 #include "loader.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,9 +29,11 @@ static bool find(void *handle, const function_row *row) {
   return address != NULL;
 }
 
-static bool load(char *reason, size_t reason_bytes) {
+static bool load(char *reason, size_t reason_bytes, bool *memory_short) {
+  errno = 0;
   void *handle = dlopen(LOADER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) {
+    *memory_short = errno == ENOMEM;
     const char *words = dlerror();
     snprintf(reason, reason_bytes, "%s", words ? words : "cannot load " LOADER_NAME);
     return false;
@@ -46,9 +49,10 @@ static bool load(char *reason, size_t reason_bytes) {
   return true;
 }
 
-const opencl_library *opencl_load(char *reason, size_t reason_bytes) {
+const opencl_library *opencl_load(char *reason, size_t reason_bytes, bool *memory_short) {
+  *memory_short = false;
   pthread_mutex_lock(&mutex);
-  if (!loaded) loaded = load(reason, reason_bytes);
+  if (!loaded) loaded = load(reason, reason_bytes, memory_short);
   const bool usable = loaded;
   pthread_mutex_unlock(&mutex);
   return usable ? &library : NULL;

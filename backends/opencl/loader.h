@@ -65,8 +65,9 @@ typedef struct opencl_library {
   OPENCL_OPTIONAL_FUNCTIONS(OPENCL_MEMBER)
 } opencl_library;
 
-/* NULL, with a sentence in `reason`, when there is no loader or it is too old. The library stays
- * open until the process ends, since drivers keep threads of their own. Thread-safe. */
-const opencl_library *opencl_load(char *reason, size_t reason_bytes);
+/* NULL, with a sentence in `reason`, when there is no loader or it is too old, or when host memory
+ * is short (*memory_short). The library stays open until the process ends, since drivers keep
+ * threads of their own. Thread-safe. */
+const opencl_library *opencl_load(char *reason, size_t reason_bytes, bool *memory_short);
 
 #endif

@@ -9,7 +9,9 @@ static pthread_mutex_t first_questions = PTHREAD_MUTEX_INITIALIZER;
 
 static compute_status module_open(const compute_services *services, void **result) {
   char reason[256];
-  const opencl_library *cl = opencl_load(reason, sizeof reason);
+  bool memory_short;
+  const opencl_library *cl = opencl_load(reason, sizeof reason, &memory_short);
+  if (memory_short) return opencl_fail_memory(services, "the OpenCL loader");
   if (!cl)
     return services->fail(services->host, COMPUTE_ERROR_MISSING_LIBRARY, 0,
                           "install the OpenCL loader: package ocl-icd-libopencl1",

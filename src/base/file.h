@@ -2,10 +2,19 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compute/status.h"
+
 #define FILE_ENDED (-1) /* the file ends before so many bytes */
+
+/* The status for an errno of a file's: COMPUTE_ERROR_OUT_OF_MEMORY for ENOMEM, else
+ * COMPUTE_ERROR_FILE. */
+static inline compute_status file_status(int code) {
+  return code == ENOMEM ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_FILE;
+}
 
 /* 0, FILE_ENDED or an errno. */
 int file_read(int descriptor, void *data, size_t bytes);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 
 #define PIECE ((uint64_t)1 << 20) /* of a copy: one task */
 
@@ -67,7 +68,7 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
 
 static compute_status file_failed(const compute_batch *batch, const char *what, const char *path,
                                   int code) {
-  return error_set_native(batch->context, COMPUTE_ERROR_FILE, code, HERE, NULL, "%s %s: %s", what,
+  return error_set_native(batch->context, file_status(code), code, HERE, NULL, "%s %s: %s", what,
                           path, strerror(code));
 }
 

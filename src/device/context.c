@@ -178,6 +178,6 @@ void context_object_released(compute_context *context) {
 }
 
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
-  if (context) registry_complete((compute_context *)context); /* the list it completes has a lock */
+  if (context) registry_complete_quietly((compute_context *)context); /* its list has a lock */
   return context && index < context->module_count ? &context->modules[index].probe : NULL;
 }

@@ -3,6 +3,7 @@
 #include "device/module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,11 @@ const char *compute_probe_state_text(compute_probe_state state) {
   return index < sizeof state_text / sizeof *state_text ? state_text[index] : "unknown state";
 }
 
+static compute_status out_of_memory(compute_context *context) {
+  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
+                   "out of memory while loading backend modules");
+}
+
 /* "" is shared, anything else owned. */
 static void words_release(const char *words) {
   if (words && *words) base_release((char *)(uintptr_t)words);
@@ -40,10 +46,7 @@ static void words_release(const char *words) {
 
 static compute_status words_set(compute_context *context, const char **field, const char *words) {
   const char *copy = words && *words ? base_duplicate(words) : "";
-  if (!copy) {
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_open",
-                     "out of memory while loading backend modules");
-  }
+  if (!copy) return out_of_memory(context);
   words_release(*field);
   *field = copy;
   return COMPUTE_OK;
@@ -79,13 +82,18 @@ static compute_status loader_refused(compute_context *context, device_module *mo
 static compute_status library_open(compute_context *context, device_module *module,
                                    compute_backend_entry_function *entry) {
   char reason[256];
+  int problem;
   *entry = NULL;
-  if (!module_file_check(module->probe.path, reason, sizeof reason)) {
+  if (!module_file_check(module->probe.path, reason, sizeof reason, &problem)) {
+    if (problem == ENOMEM) return out_of_memory(context);
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, reason, NULL);
   }
+  errno = 0;
   module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
   if (!module->library) {
+    problem = errno; /* the loader's words name memory only sometimes */
     const char *words = dlerror();
+    if (problem == ENOMEM) return out_of_memory(context);
     return loader_refused(context, module, words ? words : "the loader gives no reason");
   }
   void *symbol = dlsym(module->library, COMPUTE_BACKEND_ENTRY);
@@ -251,8 +259,9 @@ static compute_status module_start(compute_context *context, device_module *modu
   compute_status status = module->backend.open(&context->services, &module->instance);
   module->opened = status == COMPUTE_OK;
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
-    return error_set(context, status, "compute_open", "out of memory while starting module %s",
-                     module->probe.name);
+    return error_set_native(context, status, 0, "compute_open",
+                            "or leave the module out by COMPUTE_BACKENDS or options.backends",
+                            "out of memory while starting module %s", module->probe.name);
   }
   if (status != COMPUTE_OK) {
     compute_error error;
@@ -283,6 +292,12 @@ static const device_module *provider_find(const compute_context *context,
   return NULL;
 }
 
+void module_stop(device_module *module) {
+  if (module->opened) module->backend.close(module->instance);
+  module->opened = false;
+  module->instance = NULL;
+}
+
 static compute_status start_or_unload(compute_context *context, device_module *module) {
   compute_status status = module_start(context, module);
   if (status != COMPUTE_OK || module->probe.state != COMPUTE_PROBE_LOADED) module_unload(module);
@@ -290,8 +305,13 @@ static compute_status start_or_unload(compute_context *context, device_module *m
 }
 
 compute_status module_start_waiting(compute_context *context, device_module *module) {
-  module->waiting = false;
-  return start_or_unload(context, module);
+  compute_status status = module_start(context, module);
+  module->waiting = status != COMPUTE_OK;
+  if (module->waiting)
+    module_stop(module);
+  else if (module->probe.state != COMPUTE_PROBE_LOADED)
+    module_unload(module);
+  return status;
 }
 
 compute_status module_load(compute_context *context, device_module *module, bool may_wait) {
@@ -320,9 +340,7 @@ compute_status module_load(compute_context *context, device_module *module, bool
 
 void module_unload(device_module *module) {
   if (module->busy) return;
-  if (module->opened) module->backend.close(module->instance);
-  module->opened = false;
-  module->instance = NULL;
+  module_stop(module);
   if (module->library) dlclose(module->library);
   module->library = NULL;
 }

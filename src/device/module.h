@@ -24,11 +24,15 @@ compute_status module_search(compute_context *context, const compute_open_option
  * does not work is no failure: its probe says why. Fails only when host memory is short. */
 compute_status module_load(compute_context *context, device_module *module, bool may_wait);
 
-/* Starts a module that was left waiting. */
+/* Starts a module that was left waiting. When host memory is short it stays so, and may be started
+ * again. */
 compute_status module_start_waiting(compute_context *context, device_module *module);
 
 /* Whether the backend may open libraries that obey the environment: see compute_services. */
 bool module_trusts_environment(const compute_context *context, const char *backend);
+
+/* Closes the module's instance, if it is open. */
+void module_stop(device_module *module);
 
 /* Closes the module's instance and its library, if they are open. The probe stays readable. */
 void module_unload(device_module *module);
@@ -42,7 +46,8 @@ compute_status module_probe_set(compute_context *context, device_module *module,
 
 /* Whether the file looks like a complete shared library of this kind of machine, so that the
  * loader may be trusted with it: it crashes on a file that is cut off. If not, `reason` says
- * why. A sound file of another machine passes: the loader has good words for those itself. */
-bool module_file_check(const char *path, char *reason, size_t reason_bytes);
+ * why, and *problem is the errno of the call that failed, or 0. A sound file of another machine
+ * passes: the loader has good words for those itself. */
+bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem);
 
 #endif

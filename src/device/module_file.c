@@ -34,6 +34,7 @@ typedef struct file_view {
   uint64_t bytes;
   char *reason;
   size_t reason_bytes;
+  int *problem;
 } file_view;
 
 COMPUTE_PRINTF(2, 3) static bool refuse(const file_view *file, const char *format, ...) {
@@ -42,6 +43,12 @@ COMPUTE_PRINTF(2, 3) static bool refuse(const file_view *file, const char *forma
   vsnprintf(file->reason, file->reason_bytes, format, list);
   va_end(list);
   return false;
+}
+
+/* For a system call that failed. */
+static bool refuse_system(const file_view *file, const char *what) {
+  *file->problem = errno;
+  return refuse(file, "cannot be %s: %s", what, strerror(*file->problem));
 }
 
 static bool inside(const file_view *file, uint64_t offset, uint64_t bytes) {
@@ -53,7 +60,8 @@ static bool read_at(const file_view *file, uint64_t offset, void *data, size_t b
   while (bytes > 0) {
     ssize_t got = pread(file->descriptor, target, bytes, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refuse(file, "cannot be read: %s", got < 0 ? strerror(errno) : "cut off");
+    if (got < 0) return refuse_system(file, "read");
+    if (got == 0) return refuse(file, "cannot be read: cut off");
     target += got;
     offset += (uint64_t)got;
     bytes -= (size_t)got;
@@ -140,16 +148,17 @@ static bool content_check(const file_view *file) {
   return segments_check(file, &header) && sections_check(file, &header);
 }
 
-bool module_file_check(const char *path, char *reason, size_t reason_bytes) {
-  file_view file = {.reason = reason, .reason_bytes = reason_bytes};
+bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem) {
+  file_view file = {.reason = reason, .reason_bytes = reason_bytes, .problem = problem};
   struct stat status;
+  *problem = 0;
   reason[0] = '\0';
   /* Non-blocking, so that opening a FIFO returns. */
   file.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file.descriptor < 0) return refuse(&file, "cannot be opened: %s", strerror(errno));
+  if (file.descriptor < 0) return refuse_system(&file, "opened");
   bool good;
   if (fstat(file.descriptor, &status) != 0) {
-    good = refuse(&file, "cannot be examined: %s", strerror(errno));
+    good = refuse_system(&file, "examined");
   } else if (!S_ISREG(status.st_mode)) {
     good = refuse(&file, "not a regular file");
   } else {

@@ -110,6 +110,39 @@ static void candidates_sort(device_module *modules, size_t count) {
   }
 }
 
+/* A folder that cannot be read is passed over, and remembered in case that no device is found: the
+ * first one, for what comes after it often fails for the same reason. Not so if memory is short,
+ * since then nothing is known of the folder. */
+static compute_status folder_failed(module_finder *finder, const char *folder, const char *source,
+                                    int problem) {
+  if (problem == ENOMEM) return out_of_memory(finder->context);
+  char *words = finder->context->search_problem;
+  if (problem != ENOENT && !words[0]) {
+    snprintf(words, sizeof finder->context->search_problem, "folder '%.100s' cannot be read: %s",
+             folder, strerror(problem));
+  }
+  log_write(COMPUTE_LOG_INFO, "core", "no modules from folder '%s' of %s: %s", folder, source,
+            strerror(problem));
+  return COMPUTE_OK;
+}
+
+static compute_status folder_read(module_finder *finder, DIR *directory, const char *folder,
+                                  const char *source) {
+  compute_status result = COMPUTE_OK;
+  size_t first = finder->context->module_count;
+  const struct dirent *entry = NULL;
+  char name[NAMES_BACKEND_BYTES];
+  while (result == COMPUTE_OK && (errno = 0, entry = readdir(directory)) != NULL) {
+    if (!file_backend(entry->d_name, name, sizeof name)) continue;
+    result = candidate_add(finder, folder, entry->d_name, name);
+  }
+  if (result == COMPUTE_OK && errno != 0) result = folder_failed(finder, folder, source, errno);
+  size_t found = finder->context->module_count - first;
+  if (result == COMPUTE_OK) candidates_sort(finder->context->modules + first, found);
+  log_write(COMPUTE_LOG_DEBUG, "core", "%zu module(s) in '%s' of %s", found, folder, source);
+  return result;
+}
+
 static compute_status folder_search(module_finder *finder, const char *folder, const char *source) {
   if (folder[0] != '/') {
     log_write(COMPUTE_LOG_WARNING, "core",
@@ -119,24 +152,9 @@ static compute_status folder_search(module_finder *finder, const char *folder, c
   }
   struct stat status;
   DIR *directory = stat(folder, &status) == 0 ? opendir(folder) : NULL;
-  if (!directory) {
-    log_write(COMPUTE_LOG_INFO, "core", "no modules from folder '%s' of %s: %s", folder, source,
-              strerror(errno));
-    return COMPUTE_OK;
-  }
+  if (!directory) return folder_failed(finder, folder, source, errno);
   compute_status result = COMPUTE_OK;
-  if (folder_is_new(finder, &status)) {
-    size_t first = finder->context->module_count;
-    const struct dirent *entry;
-    char name[NAMES_BACKEND_BYTES];
-    while (result == COMPUTE_OK && (entry = readdir(directory)) != NULL) {
-      if (!file_backend(entry->d_name, name, sizeof name)) continue;
-      result = candidate_add(finder, folder, entry->d_name, name);
-    }
-    size_t found = finder->context->module_count - first;
-    if (result == COMPUTE_OK) candidates_sort(finder->context->modules + first, found);
-    log_write(COMPUTE_LOG_DEBUG, "core", "%zu module(s) in '%s' of %s", found, folder, source);
-  }
+  if (folder_is_new(finder, &status)) result = folder_read(finder, directory, folder, source);
   closedir(directory);
   return result;
 }

@@ -1,13 +1,13 @@
 /* The list of devices of a context, best first, and how one is found in it by name. */
 #include "device/registry.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "base/variable.h"
 #include "device/names.h"
 
@@ -83,29 +83,60 @@ compute_status registry_open_modules(compute_context *context) {
   return status;
 }
 
-static void open_waiting(compute_context *context) {
-  compute_error before;
-  compute_error_get(NULL, &before);
-  for (size_t i = 0; i < context->module_count; i++) {
-    device_module *module = &context->modules[i];
-    if (!module->waiting) continue;
-    compute_status status = module_start_waiting(context, module);
-    if (status == COMPUTE_OK && module->opened) status = add_module(context, module);
-    if (status != COMPUTE_OK)
-      log_write(COMPUTE_LOG_ERROR, "core", "module %s could not be started: %s", module->probe.name,
-                compute_status_text(status));
+/* Takes the devices of a module out of the list again and lets it wait, after memory ran out
+ * between two of them. Nobody has seen them yet. */
+static void module_withdraw(compute_context *context, device_module *module) {
+  size_t kept = 0;
+  for (size_t i = 0; i < context->device_count; i++) {
+    compute_device *device = context->devices[i];
+    if (device->backend != &module->backend)
+      context->devices[kept++] = device;
+    else if (!device_destroy(device))
+      module->busy = true;
   }
-  error_restore(NULL, &before);
+  context->device_count = kept;
+  module->probe.device_count = 0;
+  if (module->busy) return;
+  module_stop(module);
+  module->waiting = true;
 }
 
-void registry_complete(compute_context *context) {
-  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return;
+static compute_status open_waiting(compute_context *context) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; status == COMPUTE_OK && i < context->module_count; i++) {
+    device_module *module = &context->modules[i];
+    if (!module->waiting) continue;
+    status = module_start_waiting(context, module);
+    if (status != COMPUTE_OK || !module->opened) continue;
+    status = add_module(context, module);
+    if (status != COMPUTE_OK) module_withdraw(context, module);
+  }
+  return status;
+}
+
+compute_status registry_complete(compute_context *context) {
+  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return COMPUTE_OK;
+  compute_error before;
+  compute_error_get(NULL, &before);
+  compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&context->registry_mutex);
   if (context->modules_waiting) {
-    open_waiting(context);
-    __atomic_store_n(&context->modules_waiting, false, __ATOMIC_RELEASE);
+    status = open_waiting(context);
+    __atomic_store_n(&context->modules_waiting, status != COMPUTE_OK, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&context->registry_mutex);
+  if (status == COMPUTE_OK) error_restore(NULL, &before);
+  return status;
+}
+
+void registry_complete_quietly(compute_context *context) {
+  compute_error before;
+  compute_error_get(NULL, &before);
+  compute_status status = registry_complete(context);
+  if (status == COMPUTE_OK) return;
+  log_write(COMPUTE_LOG_ERROR, "core", "not all modules could be started: %s",
+            compute_status_text(status));
+  error_restore(NULL, &before);
 }
 
 void registry_release(compute_context *context) {
@@ -123,8 +154,13 @@ void registry_release(compute_context *context) {
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
 compute_device *compute_device_at(const compute_context *context, size_t index) {
-  if (context) registry_complete((compute_context *)context); /* the list it completes has a lock */
-  return context && index < context->device_count ? context->devices[index] : NULL;
+  if (!context) return NULL;
+  compute_context *list = (compute_context *)context; /* the list has a lock */
+  registry_complete_quietly(list);
+  pthread_mutex_lock(&list->registry_mutex);
+  compute_device *device = index < list->device_count ? list->devices[index] : NULL;
+  pthread_mutex_unlock(&list->registry_mutex);
+  return device;
 }
 
 static compute_device *device_find(const compute_context *context, const char *name) {
@@ -141,11 +177,27 @@ static compute_device *device_find(const compute_context *context, const char *n
   return found;
 }
 
+/* A list in words, as far as an error's message has room. Not on the heap: what fails may fail for
+ * want of memory, and must not end in the words for an empty list. */
+typedef struct words {
+  char text[sizeof((compute_error *)NULL)->message];
+  size_t length;
+} words;
+
+COMPUTE_PRINTF(2, 3) static void words_add(words *list, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  size_t room = sizeof list->text - list->length;
+  int length = vsnprintf(list->text + list->length, room, format, arguments);
+  if (length > 0) list->length += (size_t)length < room ? (size_t)length : room - 1;
+  va_end(arguments);
+}
+
 /* "cpu, null:0" */
-static void devices_list(const compute_context *context, text_buffer *text) {
-  if (context->device_count == 0) text_add(text, "none");
+static void devices_list(const compute_context *context, words *list) {
+  if (context->device_count == 0) words_add(list, "none");
   for (size_t i = 0; i < context->device_count; i++) {
-    text_add(text, "%s%s", i ? ", " : "", context->devices[i]->info.name);
+    words_add(list, "%s%s", i ? ", " : "", context->devices[i]->info.name);
   }
 }
 
@@ -166,19 +218,17 @@ static const compute_probe *refusal_find(const compute_context *context, const c
 
 static compute_status no_such_device(const compute_context *context, const char *name,
                                      const char *operation) {
-  text_buffer rest = {0};
+  words rest = {.length = 0};
   devices_list(context, &rest);
   const compute_probe *refusal = refusal_find(context, name);
   if (refusal) {
-    text_add(&rest, "; module %s: %s%s%s", refusal->name, compute_probe_state_text(refusal->state),
-             *refusal->detail ? ": " : "", refusal->detail);
+    words_add(&rest, "; module %s: %s%s%s", refusal->name, compute_probe_state_text(refusal->state),
+              *refusal->detail ? ": " : "", refusal->detail);
   }
-  compute_status status =
-      error_set_native(context, COMPUTE_ERROR_NO_DEVICE, 0, operation,
-                       refusal ? refusal->remedy : NULL, "no device '%.40s'; there %s %s", name,
-                       context->device_count == 1 ? "is" : "are", rest.data ? rest.data : "none");
-  text_release(&rest);
-  return status;
+  if (!refusal && context->search_problem[0]) words_add(&rest, "; %s", context->search_problem);
+  return error_set_native(context, COMPUTE_ERROR_NO_DEVICE, 0, operation,
+                          refusal ? refusal->remedy : NULL, "no device '%.40s'; there %s %s", name,
+                          context->device_count == 1 ? "is" : "are", rest.text);
 }
 
 compute_status compute_device_by_name(compute_context *context, const char *name,
@@ -195,7 +245,8 @@ compute_status compute_device_by_name(compute_context *context, const char *name
   *device = device_find(context, name);
   pthread_mutex_unlock(&context->registry_mutex);
   if (!*device) {
-    registry_complete(context);
+    compute_status status = registry_complete(context);
+    if (status != COMPUTE_OK) return status;
     *device = device_find(context, name);
   }
   return *device ? COMPUTE_OK : no_such_device(context, name, operation);
@@ -208,18 +259,19 @@ static bool runs_kernels(const compute_device *device) {
 }
 
 static compute_status no_device_at_all(const compute_context *context) {
-  text_buffer list = {0};
+  words list = {.length = 0};
+  if (context->module_count == 0) words_add(&list, "none found");
+  if (context->search_problem[0])
+    words_add(&list, "%s%s", list.length ? "; " : "", context->search_problem);
   for (size_t i = 0; i < context->module_count; i++) {
     const compute_probe *probe = &context->modules[i].probe;
-    text_add(&list, "%s%s %s%s%s", i ? "; " : "", probe->name,
-             compute_probe_state_text(probe->state), *probe->detail ? ": " : "", probe->detail);
+    words_add(&list, "%s%s %s%s%s", list.length ? "; " : "", probe->name,
+              compute_probe_state_text(probe->state), *probe->detail ? ": " : "", probe->detail);
   }
-  compute_status status = error_set_native(
+  return error_set_native(
       context, COMPUTE_ERROR_NO_DEVICE, 0, "compute_open",
       "check the installation, or let COMPUTE_BACKEND_PATH name the folder with the modules",
-      "no device that can compute; modules: %s", list.data ? list.data : "none found");
-  text_release(&list);
-  return status;
+      "no device that can compute; modules: %s", list.text);
 }
 
 /* The device for fallback is the native CPU backend's: OpenCL may have devices of type CPU too, but
@@ -238,12 +290,16 @@ compute_status registry_choose_default(compute_context *context, const char *nam
   if (name) {
     context->default_device = device_find(context, name);
     if (!context->default_device) {
-      registry_complete(context);
+      compute_status status = registry_complete(context);
+      if (status != COMPUTE_OK) return status;
       context->default_device = device_find(context, name);
     }
     return context->default_device ? COMPUTE_OK : no_such_device(context, name, "compute_open");
   }
-  if (!context->cpu) registry_complete(context);
+  if (!context->cpu) {
+    compute_status status = registry_complete(context);
+    if (status != COMPUTE_OK) return status;
+  }
   for (size_t i = 0; i < context->device_count && !context->default_device; i++) {
     if (runs_kernels(context->devices[i])) context->default_device = context->devices[i];
   }

@@ -9,9 +9,14 @@
  * registry_complete. Fails when memory is short. */
 compute_status registry_open_modules(compute_context *context);
 
-/* Opens the modules that were left waiting. Afterwards the list of devices never changes. Keeps the
- * calling thread's error as it was. Thread-safe. */
-void registry_complete(compute_context *context);
+/* Opens the modules that were left waiting. After a success the list of devices never changes, and
+ * the calling thread's error is what it was before. Fails when memory is short: then some module
+ * still waits, and the next call tries again. Thread-safe. */
+compute_status registry_complete(compute_context *context);
+
+/* The same for those who cannot fail: the list may lack devices then. The calling thread's error
+ * stays as it was. */
+void registry_complete_quietly(compute_context *context);
 
 /* Decides on context->default_device and context->cpu. `name` may be NULL or empty: then
  * COMPUTE_DEVICE decides, or the rank. COMPUTE_ERROR_NO_DEVICE when there is no such device. */

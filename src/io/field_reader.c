@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 
 #define BUFFER_BYTES 131072
 #define FIELD_BYTES  4096 /* a longer field is no number */
@@ -34,7 +35,7 @@ static compute_status fail_system(const compute_context *context, const char *op
                                   const char *path, const char *what, int code) {
   char words[128];
   const char *text = strerror_r(code, words, sizeof words);
-  return error_set_native(context, COMPUTE_ERROR_FILE, code, operation, NULL, "%s: cannot %s: %s",
+  return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
                           path, what, text);
 }
 

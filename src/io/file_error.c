@@ -14,6 +14,6 @@ compute_status file_error(const compute_context *context, const char *operation,
                             "the file may be truncated: copy or make it again",
                             "%s ends before its header says", path);
   }
-  return error_set_native(context, COMPUTE_ERROR_FILE, code, operation, NULL, "%s: cannot %s: %s",
+  return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
                           path, what, strerror_r(code, words, sizeof words));
 }

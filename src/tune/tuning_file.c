@@ -14,12 +14,13 @@
 
 #include "base/alloc.h"
 #include "base/cache_folder.h"
+#include "base/file.h"
 
 static const char line_start[] = "tuning ";
 
 static compute_status file_problem(char *reason, const char *what, const char *path, int error) {
   snprintf(reason, TUNING_REASON_BYTES, "cannot %s '%.150s': %s", what, path, strerror(error));
-  return COMPUTE_ERROR_FILE;
+  return file_status(error);
 }
 
 static compute_status memory_problem(char *reason) {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+
 /* Returns whether `why` wants this one. */
 static int begin(failure *why, compute_status status, const char *remedy) {
   if (!why || why->status) return 0;
@@ -26,7 +28,8 @@ compute_status failure_set(failure *why, compute_status status, const char *reme
 
 compute_status failure_set_system(failure *why, int code, const char *remedy, const char *format,
                                   ...) {
-  if (begin(why, COMPUTE_ERROR_FILE, remedy)) {
+  const compute_status status = file_status(code);
+  if (begin(why, status, remedy)) {
     va_list list;
     va_start(list, format);
     vsnprintf(why->what, sizeof why->what, format, list);
@@ -36,5 +39,5 @@ compute_status failure_set_system(failure *why, int code, const char *remedy, co
     snprintf(why->what + used, sizeof why->what - used, ": %s",
              strerror_r(code, words, sizeof words));
   }
-  return COMPUTE_ERROR_FILE;
+  return status;
 }
