@@ -117,12 +117,15 @@ typedef struct compute_device_info {
   char notes[512]; /* warnings in words, a line each: a crippled BLAS, say; "" if none */
 } compute_device_info;
 
-/* The device at `index`, best first, or NULL past the end. Devices belong to the context.
- * Thread-safe. */
+/* The device at `index`, best first, or NULL past the end. Devices belong to the context. Slow
+ * drivers are only started by the first call; if host memory is too short for one of them, its
+ * devices are missing until a later call succeeds. Thread-safe. */
 COMPUTE_API compute_device *compute_device_at(const compute_context *context, size_t index);
 
 /* The device called `name` ("cpu", "cuda:0"; "cuda" means its first) through `device`. When there
- * is none, COMPUTE_ERROR_NO_DEVICE, and the message lists those that exist. Thread-safe. */
+ * is none, COMPUTE_ERROR_NO_DEVICE, and the message lists those that exist; or
+ * COMPUTE_ERROR_OUT_OF_MEMORY when its driver could not be started, which the next call tries
+ * again. Thread-safe. */
 COMPUTE_API compute_status compute_device_by_name(compute_context *context, const char *name,
                                                   compute_device **device);
 
