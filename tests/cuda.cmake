@@ -119,6 +119,7 @@ foreach(name train_trainer train_replicas train_faults)
 endforeach()
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
+compute_add_variant(faults_open cuda "${cuda_environment}")
 compute_add_variant(kernel_convolution cuda "${on_device};COMPUTE_TEST_SPREAD=9")
 compute_add_variant(kernel_fit cuda "${on_device};COMPUTE_TEST_SPREAD=1")
 
