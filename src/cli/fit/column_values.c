@@ -160,24 +160,44 @@ void columns_put_records(const column_set *set, const column_rows *rows, unsigne
 /* ---- Lines --------------------------------------------------------------------------------- */
 
 size_t columns_line_bytes(const column_set *set) {
-  return (size_t)set->count * (NUMBER_TEXT_BYTES + 1) + 1;
+  return (size_t)set->count * (NUMBER_TEXT_MOST + 1);
 }
 
-static char *put_number(const column *c, double value, char *text) {
-  if (c->type != TYPE_F32 && c->type != TYPE_F64) return number_integer(text, (int64_t)value);
-  if (c->decimals == COLUMN_SHORT) return number_short(text, value);
-  return number_fixed(text, value, c->decimals);
+/* How a column's numbers are written. */
+static int decimals_of(const column *c) {
+  if (c->type != TYPE_F32 && c->type != TYPE_F64) return NUMBER_INTEGER;
+  return c->decimals == COLUMN_SHORT ? NUMBER_SHORT : c->decimals;
+}
+
+/* Row by row, a number and what separates it from the next. Nearly all have 16 characters at most:
+ * these are two moves, whatever their length. */
+static char *join_cells(number_cell cells[][NUMBER_CELLS], int32_t columns, int32_t rows,
+                        char *text) {
+  for (int32_t i = 0; i < rows; i++) {
+    for (int32_t j = 0; j < columns; j++) {
+      const number_cell *cell = &cells[j][i];
+      memcpy(text, cell->text, 16);
+      if (cell->length > 16) memcpy(text + 16, cell->text + 16, cell->length - 16u);
+      text += cell->length;
+      *text++ = ',';
+    }
+    text[-1] = '\n';
+  }
+  return text;
 }
 
 char *columns_put_lines(const column_set *set, const column_rows *rows, char *text) {
-  double values[MAX_COLUMNS][MAX_ROWS];
-  for (int32_t j = 0; j < set->count; j++) column_values(set, &set->columns[j], rows, values[j]);
-  for (int32_t i = 0; i < rows->count; i++) {
+  number_cell cells[MAX_COLUMNS][NUMBER_CELLS];
+  double values[MAX_ROWS];
+  for (int32_t first = 0; first < rows->count; first += NUMBER_CELLS) {
+    column_rows some = {rows->results, rows->corners, rows->roi, rows->frame, 0, {0}};
+    some.count = rows->count - first < NUMBER_CELLS ? rows->count - first : NUMBER_CELLS;
+    memcpy(some.index, rows->index + first, (size_t)some.count * sizeof *some.index);
     for (int32_t j = 0; j < set->count; j++) {
-      if (j > 0) *text++ = ',';
-      text = put_number(&set->columns[j], values[j][i], text);
+      column_values(set, &set->columns[j], &some, values);
+      number_cells(values, some.count, decimals_of(&set->columns[j]), cells[j]);
     }
-    *text++ = '\n';
+    text = join_cells(cells, set->count, some.count, text);
   }
   return text;
 }
