@@ -161,7 +161,8 @@ static int make_output(fit_job *job) {
                                    .resume = a->resume,
                                    .overwrite = a->force,
                                    .expected_rows = job->frames ? 0 : job->info.count,
-                                   .checkpoint_seconds = a->checkpoint};
+                                   .checkpoint_seconds = a->checkpoint,
+                                   .threads = job->session.threads};
   results_progress begin = {0};
   failure why = {0};
   if (results_file_create(a->output, &options, &job->results, &begin, &why))

@@ -1,8 +1,9 @@
 /* The life of a file of results, whatever its format.
  *
- * Rows go to <name>.incomplete, one behind the other, and nothing that was written is touched again
- * but the header of a .npy. A checkpoint makes them durable and then replaces the state, which says
- * how many bytes count. To go on, what lies behind these is cut off. */
+ * Rows go to <name>.incomplete, one after the other, and nothing that was written is touched again
+ * but the header of a .npy. Threads of the file's own make the rows (results_rows.h) and write them
+ * (results_queue.h). A checkpoint makes them durable and then replaces the state, which says how
+ * many bytes count. To continue, what lies after these is cut off. */
 #include "cli/fit/results_file.h"
 
 #include <errno.h>
@@ -15,12 +16,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/fit/clock.h"
 #include "cli/fit/results_private.h"
-
-#define BUFFER_BYTES 1048576u
 
 /* ---- Formats ------------------------------------------------------------------------------- */
 
@@ -51,12 +50,6 @@ bool results_format_available(results_format format) {
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 compute_status results_write_at(const results_file *file, const void *data, size_t bytes,
                                 uint64_t offset, failure *why) {
   const char *next = data;
@@ -76,38 +69,35 @@ compute_status results_write_at(const results_file *file, const void *data, size
   return COMPUTE_OK;
 }
 
-static compute_status flush(results_file *file, failure *why) {
-  compute_status status = results_write_at(file, file->buffer, file->used, file->written, why);
-  if (status) return status;
-  file->written += file->used;
-  file->used = 0;
-  return COMPUTE_OK;
-}
-
-static compute_status write_head(const results_file *file, failure *why) {
+static compute_status write_head(const results_file *file, int64_t rows, failure *why) {
   char head[RESULTS_HEAD_BYTES];
-  size_t bytes = results_head(file, file->now.rows, head);
+  size_t bytes = results_head(file, rows, head);
   return results_write_at(file, head, bytes, 0, why);
 }
 
-compute_status results_file_checkpoint(results_file *file, failure *why) {
-  compute_status status = flush(file, why);
-  if (!status && file->options.format != RESULTS_CSV) status = write_head(file, why);
+compute_status results_keep(const results_file *file, const results_state *state, failure *why) {
+  compute_status status = COMPUTE_OK;
+  if (file->options.format != RESULTS_CSV) status = write_head(file, state->progress.rows, why);
   if (status) return status;
   if (fdatasync(file->descriptor) != 0 && errno != EINVAL) {
     return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
   }
-  results_state state = file->state;
-  state.progress = file->now;
-  state.bytes = file->written;
-  status = results_state_write(file->state_path, &state, why);
-  if (!status) file->state = state;
-  file->checked = seconds_now();
+  return results_state_write(file->state_path, state, why);
+}
+
+static compute_status checkpoint(results_file *file, bool wait, failure *why) {
+  rows_flush(&file->rows);
+  compute_status status = queue_checkpoint(&file->queue, file->now, wait, why);
+  file->checked = clock_seconds();
   return status;
 }
 
-results_progress results_file_progress(const results_file *file) {
-  return file->now;
+compute_status results_file_checkpoint(results_file *file, failure *why) {
+  return checkpoint(file, true, why);
+}
+
+results_progress results_file_progress(results_file *file) {
+  return queue_status(&file->queue, NULL) ? file->state.progress : file->now;
 }
 
 static compute_status check_results(const results_file *file, const compute_fit_results *results,
@@ -127,56 +117,38 @@ static compute_status check_results(const results_file *file, const compute_fit_
                      "results that %s is to hold are not there", file->path);
 }
 
-static compute_status put_rows(results_file *file, column_rows *rows, failure *why) {
-  bool csv = file->options.format == RESULTS_CSV;
-  size_t each = csv ? columns_line_bytes(&file->columns) : file->columns.record_bytes;
-  if (file->used + (size_t)rows->count * each > BUFFER_BYTES) {
-    compute_status status = flush(file, why);
-    if (status) return status;
-  }
-  unsigned char *at = file->buffer + file->used;
-  if (csv) {
-    file->used += (size_t)(columns_put_lines(&file->columns, rows, (char *)at) - (char *)at);
-  } else {
-    columns_put_records(&file->columns, rows, at);
-    file->used += (size_t)rows->count * each;
-  }
-  file->now.rows += rows->count;
-  rows->count = 0;
-  return COMPUTE_OK;
-}
-
 compute_status results_file_append(results_file *file, int64_t first, int64_t count,
                                    const compute_fit_results *results, const int32_t *corners,
                                    int64_t next_frame, failure *why) {
-  compute_status status = count > 0 ? check_results(file, results, corners, why) : COMPUTE_OK;
-  column_rows rows = {.results = results,
-                      .corners = file->options.corners ? corners : NULL,
-                      .roi = file->begin.rois + first,
-                      .frame = file->begin.frames};
-  for (int64_t i = 0; i < count && !status; i++) {
-    if (results->status && !(file->statuses >> results->status[i] & 1)) continue;
-    rows.index[rows.count++] = i;
-    if (rows.count == MAX_ROWS) status = put_rows(file, &rows, why);
-  }
-  if (!status && rows.count > 0) status = put_rows(file, &rows, why);
+  compute_status status = queue_status(&file->queue, why);
+  if (!status && count > 0) status = check_results(file, results, corners, why);
   if (status) return status;
+  const column_rows all = {.results = results,
+                           .corners = file->options.corners ? corners : NULL,
+                           .roi = file->begin.rois + first,
+                           .frame = file->begin.frames};
+  file->now.rows += rows_put(&file->rows, &all, count);
   file->now.rois = file->begin.rois + first + count;
   if (file->options.corners) file->now.frames = file->begin.frames + next_frame;
-  if (seconds_now() - file->checked < file->options.checkpoint_seconds) return COMPUTE_OK;
-  return results_file_checkpoint(file, why);
+  if (clock_seconds() - file->checked < file->options.checkpoint_seconds) return COMPUTE_OK;
+  return checkpoint(file, false, why);
 }
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
+static void stop_threads(results_file *file) {
+  rows_close(&file->rows);
+  queue_close(&file->queue);
+}
+
 static void release(results_file *file) {
+  stop_threads(file);
   if (file->descriptor >= 0) close(file->descriptor); /* and with it the lock */
   free(file->path);
   free(file->incomplete);
   free(file->state_path);
   free(file->generated_by);
   free(file->input);
-  free(file->buffer);
   free(file);
 }
 
@@ -192,11 +164,8 @@ static results_file *allocate(const char *path, const results_options *options) 
   file->input = strdup(options->input ? options->input : "");
   if (asprintf(&file->incomplete, "%s.incomplete", path) < 0) file->incomplete = NULL;
   if (asprintf(&file->state_path, "%s.incomplete.json", path) < 0) file->state_path = NULL;
-  file->buffer = malloc(BUFFER_BYTES);
-  if (file->path && file->generated_by && file->input && file->incomplete && file->state_path &&
-      file->buffer) {
+  if (file->path && file->generated_by && file->input && file->incomplete && file->state_path)
     return file;
-  }
   release(file);
   return NULL;
 }
@@ -246,9 +215,9 @@ static compute_status begin_anew(results_file *file, failure *why) {
   file->state.progress = file->now = file->begin = (results_progress){0};
   file->state.finishing = false;
   file->state.overwrite = file->options.overwrite;
+  file->state.bytes = file->written = bytes;
   compute_status status = results_write_at(file, head, bytes, 0, why);
-  file->written = bytes;
-  return status ? status : results_file_checkpoint(file, why);
+  return status ? status : results_keep(file, &file->state, why);
 }
 
 static compute_status go_on(results_file *file, const results_state *found, failure *why) {
@@ -339,6 +308,15 @@ static compute_status check_room(const results_file *file, failure *why) {
                      file->options.expected_rows, left * 1e-9, room * 1e-9);
 }
 
+static compute_status start_threads(results_file *file, failure *why) {
+  const bool text = file->options.format == RESULTS_CSV;
+  compute_status status =
+      queue_open(&file->queue, file, rows_block_bytes(&file->columns, text), why);
+  if (status) return status;
+  rows_open(&file->rows, &file->queue, &file->columns, text, file->statuses, file->options.threads);
+  return COMPUTE_OK;
+}
+
 static compute_status prepare(results_file *file, failure *why) {
   results_options *options = &file->options;
   file->statuses = options->statuses;
@@ -360,11 +338,12 @@ static compute_status prepare(results_file *file, failure *why) {
   if (status) return status;
   status = begin_writing(file, made, why);
   if (!status) status = check_room(file, why);
+  if (!status) status = start_threads(file, why);
   if (status && made) {
     unlink(file->incomplete);
     unlink(file->state_path);
   }
-  file->checked = seconds_now();
+  file->checked = clock_seconds();
   return status;
 }
 
@@ -413,6 +392,7 @@ bool results_file_abandon(results_file *file) {
     results_file_checkpoint(file, NULL); /* if it fails, the last one counts */
     some = file->state.progress.rois > 0 || file->state.progress.frames > 0;
   }
+  stop_threads(file);
   if (!some) {
     unlink(file->incomplete);
     unlink(file->state_path);

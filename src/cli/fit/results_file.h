@@ -50,6 +50,7 @@ typedef struct results_options {
   bool overwrite;        /* replace a complete file, and an incomplete one when not resuming */
   int64_t expected_rows; /* in all, if known, else 0: refused if they surely have no room */
   double checkpoint_seconds; /* at least so long between checkpoints; 0: 2 */
+  int32_t threads;           /* that make text, the caller's among them: 1 … 8, 0 is 1 */
 } results_options;
 
 typedef struct results_file results_file;
@@ -71,16 +72,19 @@ compute_status results_file_create(const char *path, const results_options *opti
 
 /* Takes results as a compute_fit_write_function does. `first`, the corners' frames and next_frame
  * count from where create said that the run starts: in a resumed run they are 0 there. Results hold
- * all that the problem's outputs name. Makes a checkpoint when one is due. */
+ * all that the problem's outputs name. They have been copied on return and reach the file a little
+ * later: a failure to write them is reported by one of the next calls. The file's bytes depend
+ * neither on how results are divided into calls nor on the number of threads. Begins a checkpoint
+ * when one is due. */
 compute_status results_file_append(results_file *file, int64_t first, int64_t count,
                                    const compute_fit_results *results, const int32_t *corners,
                                    int64_t next_frame, failure *why);
 
-/* Makes what was appended count, also if the machine itself goes down. */
+/* Makes what was appended count, also if the machine itself goes down; waits for that. */
 compute_status results_file_checkpoint(results_file *file, failure *why);
 
-/* So far, with what create found. */
-results_progress results_file_progress(const results_file *file);
+/* So far, with what create found; after a failure to write, what counts. */
+results_progress results_file_progress(results_file *file);
 
 /* Completes the file, gives it its name, and frees `file` in any case. After a failure the
  * incomplete file stays. `frames`: how many the movie has (for HDF5's side-car; without corners the

@@ -3,6 +3,8 @@
 #define CLI_FIT_RESULTS_PRIVATE_H
 
 #include "cli/fit/columns.h"
+#include "cli/fit/results_queue.h"
+#include "cli/fit/results_rows.h"
 #include "cli/fit/results_state.h"
 
 struct results_file {
@@ -13,14 +15,14 @@ struct results_file {
 
   column_set columns;
   int descriptor;         /* of the incomplete file */
-  results_state state;    /* as of the last checkpoint, but for… */
-  results_progress now;   /* … what was appended since */
+  results_state state;    /* as of the last checkpoint */
+  results_progress now;   /* with what was appended since */
   results_progress begin; /* what was there when this run began */
-  uint64_t written;       /* bytes in the file */
+  uint64_t written;       /* bytes in the file; the queue's writer counts them */
   double checked;         /* time of the last checkpoint */
 
-  unsigned char *buffer; /* rows on their way to the file */
-  size_t used;
+  results_queue queue;
+  results_rows rows;
 };
 
 /* The start of the file: CSV's heading, or the header of a .npy of `rows` records, whose length
@@ -33,6 +35,9 @@ size_t results_head(const results_file *file, int64_t rows, char *text);
 compute_status results_hdf5_check(const results_file *file, failure *why);
 compute_status results_hdf5_finish(results_file *file, int64_t frames, failure *why);
 bool results_hdf5_built_in(void);
+
+/* Makes what `state` says count, also if the machine itself goes down. */
+compute_status results_keep(const results_file *file, const results_state *state, failure *why);
 
 /* All `bytes` at `offset`. */
 compute_status results_write_at(const results_file *file, const void *data, size_t bytes,

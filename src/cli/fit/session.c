@@ -52,6 +52,15 @@ static void list_names(session *s) {
   }
 }
 
+/* What the context's CPU computes with. */
+static int32_t cpu_threads(const session *s) {
+  compute_device *cpu;
+  compute_device_info info = {0};
+  if (compute_device_by_name(s->context, "cpu", &cpu) || compute_device_describe(cpu, &info))
+    return 1;
+  return (int32_t)info.compute_units;
+}
+
 int session_open(const fit_arguments *a, session *s) {
   *s = (session){0};
   if (compute_open(&s->context, &(compute_open_options){.threads = (int32_t)a->threads}))
@@ -62,6 +71,7 @@ int session_open(const fit_arguments *a, session *s) {
     result = EXIT_FAILED;
   }
   list_names(s);
+  s->threads = cpu_threads(s);
   if (result) session_close(s);
   return result;
 }

@@ -11,6 +11,7 @@ typedef struct session {
   compute_device *device[SESSION_MAX_DEVICES];
   size_t device_count;                  /* ≥ 1 */
   char names[32 * SESSION_MAX_DEVICES]; /* "cpu, cuda:0" */
+  int32_t threads;                      /* of the CPU */
 } session;
 
 /* Opens a context with --threads and finds the devices of --device. Returns an exit status; on
