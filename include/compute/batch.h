@@ -233,6 +233,21 @@ typedef struct compute_batch_device_info {
 COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                                    compute_batch_device_info *info);
 
+/* Seconds that each part of a run was busy. Parts work at the same time, so together they may take
+ * longer than the run; the one that was busy longest is what the others wait for. */
+typedef struct compute_batch_times {
+  double seconds;   /* of the run */
+  double reading;   /* sources */
+  double computing; /* devices, while they had a batch: transfers count; the mean of several */
+  double writing;   /* sinks */
+  uint64_t reserved[4];
+} compute_batch_times;
+
+/* The times of the run under way so far, else of the last one; all 0 before the first.
+ * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
+COMPUTE_API compute_status compute_batch_times_get(compute_batch *batch,
+                                                   compute_batch_times *times);
+
 #ifdef __cplusplus
 }
 #endif

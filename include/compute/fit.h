@@ -168,6 +168,21 @@ COMPUTE_API compute_status compute_fit_wait(compute_fit *fit, compute_fit_summar
 /* Makes the run under way end as compute_batch_cancel does. Thread-safe, from callbacks too. */
 COMPUTE_API void compute_fit_cancel(compute_fit *fit);
 
+/* Seconds that each part of a run was busy. Parts work at the same time, so together they may take
+ * longer than the run; the one that was busy longest is what the others wait for. */
+typedef struct compute_fit_times {
+  double seconds; /* of the run, but for what it needs before its first batch */
+  double reading; /* the source */
+  double finding; /* spots: devices, and the host while it waits for them */
+  double fitting; /* devices with anything else: transfers count; the mean of several, as above */
+  double writing; /* distributing results, and `write` */
+  uint64_t reserved[4];
+} compute_fit_times;
+
+/* The times of the run under way so far, else of the last one; all 0 before the first.
+ * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
+COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
+
 /* ---- What to expect ------------------------------------------------------------------------ */
 
 /* The expected image of an ROI in electrons, [rows, columns], in double precision, readout variance

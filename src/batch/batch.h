@@ -82,6 +82,11 @@ typedef struct batch_list {
   batch_slot *first, *last;
 } batch_list;
 
+/* Nanoseconds that something was busy, and since when it is; 0: it is idle. */
+typedef struct batch_watch {
+  int64_t busy, since;
+} batch_watch;
+
 /* ---- Lanes (lane.c) ------------------------------------------------------------------------ */
 
 /* One device of the list, with its slots and two threads. */
@@ -103,6 +108,7 @@ typedef struct batch_lane {
   int64_t items_complete; /* of this run */
   double rate;            /* items per second while it works; 0: not known */
   int64_t last_finish;    /* batch_clock */
+  batch_watch working;    /* while the two threads have a slot */
   pthread_cond_t ready_changed, submitted_changed, device_changed;
 } batch_lane;
 
@@ -123,6 +129,7 @@ typedef struct batch_flow {
   compute_status status; /* why batch `stop_at` is not delivered */
   compute_error error;
   int64_t halved, on_cpu;
+  batch_watch running, reading, writing; /* the run, its sources, its sinks */
 } batch_flow;
 
 struct compute_batch {

@@ -19,6 +19,42 @@ int64_t batch_clock(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* ---- Times --------------------------------------------------------------------------------- */
+
+/* Mutex held. */
+static void set_watch(batch_watch *watch, bool busy) {
+  const int64_t now = batch_clock();
+  if (watch->since > 0) watch->busy += now - watch->since;
+  watch->since = busy ? now : 0;
+}
+
+void flow_watch(compute_batch *batch, batch_watch *watch, bool busy) {
+  pthread_mutex_lock(&batch->flow.mutex);
+  set_watch(watch, busy);
+  pthread_mutex_unlock(&batch->flow.mutex);
+}
+
+static double watch_seconds(const batch_watch *watch) {
+  const int64_t since = watch->since > 0 ? batch_clock() - watch->since : 0;
+  return 1e-9 * (double)(watch->busy + since);
+}
+
+compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
+  if (batch == NULL || times == NULL)
+    return error_set(batch != NULL ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_batch_times_get", "%s is NULL", batch == NULL ? "batch" : "times");
+  double computing = 0;
+  pthread_mutex_lock(&batch->flow.mutex);
+  for (uint32_t i = 0; i < batch->lane_count; i++)
+    computing += watch_seconds(&batch->lanes[i].working);
+  *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running),
+                                 .reading = watch_seconds(&batch->flow.reading),
+                                 .computing = computing / batch->lane_count,
+                                 .writing = watch_seconds(&batch->flow.writing)};
+  pthread_mutex_unlock(&batch->flow.mutex);
+  return COMPUTE_OK;
+}
+
 /* ---- Lists --------------------------------------------------------------------------------- */
 
 static void append(batch_list *list, batch_slot *slot) {
@@ -82,6 +118,7 @@ static void lane_start(batch_lane *lane) {
   lane->under_way = lane->on_device = 0;
   lane->items_under_way = lane->items_complete = 0;
   lane->last_finish = 0;
+  lane->working = (batch_watch){0, 0};
 }
 
 void flow_start(compute_batch *batch) {
@@ -94,6 +131,7 @@ void flow_start(compute_batch *batch) {
   f->status = COMPUTE_OK;
   f->error = (compute_error){0};
   f->halved = f->on_cpu = 0;
+  f->running = f->reading = f->writing = (batch_watch){0, 0};
   for (uint32_t i = 0; i < batch->lane_count; i++) lane_start(&batch->lanes[i]);
   for (uint32_t k = 0; k < batch->slot_count; k++)
     for (uint32_t i = 0; i < batch->lane_count; i++) append(&f->free, &batch->lanes[i].slots[k]);
@@ -222,7 +260,7 @@ batch_slot *flow_take_ready(batch_lane *lane) {
   while (lane->ready.first == NULL && !f->reading_ended)
     pthread_cond_wait(&lane->ready_changed, &f->mutex);
   batch_slot *slot = take_first(&lane->ready);
-  if (slot != NULL) lane->on_device++;
+  if (slot != NULL && lane->on_device++ == 0) set_watch(&lane->working, true);
   pthread_mutex_unlock(&f->mutex);
   return slot;
 }
@@ -268,7 +306,7 @@ void flow_give_done(batch_slot *slot, compute_status status) {
     stop_at(batch, slot->sequence, status);
   else if (slot->began > 0)
     share_learn(slot);
-  lane->on_device--;
+  if (--lane->on_device == 0) set_watch(&lane->working, false);
   pthread_cond_signal(&lane->device_changed);
   append(&batch->flow.done, slot);
   pthread_cond_signal(&batch->flow.done_changed);

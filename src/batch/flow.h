@@ -11,6 +11,9 @@ void flow_close(compute_batch *batch);
 /* Empties everything for a new run and frees all slots. flow.total is kept. */
 void flow_start(compute_batch *batch);
 
+/* A part is busy from now on, or idle. */
+void flow_watch(compute_batch *batch, batch_watch *watch, bool busy);
+
 /* ---- For the reader ------------------------------------------------------------------------ */
 
 /* A free slot, with first, items, sequence, room and most filled in; waits for one. NULL when no

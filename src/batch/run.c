@@ -50,7 +50,9 @@ static void *read_all(void *argument) {
     if (s == COMPUTE_OK) {
       const compute_profile_span span =
           compute_profile_span_begin(batch->context, "source", "read");
+      flow_watch(batch, &batch->flow.reading, true);
       s = ports_read(batch, slot, &count);
+      flow_watch(batch, &batch->flow.reading, false);
       compute_profile_span_end(batch->context, &span);
       ended = count < slot->items;
     }
@@ -112,7 +114,9 @@ static int64_t interval(const delivery *d) {
 static void deliver(delivery *d, batch_slot *slot) {
   compute_batch *batch = d->batch;
   const compute_profile_span span = compute_profile_span_begin(batch->context, "sink", "write");
+  flow_watch(batch, &batch->flow.writing, true);
   const compute_status s = ports_write(batch, slot);
+  flow_watch(batch, &batch->flow.writing, false);
   compute_profile_span_end(batch->context, &span);
   if (s != COMPUTE_OK) {
     flow_stop(batch, s);
@@ -241,7 +245,9 @@ static compute_status run(delivery *d) {
   if (s == COMPUTE_OK) s = ports_open(batch, d->options);
   if (s == COMPUTE_OK) {
     flow_start(batch);
+    flow_watch(batch, &batch->flow.running, true);
     run_threads(d, threads);
+    flow_watch(batch, &batch->flow.running, false);
     s = outcome(batch, d);
   }
   compute_error error;

@@ -66,6 +66,9 @@ struct compute_fit {
   compute_error error;
   struct compute_batch *running; /* to be cancelled; NULL outside compute_batch_run */
   atomic_bool cancelled;
+  compute_batch_times times; /* of the last run */
+  atomic_llong finding;     /* nanoseconds that steps of this run took to find spots, all devices */
+  int64_t devices_of_batch; /* which these were; 0: nothing is found */
 
   /* Frames: of the run under way. */
   struct fit_delivery *delivery;

@@ -142,7 +142,9 @@ static compute_status work_on(compute_fit *fit, const compute_batch_step *step, 
   compute_status s = station_at(fit, step->device, &station);
   if (s != COMPUTE_OK) return s;
   if (fit->find) {
+    const int64_t start = clock_now();
     s = movie_find(station, step, part);
+    atomic_fetch_add(&fit->finding, clock_now() - start);
   } else if (options->count > 0) {
     part->first_roi = roi_of_frame(options, part->first);
     part->rois = roi_of_frame(options, part->first + part->frames) - part->first_roi;
@@ -241,6 +243,7 @@ static compute_status compile_first(compute_fit *fit) {
     fit_station *station;
     fit_plan *plan;
     compute_status s = station_at(fit, info.device, &station);
+    fit->devices_of_batch = (int64_t)i + 1;
     if (s == COMPUTE_OK && fit->find)
       s = station_plan(station, movie_piece(station, info.batch), 0, 0, &plan);
     if (s == COMPUTE_OK)

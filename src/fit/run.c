@@ -21,6 +21,7 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
   pthread_mutex_unlock(&fit->mutex);
   compute_status s = compute_batch_run(batch, options, &result);
   pthread_mutex_lock(&fit->mutex);
+  (void)compute_batch_times_get(batch, &fit->times);
   fit->running = NULL;
   pthread_mutex_unlock(&fit->mutex);
   delivery->summary.batches = result.batches;
@@ -56,6 +57,33 @@ static compute_status run_stack(compute_fit *fit, const compute_fit_run_options 
   return s == COMPUTE_OK ? stack_run(fit, options, delivery) : s;
 }
 
+/* ---- Times --------------------------------------------------------------------------------- */
+
+static void forget_times(compute_fit *fit) {
+  pthread_mutex_lock(&fit->mutex);
+  fit->times = (compute_batch_times){0};
+  atomic_store(&fit->finding, 0);
+  pthread_mutex_unlock(&fit->mutex);
+}
+
+compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times) {
+  if (fit == NULL || times == NULL)
+    return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_fit_times_get", "%s is NULL", fit == NULL ? "fit" : "times");
+  pthread_mutex_lock(&fit->mutex);
+  compute_batch_times parts = fit->times;
+  if (fit->running != NULL) (void)compute_batch_times_get(fit->running, &parts);
+  pthread_mutex_unlock(&fit->mutex);
+  const double all = 1e-9 * (double)atomic_load(&fit->finding);
+  const double finding = fit->devices_of_batch > 0 ? all / (double)fit->devices_of_batch : 0;
+  *times = (compute_fit_times){.seconds = parts.seconds,
+                               .reading = parts.reading,
+                               .finding = finding,
+                               .fitting = parts.computing > finding ? parts.computing - finding : 0,
+                               .writing = parts.writing};
+  return COMPUTE_OK;
+}
+
 /* ---- A run --------------------------------------------------------------------------------- */
 
 static compute_status run(compute_fit *fit, const compute_fit_run_options *options,
@@ -64,6 +92,7 @@ static compute_status run(compute_fit *fit, const compute_fit_run_options *optio
   const int64_t start = clock_now();
   compute_status s = fit_check_run(fit, options);
   if (s != COMPUTE_OK) return s;
+  forget_times(fit);
   delivery_open(&delivery, fit, options);
   s = fit->frames ? frames_run(fit, options, &delivery) : run_stack(fit, options, &delivery);
   delivery_close(&delivery);

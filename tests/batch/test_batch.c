@@ -510,6 +510,85 @@ static void progress_is_told_now_and_then_and_may_cancel(void **state) {
   close_setting(&t);
 }
 
+/* ---- Times --------------------------------------------------------------------------------- */
+
+enum { TIMED_BATCHES = 12 };
+
+/* What each part sleeps for, and what was said of it during the run. */
+typedef struct timed {
+  compute_batch *batch;
+  double pauses[3]; /* milliseconds of source, step and sink */
+  compute_batch_times seen;
+} timed;
+
+static compute_status timed_read(void *user, int64_t first, int64_t items, void *to,
+                                 int64_t *count) {
+  const timed *t = user;
+  (void)first;
+  pause_for(t->pauses[0]);
+  memset(to, 0, (size_t)items * WIDTH * sizeof *data);
+  *count = items;
+  return COMPUTE_OK;
+}
+
+static compute_status timed_step(void *user, const compute_batch_step *step) {
+  const timed *t = user;
+  pause_for(t->pauses[1]);
+  return step->queue ? compute_queue_wait(step->queue) : COMPUTE_OK;
+}
+
+static compute_status timed_write(void *user, int64_t first, int64_t items, const void *from) {
+  timed *t = user;
+  (void)first, (void)items, (void)from;
+  pause_for(t->pauses[2]);
+  return compute_batch_times_get(t->batch, &t->seen);
+}
+
+/* Busy for as long as it slept at least, and for no longer than the run. */
+static void check_times(const timed *t, const compute_batch_times *times, int batches) {
+  const double busy[] = {times->reading, times->computing, times->writing};
+  for (int i = 0; i < 3; i++) {
+    assert_true(busy[i] >= 1e-3 * batches * t->pauses[i]);
+    assert_true(busy[i] <= times->seconds);
+  }
+}
+
+static void times_say_what_each_part_took(void **state) {
+  (void)state;
+  compute_batch_times times = {.seconds = 1};
+  for (int slow = 0; slow < 3; slow++) {
+    timed t = {.pauses = {2, 2, 2}};
+    t.pauses[slow] = 6;
+    assert_ok(compute_batch_create(test_context,
+                                   &(compute_batch_options){.step = timed_step,
+                                                            .user = &t,
+                                                            .inputs = row,
+                                                            .input_count = 1,
+                                                            .outputs = row,
+                                                            .output_count = 1,
+                                                            .batch = 10},
+                                   &t.batch));
+    assert_ok(compute_batch_times_get(t.batch, &times));
+    assert_true(times.seconds == 0 && times.reading == 0 && times.computing == 0);
+    for (int run = 0; run < 2; run++) { /* the second one begins at 0 again */
+      compute_batch_result result;
+      assert_ok(compute_batch_run(
+          t.batch,
+          &(compute_batch_run_options){
+              .items = 10 * TIMED_BATCHES,
+              .sources = (compute_batch_source[]){{.read = timed_read, .user = &t}},
+              .sinks = (compute_batch_sink[]){{.write = timed_write, .user = &t}}},
+          &result));
+      assert_ok(compute_batch_times_get(t.batch, &times));
+      check_times(&t, &t.seen, TIMED_BATCHES - 1);
+      check_times(&t, &times, TIMED_BATCHES);
+      assert_true(times.seconds <= result.seconds);
+    }
+    compute_batch_release(t.batch);
+  }
+  assert_fails(compute_batch_times_get(NULL, &times), COMPUTE_ERROR_NULL_POINTER);
+}
+
 static void a_sink_may_cancel(void **state) {
   (void)state;
   setting t;
@@ -776,6 +855,7 @@ int main(void) {
       cmocka_unit_test(a_failing_step_ends_the_run_before_its_batch),
       cmocka_unit_test(the_cpu_computes_in_the_callers_arrays),
       cmocka_unit_test(progress_is_told_now_and_then_and_may_cancel),
+      cmocka_unit_test(times_say_what_each_part_took),
       cmocka_unit_test(a_sink_may_cancel),
       cmocka_unit_test(another_thread_may_cancel),
       cmocka_unit_test(iterators_run_at_once_but_each_only_once),

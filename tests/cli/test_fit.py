@@ -236,6 +236,12 @@ class Stack(Base):
         self.assertLess(abs(report["p_value"]["below_0.05"] - 0.05), 0.01)
         self.assertEqual(sum(report["p_value"]["histogram"]), report["p_value"]["count"])
         self.assertIsNotNone(report["p_raw"])
+        busy = report["busy_seconds"]
+        self.assertIsNone(busy["finding"])
+        self.assertIn(busy["slowest"], ("reading", "fitting", "writing"))
+        self.assertEqual(busy[busy["slowest"]],
+                         max(busy[part] for part in ("reading", "fitting", "writing")))
+        self.assertLessEqual(busy[busy["slowest"]], report["seconds"])
         with open(self.path("r.csv"), encoding="ascii") as file:
             lines = file.read().splitlines()
         self.assertEqual(len(lines), 20001)
@@ -245,7 +251,7 @@ class Stack(Base):
     def test_the_text_says_the_same(self):
         self.stack(1000)
         text = self.fit("fit", "s.npy", "--roi-stack", "-o", "r.npy", "--truth", "t.npy")
-        for word in ("1 k ROIs", "ROIs/s", "converged", "p-value", "std/CRLB", "r.npy"):
+        for word in ("1 k ROIs", "ROIs/s", "fitting 0", "slowest: ", "converged", "p-value", "std/CRLB", "r.npy"):
             self.assertIn(word, text)
         self.assertEqual(self.fit("fit", "s.npy", "--roi-stack", "-o", "q.npy", "--quiet"), "")
 
@@ -269,14 +275,16 @@ class Stack(Base):
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
         self.assertRegex(shown.decode(), r"\r\[[#.]+\] +\d+%  fitted .* ROIs, .*/s")
+        self.assertIn(", slowest: fitting\033[K", shown.decode())
         self.assertTrue(shown.decode().endswith("\r\033[K"))
 
     def test_results_depend_neither_on_batches_nor_on_threads(self):
-        self.stack(3000)
-        for name, more in (("a", []), ("b", ["--batch", "77"]), ("c", ["--threads", "3"])):
-            self.fit("fit", "s.npy", "--roi-stack", "-o", f"{name}.npy", "--quiet", *more)
-        self.assertEqual(self.bytes_of("a.npy"), self.bytes_of("b.npy"))
-        self.assertEqual(self.bytes_of("a.npy"), self.bytes_of("c.npy"))
+        self.stack(6000)
+        for end in (".npy", ".csv"):
+            for name, more in (("a", ["--threads", "1"]), ("b", ["--batch", "77"]),
+                               ("c", ["--threads", "3"]), ("d", ["--threads", "7"])):
+                self.fit("fit", "s.npy", "--roi-stack", "-o", name + end, "--quiet", *more)
+                self.assertEqual(self.bytes_of("a" + end), self.bytes_of(name + end))
 
     def test_seeds_give_the_same_images_again(self):
         for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
@@ -370,6 +378,7 @@ class Movie(Base):
             report = self.json("fit", name, "--sigma", "1.2", "-o", f"{name}.npy", "--truth",
                                "t.npy")
             self.assertEqual(report["frames"], 40)
+            self.assertGreater(report["busy_seconds"]["finding"], 0)
             self.assertEqual(report["input"]["rows"], 96)
             self.assertEqual(report["truth"]["localisations"], report["rois"])
             self.assertGreater(report["truth"]["found_fraction"], 0.9)

@@ -337,6 +337,18 @@ static compute_status fail_late(void *user, int64_t first, int64_t items, void *
   return read_frames(&end, first, items, data, count);
 }
 
+/* Finding and fitting share the devices' time; what is not found takes none. */
+static void check_times(compute_fit *fit, const compute_fit_summary *summary, bool finds) {
+  compute_fit_times t;
+  assert_ok(compute_fit_times_get(fit, &t));
+  assert_true(t.seconds > 0 && t.seconds <= summary->seconds);
+  assert_true(finds ? t.finding > 0 : t.finding == 0);
+  assert_true(t.fitting > 0 && t.writing > 0);
+  assert_true(t.finding + t.fitting <= t.seconds);
+  assert_true(t.reading <= t.seconds && t.writing <= t.seconds);
+  assert_fails(compute_fit_times_get(fit, NULL), COMPUTE_ERROR_NULL_POINTER);
+}
+
 static void a_source_that_fails_leaves_the_rest_not_run(void **state) {
   (void)state;
   compute_fit_summary summary;
@@ -354,6 +366,7 @@ static void a_source_that_fails_leaves_the_rest_not_run(void **state) {
   /* The fitter is as good as before. */
   run = frame_run(&r);
   assert_ok(compute_fit_run(fit, &run, &summary));
+  check_times(fit, &summary, false);
   check_same(&r, &wanted, 0, roi_count);
   compute_fit_release(fit);
   free_room(&r);
@@ -402,6 +415,7 @@ static found find_all(const compute_fit_options *options) {
       &summary));
   assert_int_equal(summary.count, f.count);
   assert_int_equal(summary.frames, FRAMES);
+  check_times(fit, &summary, true);
   compute_fit_release(fit);
   return f;
 }

@@ -40,6 +40,8 @@ typedef struct fit_job {
   picture *picture;
   progress_bar bar;
   compute_fit_summary summary;
+  compute_fit_times times;             /* of the run's parts */
+  double completing;                   /* seconds that the output took after the last result */
   failure read_failure, write_failure; /* of the reading thread, and of the writing one */
 } fit_job;
 
@@ -50,6 +52,9 @@ void fit_job_close(fit_job *job);
 
 /* The part of it that reads: movie, maps, corners, starts, truth. */
 int fit_input_open(fit_job *job);
+
+/* The part of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
+const char *fit_job_slowest(const compute_fit_times *times);
 
 /* Fits everything and completes the output, or says how far it came. Returns an exit status. */
 int fit_job_run(fit_job *job);

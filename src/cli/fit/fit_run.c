@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/fit/clock.h"
 #include "cli/fit/fit_job.h"
 
 static compute_status read_images(void *user, int64_t first, int64_t items, void *data,
@@ -86,7 +87,31 @@ static int finish(fit_job *job) {
     frames = job->first_frame + frames_of_stack(job, job->run_corner_count);
   results_file *file = job->results;
   job->results = NULL;
-  return results_file_finish(file, frames, &why) ? fit_say_failure(&why) : EXIT_GOOD;
+  const double start = clock_seconds();
+  const compute_status status = results_file_finish(file, frames, &why);
+  job->completing = clock_seconds() - start;
+  return status ? fit_say_failure(&why) : EXIT_GOOD;
+}
+
+const char *fit_job_slowest(const compute_fit_times *times) {
+  const struct {
+    const char *name;
+    double seconds;
+  } part[] = {{"reading", times->reading},
+              {"finding", times->finding},
+              {"fitting", times->fitting},
+              {"writing", times->writing}};
+  size_t most = 0;
+  for (size_t i = 1; i < sizeof part / sizeof *part; i++)
+    if (part[i].seconds > part[most].seconds) most = i;
+  return part[most].name;
+}
+
+static bool show_progress(void *user, const compute_batch_progress *progress) {
+  fit_job *job = user;
+  if (!compute_fit_times_get(job->fit, &job->times))
+    job->bar.slowest = fit_job_slowest(&job->times);
+  return progress_show(&job->bar, progress);
 }
 
 int fit_job_run(fit_job *job) {
@@ -98,8 +123,8 @@ int fit_job_run(fit_job *job) {
       .corners = job->frames || job->problem.flags & COMPUTE_FIT_STACK ? job->run_corners : NULL,
       .write = take_results,
       .write_user = job,
-      .progress = progress_show,
-      .progress_user = &job->bar,
+      .progress = show_progress,
+      .progress_user = job,
   };
   if (job->start.values)
     options.start = (const float *)job->start.values + job->first_roi * parameters;
@@ -108,6 +133,7 @@ int fit_job_run(fit_job *job) {
   skip_truths(job);
   compute_status status = compute_fit_run(job->fit, &options, &job->summary);
   progress_end(&job->bar);
+  (void)compute_fit_times_get(job->fit, &job->times);
   if (status) return say_failed(job, status);
   return finish(job);
 }

@@ -44,6 +44,25 @@ static void print_truth(const fit_job *job) {
   quality_print_errors(job->statistics, job->problem.fixed);
 }
 
+/* Which part held up the others. */
+static void print_parts(const fit_job *job) {
+  const compute_fit_times *t = &job->times;
+  const struct {
+    const char *name;
+    double seconds;
+    bool shown;
+  } part[] = {{"reading", t->reading, true},
+              {"finding", t->finding, job->frames && !job->a->corners},
+              {"fitting", t->fitting, true},
+              {"writing", t->writing, true},
+              {"completing the file", job->completing, job->completing >= 0.1}};
+  if (job->statistics->count == 0) return;
+  printf("  %-14s ", "busy");
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    if (part[i].shown) printf("%s%s %.3g s", i > 0 ? ", " : "", part[i].name, part[i].seconds);
+  printf("; slowest: %s\n", fit_job_slowest(t));
+}
+
 static void print_summary(const fit_job *job, bool complete) {
   const statistics *s = job->statistics;
   const compute_fit_summary *u = &job->summary;
@@ -61,6 +80,7 @@ static void print_summary(const fit_job *job, bool complete) {
   if (job->bar.before > 0)
     printf("  %-14s %" PRId64 " %s of an earlier run, which these figures leave out\n", "besides",
            job->bar.before, job->frames ? "frames" : "ROIs");
+  print_parts(job);
   print_status(s);
   if (s->count > 0)
     printf("  %-14s %.2f on average\n", "steps", (double)s->iterations / (double)s->count);
@@ -127,6 +147,14 @@ static json_t *truth_json(const fit_job *job) {
   return root;
 }
 
+static json_t *busy_json(const fit_job *job) {
+  const compute_fit_times *t = &job->times;
+  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:s}", "reading", json_number(t->reading), "finding",
+                   job->frames && !job->a->corners ? json_number(t->finding) : json_null(),
+                   "fitting", json_number(t->fitting), "writing", json_number(t->writing),
+                   "completing", json_number(job->completing), "slowest", fit_job_slowest(t));
+}
+
 static json_t *summary_json(const fit_job *job, bool complete) {
   const statistics *s = job->statistics;
   const compute_fit_summary *u = &job->summary;
@@ -141,10 +169,11 @@ static json_t *summary_json(const fit_job *job, bool complete) {
       json_number(share(s->of_status[COMPUTE_FIT_CONVERGED], s->count)), "status", status_json(s),
       "iterations_mean", json_number(s->count > 0 ? (double)s->iterations / (double)s->count : 0));
   json_t *quality =
-      json_pack("{s:o,s:o,s:o,s:o,s:o,s:I,s:I}", "mean", mean_json(s), "uncertainty_x",
+      json_pack("{s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:o}", "mean", mean_json(s), "uncertainty_x",
                 uncertainty_json(s), "p_value", quality_uniformity_json(&s->p_value), "p_raw",
                 quality_uniformity_json(&s->p_raw), "truth", truth_json(job), "batches_on_cpu",
-                (json_int_t)u->on_cpu, "batches_halved", (json_int_t)u->halved);
+                (json_int_t)u->on_cpu, "batches_halved", (json_int_t)u->halved, "busy_seconds",
+                busy_json(job));
   json_object_update(root, more);
   json_object_update(root, quality);
   json_decref(more);

@@ -51,6 +51,7 @@ bool progress_show(void *user, const compute_batch_progress *p) {
           bar->items, progress_number(p->rate, rate, sizeof rate));
   if (p->seconds_left >= 0)
     fprintf(stderr, ", %s left", progress_time(p->seconds_left, left, sizeof left));
+  if (bar->slowest) fprintf(stderr, ", slowest: %s", bar->slowest);
   fputs("\033[K", stderr);
   fflush(stderr);
   return !interrupted;

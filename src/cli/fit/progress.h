@@ -7,6 +7,7 @@
 typedef struct progress_bar {
   const char *verb, *items; /* "fitted", "ROIs" */
   int64_t before;           /* items that were done already when the run began (--resume) */
+  const char *slowest;      /* the part that holds up the others; NULL: not said */
   bool shown;               /* a bar stands on the line */
   bool wanted;              /* standard error is a terminal, and not --quiet */
 } progress_bar;
