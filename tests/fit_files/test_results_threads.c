@@ -6,7 +6,7 @@
 
 #include "fit_files/results_check.h"
 
-#define ROIS 30000
+#define ROIS 15000
 
 static void append_all(results_file *file, int64_t first, int64_t piece) {
   assert_done(sample_results_append(file, problem.model, 0, first, ROIS, piece, &why));

@@ -142,7 +142,11 @@ const option_row option_table[] = {
      .help = "a spot is the highest within so many pixels, default 2 sigma", .least = 1,
      .most = SIDE},
     {"--filter", OPTION_CHOICE, AT(filter), F, .value = "FILTER",
-     .help = "difference of gaussians (default) or of boxes", .choices = filters},
+     .help =
+         "difference of gaussians (default) or of boxes. At a background of 1 photon the default\n"
+         "finds 0.37 false spots in an empty frame of 128 x 128 pixels, at 10 and more 0.05;\n"
+         "of spots with 400 photons on a background of 100 boxes find 0.235, gaussians 0.988",
+     .choices = filters},
     {"--limit", OPTION_COUNT, AT(limit), F, .value = "N",
      .help = "most spots of a frame, the brightest", .least = 1, .most = MANY},
     /* Simulation. */
