@@ -2,7 +2,8 @@
  *
  * A builder call appends a node and returns its handle. Calls never need a check of their own: the
  * first error stays in the graph with the operation's name and the shapes, every later call returns
- * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. Operands must
+ * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. A call that fails
+ * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must
  * have equal dtypes where nothing else is said; compute_cast converts. Shapes broadcast as in
  * NumPy. A graph under construction belongs to one thread; a finished graph may be compiled from
  * several. Compute and storage dtypes are described in dtype.h; docs/operations.md is the table
@@ -32,6 +33,18 @@ COMPUTE_API void compute_graph_release(compute_graph *graph);
 
 /* The first error of a builder call, or COMPUTE_OK. Its text is in compute_error_get. */
 COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
+
+/* Clears the graph's error, so that building can continue: to try one form of an operation, and
+ * another if it is refused. The graph is as it was before the failing call. That call has left
+ * nothing in it, even if it records many nodes (a loss, compute_gradients, an optimizer step, a
+ * layer) and failed half-way, and later calls recorded nothing. Nodes recorded before it stay
+ * valid; the {0} that failed calls returned stays invalid, and using it is a new error
+ * (COMPUTE_ERROR_WRONG_GRAPH), except where {0} stands for an operand that is left out. Handles
+ * that your own code took from inside a failing compute_layer_apply are invalid, too. Works for
+ * every error, lack of memory included, and does nothing if the graph has none or is NULL. The
+ * thread's last error (compute_error_get) stays. Like every builder call, only for the thread that
+ * builds the graph, and not while another compiles it. */
+COMPUTE_API void compute_graph_clear_error(compute_graph *graph);
 
 COMPUTE_API compute_context *compute_graph_context(const compute_graph *graph);
 

@@ -170,7 +170,7 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
                                                const compute_rmsprop_options *options);
 
 /* Scales all gradients by min(1, limit / norm), where norm is the Euclidean one of all together,
- * which *norm (may be NULL) becomes. Overwrites gradients[i]. */
+ * which *norm (may be NULL) becomes. Overwrites gradients[i], unless it fails. */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

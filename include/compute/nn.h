@@ -164,7 +164,8 @@ typedef struct compute_forward {
 
 /* Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,
  * called by its dotted name, however often it is used; f32 weights are cast for f16 and bf16 data.
- * What does not fit is the graph's error, with the layer's name in front. */
+ * What does not fit is the graph's error, with the layer's name in front; then nothing is recorded,
+ * and `updates` stays. */
 COMPUTE_API compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph,
                                              compute_node x, compute_forward *forward);
 

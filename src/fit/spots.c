@@ -328,6 +328,7 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
 
 compute_node compute_find_spots(compute_graph *graph, compute_node frames,
                                 const compute_spot_options *options, compute_node *response) {
+  BUILD_ALL_OR_NOTHING(graph);
   finder f;
   if (response) *response = BUILD_NONE;
   if (!accept(graph, frames, options, &f)) return BUILD_NONE;
@@ -340,6 +341,6 @@ compute_node compute_find_spots(compute_graph *graph, compute_node frames,
   const compute_node spots =
       compute_logical_and(graph, is_maximum(&f, filtered),
                           compute_greater_equal(graph, scaled, number(&f, f.threshold)));
-  if (response) *response = scaled;
+  if (response && !graph->status) *response = scaled;
   return spots;
 }

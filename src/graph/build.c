@@ -21,6 +21,11 @@ bool build_operands(compute_graph *graph, const char *operation, const compute_n
                     size_t count, uint32_t *indices) {
   if (!build_start(graph, operation)) return false;
   for (size_t i = 0; i < count; i++) {
+    if (operands[i].id == 0) {
+      graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
+                 "operand %zu is {0}, as a failed call returns it", i);
+      return false;
+    }
     int64_t index = graph_resolve(graph, operands[i], operation);
     if (index < 0) return false;
     graph_op op = graph->nodes[index].op;

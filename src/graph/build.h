@@ -2,7 +2,10 @@
  *
  * The pattern of every builder: build_start or build_operands (which fails softly when the graph
  * already has an error), its own rule for shape and dtype, build_node. Functions that return bool
- * have recorded the error when they return false. */
+ * have recorded the error when they return false.
+ *
+ * A call records everything or nothing, so that compute_graph_clear_error has nothing to undo.
+ * build_node does so by itself; what appends several nodes begins with BUILD_ALL_OR_NOTHING. */
 #ifndef GRAPH_BUILD_H
 #define GRAPH_BUILD_H
 
@@ -45,6 +48,27 @@ compute_node build_node(compute_graph *graph, const char *operation, const graph
 /* Says what formula a node is the result of; {0} for operands that it does without. */
 void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
                  const compute_node *operands, size_t count);
+
+/* What BUILD_ALL_OR_NOTHING keeps. */
+typedef struct build_transaction {
+  compute_graph *graph; /* or NULL */
+  size_t count;         /* of nodes at its beginning */
+} build_transaction;
+
+static inline build_transaction build_begin(compute_graph *graph) {
+  return (build_transaction){graph, graph ? graph->count : 0};
+}
+
+static inline void build_end(const build_transaction *transaction) {
+  if (transaction->graph && transaction->graph->status)
+    graph_truncate(transaction->graph, transaction->count);
+}
+
+/* From here to the end of the block: if the graph has an error then, the nodes appended meanwhile
+ * disappear, whichever return is taken. */
+#define BUILD_ALL_OR_NOTHING(graph)                                                                \
+  const build_transaction transaction __attribute__((cleanup(build_end), unused)) =                \
+      build_begin(graph)
 
 /* The elementwise builder: broadcasts 1 to 3 operands. */
 compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,

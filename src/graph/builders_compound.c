@@ -8,6 +8,7 @@
 #include "tensor/shape.h"
 
 compute_node compute_clamp(compute_graph *graph, compute_node x, double low, double high) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "clamp";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
@@ -40,6 +41,7 @@ static bool fits_last_axis(compute_graph *graph, const char *operation, const ch
 
 compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,
                                 compute_node bias, double epsilon) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "layer_norm";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input) ||
@@ -67,6 +69,7 @@ static compute_node from_zero(compute_graph *graph, compute_node labels, int64_t
 }
 
 compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, compute_node labels) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "cross_entropy";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){logits, labels}, 2, inputs)) {
@@ -98,6 +101,7 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
 }
 
 compute_node compute_mean_squared_error(compute_graph *graph, compute_node a, compute_node b) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "mean_squared_error";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;

@@ -283,6 +283,7 @@ static compute_node add_bias(const convolution_call *call, compute_node y) {
 
 compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                             compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
   convolution_call call = {.graph = graph, .operation = "conv2d", .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, false) ||
       !check_channels(&call, 1) || !forward_sizes(&call) ||
@@ -295,6 +296,7 @@ compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node f
 
 compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
                                       compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
   convolution_call call = {.graph = graph, .operation = "conv2d_transpose", .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, true) ||
       !check_channels(&call, 0) || !transposed_sizes(&call) ||

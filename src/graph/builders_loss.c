@@ -22,6 +22,7 @@ static compute_node number(compute_graph *graph, compute_dtype dtype, double val
 
 compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node logits,
                                             compute_node labels, double smoothing) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "cross_entropy_smoothed";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){logits, labels}, 2, inputs))
@@ -69,6 +70,7 @@ static bool check_pair(compute_graph *graph, const char *operation, compute_node
 
 compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node logits,
                                           compute_node targets) {
+  BUILD_ALL_OR_NOTHING(graph);
   if (!check_pair(graph, "binary_cross_entropy", logits, targets, true)) return BUILD_NONE;
   const compute_dtype dtype = compute_node_dtype(graph, logits), work = dtype_compute_type(dtype);
   const compute_node x = widen(graph, logits, work), t = widen(graph, targets, work);
@@ -79,6 +81,7 @@ compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node log
 }
 
 compute_node compute_huber(compute_graph *graph, compute_node a, compute_node b, double delta) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "huber";
   if (!check_pair(graph, operation, a, b, false)) return BUILD_NONE;
   if (!(isfinite(delta) && delta > 0)) {

@@ -85,6 +85,7 @@ static compute_node scale_of(const norm_call *call, compute_node variance, compu
 compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                 compute_node variance, compute_node gain, compute_node bias,
                                 double epsilon) {
+  BUILD_ALL_OR_NOTHING(graph);
   norm_call call = {.graph = graph, .operation = "batch_norm"};
   if (!check_x(&call, x, epsilon) || !check_vector(&call, "mean", mean) ||
       !check_vector(&call, "variance", variance) ||
@@ -102,6 +103,7 @@ compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_no
 compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, compute_node gain,
                                          compute_node bias, double epsilon, compute_node *mean,
                                          compute_node *variance) {
+  BUILD_ALL_OR_NOTHING(graph);
   norm_call call = {.graph = graph, .operation = "batch_norm_training"};
   if (mean) *mean = BUILD_NONE;
   if (variance) *variance = BUILD_NONE;
@@ -141,6 +143,7 @@ compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, c
 /* The numbers are f32 whatever x is, so that a model drops the same elements in every dtype. */
 compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                              compute_node seed, uint32_t stream) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "dropout";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){x, seed}, 2, inputs))

@@ -26,6 +26,7 @@ compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_
 
 compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int32_t axis,
                            bool smallest, compute_node *positions) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "top_k";
   uint32_t input;
   if (positions) *positions = BUILD_NONE;
@@ -57,6 +58,7 @@ compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int3
 
 compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t classes,
                              compute_dtype dtype) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "one_hot";
   uint32_t input;
   if (!build_operands(graph, operation, &labels, 1, &input) ||

@@ -27,6 +27,7 @@ static bool matmul_shape(compute_graph *graph, compute_shape a, compute_shape b,
 }
 
 compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "matmul";
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;

@@ -96,6 +96,7 @@ static bool check_pad(const pad_call *p, compute_pad_mode mode) {
 
 compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis, int64_t before,
                          int64_t after, compute_pad_mode mode, double value) {
+  BUILD_ALL_OR_NOTHING(graph);
   uint32_t input;
   pad_call p = {.graph = graph, .x = x, .before = before, .after = after};
   if (!build_operands(graph, "pad", &x, 1, &input)) return BUILD_NONE;
@@ -181,6 +182,7 @@ static compute_node interpolate(compute_graph *graph, compute_node x, int32_t ax
 
 compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t height, int64_t width,
                                 compute_upsample_mode mode) {
+  BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "upsample2d";
   const int64_t sizes[2] = {height, width};
   uint32_t input;

@@ -1,6 +1,8 @@
 /* Gradient clipping by the norm of all gradients together. */
 #include <math.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "compute/graph_nn.h"
 #include "graph/build.h"
 #include "tensor/dtype.h"
@@ -35,12 +37,10 @@ static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype
   return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
 }
 
-void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
-                            double limit, compute_node *norm) {
-  compute_dtype work;
+/* Records the scaled gradients; they are not the caller's before all of them exist. */
+static compute_node clip(compute_graph *graph, const compute_node *gradients, size_t count,
+                         double limit, compute_dtype work, compute_node *scaled) {
   compute_node sum = BUILD_NONE;
-  if (norm) *norm = BUILD_NONE;
-  if (!check_gradients(graph, gradients, count, limit, &work)) return;
   for (size_t i = 0; i < count; i++) {
     const compute_node square = compute_square(graph, as_dtype(graph, gradients[i], work));
     const compute_node part = compute_sum(graph, square, COMPUTE_ALL_AXES, false);
@@ -50,12 +50,31 @@ void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_
   const compute_node share =
       compute_div(graph, compute_scalar(graph, work, limit), length); /* of norm 0: infinite */
   const compute_node factor = compute_minimum(graph, share, compute_scalar(graph, work, 1));
-  for (size_t i = 0; i < count && !graph->status; i++) {
+  for (size_t i = 0; i < count; i++) {
     const compute_dtype dtype = compute_node_dtype(graph, gradients[i]);
     const compute_dtype own = dtype_compute_type(dtype);
-    const compute_node scaled =
+    const compute_node product =
         compute_mul(graph, as_dtype(graph, gradients[i], own), as_dtype(graph, factor, own));
-    gradients[i] = as_dtype(graph, scaled, dtype);
+    scaled[i] = as_dtype(graph, product, dtype);
   }
-  if (norm && !graph->status) *norm = length;
+  return length;
+}
+
+void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
+                            double limit, compute_node *norm) {
+  BUILD_ALL_OR_NOTHING(graph);
+  compute_dtype work;
+  if (norm) *norm = BUILD_NONE;
+  if (!check_gradients(graph, gradients, count, limit, &work)) return;
+  compute_node *scaled = base_allocate(count, sizeof *scaled);
+  if (!scaled) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu gradients", count);
+    return;
+  }
+  const compute_node length = clip(graph, gradients, count, limit, work, scaled);
+  if (!graph->status) {
+    memcpy(gradients, scaled, count * sizeof *gradients);
+    if (norm) *norm = length;
+  }
+  base_release(scaled);
 }

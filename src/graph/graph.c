@@ -66,15 +66,20 @@ compute_graph *compute_graph_create(compute_context *context) {
   return graph;
 }
 
+void graph_node_release(graph_node *node) {
+  base_release(node->inputs);
+  graph_constant_release(node->constant);
+  base_release(node->name);
+  compute_tensor_release(node->tensor);
+}
+
+void graph_truncate(compute_graph *graph, size_t count) {
+  while (graph->count > count) graph_node_release(&graph->nodes[--graph->count]);
+}
+
 void compute_graph_release(compute_graph *graph) {
   if (!graph) return;
-  for (size_t i = 0; i < graph->count; i++) {
-    graph_node *node = &graph->nodes[i];
-    base_release(node->inputs);
-    graph_constant_release(node->constant);
-    base_release(node->name);
-    compute_tensor_release(node->tensor);
-  }
+  graph_truncate(graph, 0);
   compute_context *context = graph->context;
   base_release(graph->nodes);
   base_release(graph);
@@ -88,6 +93,13 @@ compute_status compute_graph_status(const compute_graph *graph) {
   }
   if (graph->status) error_restore(graph->context, &graph->error);
   return graph->status;
+}
+
+/* A failing call has taken its nodes back already (build.h). */
+void compute_graph_clear_error(compute_graph *graph) {
+  if (!graph) return;
+  graph->status = COMPUTE_OK;
+  graph->error = (compute_error){0};
 }
 
 compute_context *compute_graph_context(const compute_graph *graph) {
@@ -118,7 +130,7 @@ int64_t graph_resolve(compute_graph *graph, compute_node node, const char *opera
   if (index >= 0) return index;
   if (node.id == 0) {
     graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
-               "an operand is no node ({0}, as a failed call returns it)");
+               "the node is {0}, as a failed call returns it");
   } else if (node.graph != graph->serial) {
     graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation, "node %u belongs to another graph",
                node.id);

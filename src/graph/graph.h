@@ -124,6 +124,12 @@ void graph_constant_release(void *constant); /* likewise */
 
 const graph_op_info *graph_op_describe(graph_op op);
 
+/* Frees what a node owns. */
+void graph_node_release(graph_node *node);
+
+/* Takes the nodes from number `count` on out of the graph. */
+void graph_truncate(compute_graph *graph, size_t count);
+
 /* Bytes of the block in which an operation keeps its geometry; 0 if it has none (and for
  * constants, whose block holds elements). */
 size_t graph_block_bytes(graph_op op);

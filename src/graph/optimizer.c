@@ -297,6 +297,7 @@ static void sgd_update(optimizer *o, const update *u, const compute_sgd_options 
 static compute_node descend_sgd(compute_graph *graph, const char *operation,
                                 const gradient_source *from, const compute_node *parameters,
                                 size_t count, const compute_sgd_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_sgd_options p = options ? *options : (compute_sgd_options){0};
   if (!check_sgd(graph, operation, &p)) return BUILD_NONE;
@@ -392,6 +393,7 @@ static void adam_update(optimizer *o, const update *u, const compute_adam_option
 static compute_node descend_adam(compute_graph *graph, const char *operation,
                                  const gradient_source *from, const compute_node *parameters,
                                  size_t count, const compute_adam_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_adam_options p = options ? *options : (compute_adam_options){0};
   if (!check_adam(graph, operation, &p)) return BUILD_NONE;
@@ -463,6 +465,7 @@ static void rmsprop_update(optimizer *o, const update *u, const compute_rmsprop_
 static compute_node descend_rmsprop(compute_graph *graph, const char *operation,
                                     const gradient_source *from, const compute_node *parameters,
                                     size_t count, const compute_rmsprop_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_rmsprop_options p = options ? *options : (compute_rmsprop_options){0};
   if (!check_rmsprop(graph, operation, &p)) return BUILD_NONE;

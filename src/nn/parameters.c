@@ -1,5 +1,6 @@
 /* The parameters of a network: listed, counted, as nodes of a graph. */
 #include "base/error.h"
+#include "graph/build.h"
 #include "nn/layer.h"
 #include "tensor/shape.h"
 
@@ -42,6 +43,7 @@ compute_node layer_node(compute_graph *graph, compute_tensor *tensor, const char
 size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, compute_node *nodes,
                            size_t capacity) {
   static const char operation[] = "compute_layer_nodes";
+  BUILD_ALL_OR_NOTHING(graph);
   size_t count = 0;
   if (layer == NULL || (graph == NULL && capacity > 0) || (nodes == NULL && capacity > 0)) {
     const char *which = layer == NULL ? "layer" : graph == NULL ? "graph" : "nodes";
@@ -57,5 +59,7 @@ size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, com
     if (count < capacity) nodes[count] = layer_node(graph, p->tensor, p->name);
     count++;
   }
+  for (size_t i = 0; graph != NULL && graph->status && i < capacity && i < count; i++)
+    nodes[i] = (compute_node){0};
   return count;
 }

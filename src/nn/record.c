@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "graph/build.h"
 #include "nn/layer.h"
 #include "nn/trace.h"
 #include "tensor/dtype.h"
@@ -186,18 +187,19 @@ compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, com
   if (layer == NULL)
     return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "layer is NULL");
   if (graph_resolve(graph, x, operation) < 0) return (compute_node){0};
+  BUILD_ALL_OR_NOTHING(graph);
+  const compute_node before = forward != NULL ? forward->updates : (compute_node){0};
   layer_record record = {.graph = graph};
   if (forward != NULL) {
     if (!check_forward(graph, operation, forward)) return (compute_node){0};
     record.training = forward->training;
     record.seed = forward->seed;
     record.precision = forward->precision;
-    resume_updates(&record, forward->updates);
-    forward->updates = (compute_node){0};
+    resume_updates(&record, before);
   }
   const compute_node result = layer_record_part(&record, layer, NULL, x);
   const compute_node updates = group_updates(&record);
-  if (forward != NULL) forward->updates = updates;
+  if (forward != NULL && graph->status == COMPUTE_OK) forward->updates = updates;
   layer_record_release(&record);
   return graph->status ? (compute_node){0} : result;
 }

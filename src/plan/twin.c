@@ -136,13 +136,7 @@ compute_status twin_create(const compute_graph *graph, const uint32_t *outputs, 
 }
 
 static void release_nodes(compute_graph *graph) {
-  for (size_t i = 0; i < graph->count; i++) {
-    graph_node *n = &graph->nodes[i];
-    base_release(n->inputs);
-    graph_constant_release(n->constant);
-    base_release(n->name);
-    compute_tensor_release(n->tensor);
-  }
+  graph_truncate(graph, 0);
   base_release(graph->nodes);
   graph->nodes = NULL;
   graph->count = graph->capacity = 0;

@@ -2,10 +2,12 @@
  * calls succeed when there is memory again. */
 #include "support/test.h"
 
+#include "compute/spots.h"
+#include "graph/graph.h"
 #include "support/failing_allocator.h"
 
 static compute_context *context;
-static compute_tensor *weights, *bias;
+static compute_tensor *weights, *bias, *square;
 
 static int open_with_allocator(void **state) {
   (void)state;
@@ -13,6 +15,7 @@ static int open_with_allocator(void **state) {
   context = test_open();
   weights = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(6, 4), NULL);
   bias = test_tensor(context, COMPUTE_F16, COMPUTE_SHAPE(4), NULL);
+  square = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(4, 4), NULL);
   return 0;
 }
 
@@ -22,6 +25,7 @@ static int close_and_count(void **state) {
   failing_allocator_arm(0, false);
   compute_tensor_release(weights);
   compute_tensor_release(bias);
+  compute_tensor_release(square);
   test_close(context);
   assert_int_equal(failing_allocator_remove(), 0);
   return 0;
@@ -98,9 +102,171 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
   assert_ok(build_training());
 }
 
+/* ---- Half-way ----------------------------------------------------------------------------------
+ */
+
+/* What composed calls are made of; they take nothing else. */
+typedef struct operands {
+  compute_graph *g;
+  compute_node x, w, row, labels, image, filter, seed, loss;
+} operands;
+
+static const compute_node none;
+
+static void clamp(const operands *o) {
+  compute_clamp(o->g, o->x, -1, 1);
+}
+static void layer_norm(const operands *o) {
+  compute_layer_norm(o->g, o->x, o->row, o->row, 1e-5);
+}
+static void cross_entropy(const operands *o) {
+  compute_cross_entropy_smoothed(o->g, o->x, o->labels, 0.1);
+}
+static void squared_error(const operands *o) {
+  compute_mean_squared_error(o->g, o->x, o->x);
+}
+static void binary(const operands *o) {
+  compute_binary_cross_entropy(o->g, o->x, o->x);
+}
+static void huber(const operands *o) {
+  compute_huber(o->g, o->x, o->row, 1);
+}
+static void batch_norm(const operands *o) {
+  compute_batch_norm(o->g, o->x, o->row, o->row, o->row, o->row, 1e-5);
+}
+static void batch_norm_training(const operands *o) {
+  compute_node mean, variance;
+  compute_batch_norm_training(o->g, o->x, o->row, o->row, 1e-5, &mean, &variance);
+}
+static void dropout(const operands *o) {
+  compute_dropout(o->g, o->x, 0.5, o->seed, 3);
+}
+static void top_k(const operands *o) {
+  compute_top_k(o->g, o->x, 2, 1, false, NULL);
+}
+static void one_hot(const operands *o) {
+  compute_one_hot(o->g, o->labels, 3, COMPUTE_F32);
+}
+static void conv2d(const operands *o) {
+  compute_conv2d(o->g, o->image, o->filter, o->row, NULL);
+}
+static void conv2d_transpose(const operands *o) {
+  compute_conv2d_transpose(o->g, o->image, o->filter, o->row, NULL);
+}
+static void matmul(const operands *o) {
+  compute_matmul(o->g, o->row, o->w);
+}
+static void pad(const operands *o) {
+  compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, 2);
+}
+static void upsample(const operands *o) {
+  compute_upsample2d(o->g, o->image, 5, 7, COMPUTE_UPSAMPLE_BILINEAR);
+}
+static void gradients(const operands *o) {
+  compute_node found[2];
+  compute_gradients(o->g, o->loss, (const compute_node[]){o->w, o->x}, 2, found);
+}
+static void clip_gradients(const operands *o) {
+  compute_node both[] = {o->x, o->row};
+  compute_clip_gradients(o->g, both, 2, 1, NULL);
+  if (compute_graph_status(o->g)) assert_memory_equal(&both[0], &o->x, sizeof o->x);
+}
+static void sgd_step(const operands *o) {
+  compute_sgd_step(o->g, o->loss, &o->w, 1, &(compute_sgd_options){.momentum = 0.9});
+}
+static void adam_step(const operands *o) {
+  compute_adam_step(o->g, o->loss, &o->w, 1, NULL);
+}
+static void rmsprop_step(const operands *o) {
+  compute_rmsprop_step(o->g, o->loss, &o->w, 1, NULL);
+}
+static void find_spots(const operands *o) {
+  const compute_spot_options options = {.sigma = 1.2};
+  compute_node response = none;
+  compute_find_spots(o->g, compute_reshape(o->g, o->image, COMPUTE_SHAPE(4, 3, 3)), &options,
+                     &response);
+  if (compute_graph_status(o->g)) assert_false(compute_node_is_valid(response));
+}
+
+static void (*const composed[])(const operands *o) = {
+    clamp,
+    layer_norm,
+    cross_entropy,
+    squared_error,
+    binary,
+    huber,
+    batch_norm,
+    dropout,
+    top_k,
+    one_hot,
+    conv2d,
+    matmul,
+    pad,
+    upsample,
+    gradients,
+    conv2d_transpose,
+    clip_gradients,
+    sgd_step,
+    adam_step,
+    rmsprop_step,
+    batch_norm_training,
+    find_spots,
+};
+
+static operands make_operands(compute_graph *g) {
+  operands o = {.g = g};
+  o.x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 4));
+  o.w = compute_name(g, compute_parameter(g, square), "w");
+  o.row = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4));
+  o.labels = compute_input(g, COMPUTE_I32, COMPUTE_SHAPE(3));
+  o.image = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(1, 4, 3, 3));
+  o.filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 1, 1), 1);
+  o.seed = compute_constant(g, COMPUTE_I64, COMPUTE_SCALAR, &(const int64_t){7});
+  o.loss = compute_mean_squared_error(g, compute_matmul(g, o.x, o.w), o.x);
+  return o;
+}
+
+/* The frames of find_spots are a call of their own before it. */
+static size_t own_nodes(size_t call) {
+  return composed[call] == find_spots ? 1 : 0;
+}
+
+static void a_call_that_runs_out_of_memory_records_nothing(void **state) {
+  (void)state;
+  compute_graph *g = compute_graph_create(context);
+  const operands o = make_operands(g);
+  assert_ok(compute_graph_status(g));
+  const size_t before = g->count;
+  for (size_t i = 0; i < sizeof composed / sizeof *composed; i++) {
+    composed[i](&o);
+    assert_ok(compute_graph_status(g));
+    const size_t whole = g->count;
+    graph_truncate(g, before);
+    for (int64_t number = 1;; number++) {
+      failing_allocator_arm(number, false);
+      composed[i](&o);
+      const int64_t failures = failing_allocator_failures();
+      failing_allocator_arm(0, false);
+      if (failures == 0) break;
+      if (compute_graph_status(g) != COMPUTE_OK) {
+        assert_in_range(g->count, before, before + own_nodes(i));
+        compute_graph_clear_error(g);
+        graph_truncate(g, before);
+        composed[i](&o);
+      }
+      assert_ok(compute_graph_status(g));
+      assert_int_equal(g->count, whole);
+      graph_truncate(g, before);
+    }
+    graph_truncate(g, before);
+  }
+  compute_graph_release(g);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
+      cmocka_unit_test(a_call_that_runs_out_of_memory_records_nothing),
   };
   return cmocka_run_group_tests(tests, open_with_allocator, close_and_count);
 }
