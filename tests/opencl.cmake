@@ -60,7 +60,7 @@ endforeach()
 compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-foreach(name plan_run plan_bindings plan_training plan_endurance job_job graph_eager graph_gradients
+foreach(name plan_run plan_bindings plan_index_errors plan_training plan_endurance job_job graph_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view threads_plans public_use device_slots batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset)
@@ -86,7 +86,7 @@ compute_add_variant(kernel_fit opencl_gpu
 
 # PoCL under the name of a GPU gets the kernels that GPUs get.
 foreach(name operations_indexed operations_matmul operations_network operations_reduction
-        operations_row device_slots)
+        operations_row device_slots plan_index_errors)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};COMPUTE_TEST_SAMPLES=12;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()

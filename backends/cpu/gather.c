@@ -25,11 +25,11 @@ enum {
 typedef struct gather_kernel {
   cpu_kernel head;
   cpu_nest nest;
-  int64_t axis_size, axis_stride;
-  uint32_t bytes;  /* of one element */
-  bool wide_index; /* I64 */
-  bool slices;     /* the index stays the same along the last dimension */
-  bool dense;      /* slices lie side by side */
+  int64_t axis_size, axis_stride, wrap; /* wrap: as in index.h */
+  uint32_t bytes;                       /* of one element */
+  bool wide_index;                      /* I64 */
+  bool slices;                          /* the index stays the same along the last dimension */
+  bool dense;                           /* slices lie side by side */
 
   /* Slices: the dimension before the last, `rows` of them; else one row, which goes nowhere. The
    * dimensions before that are the outer ones. */
@@ -86,14 +86,16 @@ static inline void copy_elements(const gather_kernel *kernel, void *const *point
   const int64_t output_step = cpu_nest_step(nest, OUTPUT) * bytes;
   const int64_t axis_step = kernel->axis_stride * bytes, size = kernel->axis_size;
   const int64_t index_step = cpu_nest_step(nest, INDEX), first_index = at[INDEX];
+  const int64_t wrap = kernel->wrap;
   for (int64_t i = 0; i < count; i++) {
     const int64_t index = cpu_index_read(indices, first_index + i * index_step, wide);
-    const int64_t place = cpu_index_resolve(index, size);
+    const int64_t place = cpu_index_resolve(index, wrap);
     if (cpu_index_inside(place, size))
       copy_element(output + i * output_step, source + i * source_step + place * axis_step,
                    (size_t)bytes);
     else
-      cpu_index_note(failure, at[POSITION] + i * cpu_nest_step(nest, POSITION), index);
+      cpu_index_note(failure, at[POSITION] + i * cpu_nest_step(nest, POSITION), index,
+                     first_index + i * index_step);
   }
 }
 
@@ -125,7 +127,7 @@ static void copy_line(const launch *l, const int64_t *at, int64_t count,
 static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t count,
                       cpu_index_failure *failure) {
   const gather_kernel *kernel = l->kernel;
-  const int64_t bytes = (int64_t)kernel->bytes, size = kernel->axis_size;
+  const int64_t bytes = (int64_t)kernel->bytes, size = kernel->axis_size, wrap = kernel->wrap;
   const int64_t axis_step = kernel->axis_stride * bytes, index_step = kernel->row_step[INDEX];
   const int64_t source_step = kernel->row_step[SOURCE] * bytes;
   const int64_t output_step = kernel->row_step[OUTPUT] * bytes;
@@ -137,13 +139,14 @@ static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t 
   for (int64_t r = 0; r < rows; r++) {
     const int64_t ahead = r + AHEAD < rows ? r + AHEAD : r;
     const int64_t next =
-        cpu_index_resolve(cpu_index_read(indices, first + ahead * index_step, wide), size);
+        cpu_index_resolve(cpu_index_read(indices, first + ahead * index_step, wide), wrap);
     if (cpu_index_inside(next, size))
       __builtin_prefetch(source + ahead * source_step + next * axis_step);
     const int64_t index = cpu_index_read(indices, first + r * index_step, wide);
-    const int64_t place = cpu_index_resolve(index, size);
+    const int64_t place = cpu_index_resolve(index, wrap);
     if (!cpu_index_inside(place, size)) {
-      cpu_index_note(failure, at[POSITION] + r * kernel->row_step[POSITION], index);
+      cpu_index_note(failure, at[POSITION] + r * kernel->row_step[POSITION], index,
+                     first + r * index_step);
       continue;
     }
     const unsigned char *from = source + r * source_step + place * axis_step;
@@ -161,7 +164,7 @@ static void gather_task(void *argument, int64_t task, int32_t worker) {
   const int64_t end = (task + 1) * kernel->pieces / kernel->tasks;
   int64_t p = task * kernel->pieces / kernel->tasks, row = p % kernel->rows;
   int64_t piece = p / kernel->rows % kernel->pieces_per_line;
-  cpu_index_failure failure = {INT64_MAX, 0};
+  cpu_index_failure failure = {INT64_MAX, 0, 0};
   cpu_walk walk;
   (void)worker;
   cpu_walk_start(&kernel->nest, kernel->outer, p / kernel->rows / kernel->pieces_per_line, &walk);
@@ -255,6 +258,7 @@ compute_status cpu_gather_prepare(cpu_device *device, const compute_kernel_descr
   kernel->head = (cpu_kernel){.device = device, .run = gather_run, .destroy = gather_destroy};
   kernel->axis_size = descriptor->axis_size;
   kernel->axis_stride = descriptor->axis_stride;
+  kernel->wrap = cpu_index_wrap(descriptor);
   kernel->bytes = cpu_dtype_size(descriptor->outputs[0].dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
 

@@ -43,7 +43,7 @@ typedef struct run {
   const void *indices; /* the run's first */
   int64_t index_step;
   bool wide_index;
-  int64_t axis_size, begin, end; /* the range of the axis that counts */
+  int64_t axis_size, wrap, begin, end; /* the range of the axis that counts */
   int64_t count;
 } run;
 
@@ -67,7 +67,7 @@ typedef struct scatter_kernel {
   cpu_kernel head;
   cpu_nest colliding, free, indices;
   int64_t colliding_count, free_count, index_count;
-  int64_t axis_size, axis_stride;
+  int64_t axis_size, axis_stride, wrap; /* wrap: as in index.h */
   uint32_t bytes;
   bool wide_index, rounds; /* f16 or bf16 */
   bool along;              /* runs go along the last colliding dimension, not the last free one */
@@ -100,13 +100,13 @@ typedef struct job {
 /* Fills the list from c->next on; false if there are no more members. */
 static bool choose(const run *r, choice *c) {
   const bool wide = r->wide_index;
-  const int64_t size = r->axis_size, begin = r->begin, step = r->index_step, end = r->count;
+  const int64_t wrap = r->wrap, begin = r->begin, step = r->index_step, end = r->count;
   const uint64_t length =
       r->end > begin ? (uint64_t)(r->end - begin) : 0; /* the last may be empty */
   const void *indices = r->indices;
   int64_t i = c->next, count = 0;
   for (; i < end && count < CHOICE; i++) {
-    const int64_t place = cpu_index_resolve(cpu_index_read(indices, i * step, wide), size);
+    const int64_t place = cpu_index_resolve(cpu_index_read(indices, i * step, wide), wrap);
     c->number[count] = i;
     c->place[count] = place;
     count += (uint64_t)(place - begin) < length;
@@ -139,7 +139,7 @@ static bool choose(const run *r, choice *c) {
       for (int64_t i = 0; i < fixed.count; i++) {                                                  \
         const int64_t index =                                                                      \
             cpu_index_read(fixed.indices, i * fixed.index_step, fixed.wide_index);                 \
-        const int64_t place = cpu_index_resolve(index, fixed.axis_size);                           \
+        const int64_t place = cpu_index_resolve(index, fixed.wrap);                                \
         type *sum = sums + i * fixed.sum_step + (place - fixed.origin) * fixed.axis_step;          \
         *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);              \
       }                                                                                            \
@@ -229,8 +229,8 @@ static void widen_run(const job *j, run *r, int64_t place, int64_t column) {
   const int64_t row = place < 0 ? 0 : place - j->begin;
   if (place >= 0) touch(j, place);
   for (int64_t i = 0; i < r->count && place < 0; i++)
-    touch(j, cpu_index_resolve(cpu_index_read(r->indices, i * r->index_step, r->wide_index),
-                               r->axis_size));
+    touch(j,
+          cpu_index_resolve(cpu_index_read(r->indices, i * r->index_step, r->wide_index), r->wrap));
   convert(j, kernel->widen, r->updates, r->update_step, j->updates, 1, r->count);
   r->updates = j->updates;
   r->update_step = 1;
@@ -251,7 +251,7 @@ static void scatter_run(const job *j, const cpu_nest *along, const int64_t *at, 
   int64_t place = -1;
   if (slice) {
     const int64_t index = cpu_index_read(j->launch->pointers[INDEX], at[INDEX], kernel->wide_index);
-    place = cpu_index_resolve(index, kernel->axis_size);
+    place = cpu_index_resolve(index, kernel->wrap);
     if (place < j->begin || place >= j->end) return;
   }
   run r = {
@@ -264,6 +264,7 @@ static void scatter_run(const job *j, const cpu_nest *along, const int64_t *at, 
       .index_step = index_step,
       .wide_index = kernel->wide_index,
       .axis_size = kernel->axis_size,
+      .wrap = kernel->wrap,
       .begin = j->begin,
       .end = j->end,
       .count = count,
@@ -298,6 +299,7 @@ static void add_slices(const job *j, const int64_t *at, int64_t slices) {
                    .index_step = cpu_nest_step(&kernel->colliding, INDEX),
                    .wide_index = kernel->wide_index,
                    .axis_size = kernel->axis_size,
+                   .wrap = kernel->wrap,
                    .begin = j->begin,
                    .end = j->end,
                    .count = slices};
@@ -365,11 +367,11 @@ static void check_line(const launch *l, const cpu_walk *walk, int64_t first, int
   const int64_t step = cpu_nest_step(&kernel->indices, INDEX);
   const int64_t position_step = cpu_nest_step(&kernel->indices, POSITION);
   for (int64_t i = first; i < first + count; i++) {
-    const int64_t index =
-        cpu_index_read(l->pointers[INDEX], walk->offset[INDEX] + i * step, kernel->wide_index);
-    const int64_t place = cpu_index_resolve(index, kernel->axis_size);
+    const int64_t offset = walk->offset[INDEX] + i * step;
+    const int64_t index = cpu_index_read(l->pointers[INDEX], offset, kernel->wide_index);
+    const int64_t place = cpu_index_resolve(index, kernel->wrap);
     if (!cpu_index_inside(place, kernel->axis_size))
-      cpu_index_note(failure, walk->offset[POSITION] + i * position_step, index);
+      cpu_index_note(failure, walk->offset[POSITION] + i * position_step, index, offset);
   }
 }
 
@@ -380,7 +382,7 @@ static void check_task(void *argument, int64_t task, int32_t worker) {
   const int64_t line = cpu_nest_length(&kernel->indices);
   const int64_t end = (task + 1) * kernel->index_count / kernel->check_tasks;
   int64_t done = task * kernel->index_count / kernel->check_tasks;
-  cpu_index_failure failure = {INT64_MAX, 0};
+  cpu_index_failure failure = {INT64_MAX, 0, 0};
   cpu_walk walk;
   (void)worker;
   cpu_walk_start(&kernel->indices, outer, done / line, &walk);
@@ -547,6 +549,7 @@ compute_status cpu_scatter_prepare(cpu_device *device, const compute_kernel_desc
   kernel->head =
       (cpu_kernel){.device = device, .run = scatter_run_kernel, .destroy = scatter_destroy};
   kernel->axis_size = descriptor->axis_size;
+  kernel->wrap = cpu_index_wrap(descriptor);
   kernel->axis_stride = descriptor->axis_stride;
   kernel->bytes = cpu_dtype_size(dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;

@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #include "common/builder.h"
+#include "common/faults.h"
 #include "compute/backend.h"
 #include "driver.h"
 #include "nvrtc.h"
@@ -161,8 +162,9 @@ bool cuda_grid_fits(const uint32_t groups[3]);
 typedef struct cuda_queue {
   cuda_device *device;
   cuda_stream stream;
-  int32_t *fault;                   /* pinned; NULL until a kernel needs it */
+  int32_t *fault;                   /* pinned records; NULL until a kernel needs one */
   cuda_pointer fault_address;       /* the same, as kernels see it */
+  fault_table faults;               /* what they are used for */
   compute_memory workspace;         /* scratch of kernels, one after the other */
   struct cuda_recording *recording; /* what is enqueued is noted here: record.c; else NULL */
   void *convolutions;               /* cuDNN's handle for this stream; NULL until it is needed */
@@ -174,8 +176,10 @@ compute_status cuda_queue_wait(void *queue);
 
 /* Scratch memory for the kernels that are submitted next; it may wait for those before. */
 compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *address);
-/* The word that kernels set when an index is out of range. */
-compute_status cuda_fault_word(cuda_queue *queue, cuda_pointer *address);
+/* The records that kernels fill in when an index is out of range. */
+compute_status cuda_fault_words(cuda_queue *queue, cuda_pointer *address);
+
+void cuda_queue_label(void *handle, uint32_t label);
 
 compute_status cuda_event_create(void *queue, void **event); /* event_record of the vtable */
 void cuda_event_release(void *device, void *event);

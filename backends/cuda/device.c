@@ -30,7 +30,7 @@ static void fill_target(cuda_device *device) {
       .dialect = COMPUTE_DIALECT_CUDA,
       .type = COMPUTE_DEVICE_GPU,
       .flags = COMPUTE_TARGET_F64 | COMPUTE_TARGET_F16 | COMPUTE_TARGET_FAST_LOCAL |
-               COMPUTE_TARGET_LOCKSTEP,
+               COMPUTE_TARGET_FAULT_RECORDS | COMPUTE_TARGET_LOCKSTEP,
       .backend = "cuda",
       .vendor = "NVIDIA",
       .compute_units = (uint32_t)attribute(device, CUDA_MULTIPROCESSORS),

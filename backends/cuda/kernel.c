@@ -162,7 +162,9 @@ compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument
   if (kernel->shared.workspace_bytes)
     status = cuda_workspace(queue, kernel->shared.workspace_bytes, &scratch.workspace);
   if (status == COMPUTE_OK && kernel->shared.faults)
-    status = cuda_fault_word(queue, &scratch.fault);
+    status = cuda_fault_words(queue, &scratch.fault);
+  if (status == COMPUTE_OK && kernel->shared.faults)
+    scratch.fault += fault_take(&queue->faults, queue->faults.label) * sizeof(int32_t);
   if (status == COMPUTE_OK && kernel->product)
     status = cuda_vendor_submit(queue, kernel, operands, scratch.workspace);
   for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {

@@ -131,6 +131,7 @@ static const compute_backend backend = {
     .host_release = cuda_host_release,
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
+    .queue_label = cuda_queue_label,
     /* No device_recover: what ends a context ends it for the process. */
 };
 

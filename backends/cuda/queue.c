@@ -3,6 +3,7 @@
 #include "cuda.h"
 
 #include <stdio.h>
+#include <string.h>
 
 compute_status cuda_queue_create(void *handle, void **result) {
   cuda_device *device = handle;
@@ -40,11 +41,18 @@ compute_status cuda_queue_wait(void *handle) {
   if (status != COMPUTE_OK) return status;
   const cuda_result code = device->driver->stream_wait(queue->stream);
   if (code != CUDA_OK) return cuda_fail(device, code, "waiting for a queue");
-  if (!queue->fault || *(volatile int32_t *)queue->fault == 0) return COMPUTE_OK;
-  *(volatile int32_t *)queue->fault = 0;
-  return device->services->fail(device->services->host, COMPUTE_ERROR_INDEX, 0,
-                                "check the values of index tensors before the call",
-                                "cuda:%u: an index in the data is out of range", device->index);
+  if (queue->faults.used == 0) return COMPUTE_OK;
+  char name[32];
+  int32_t words[FAULT_WORDS];
+  const size_t bytes = fault_words(&queue->faults) * sizeof *words;
+  memcpy(words, queue->fault, bytes); /* the kernels have ended */
+  memset(queue->fault, 0, bytes);
+  snprintf(name, sizeof name, "cuda:%u", device->index);
+  return fault_report(&queue->faults, device->services, words, name);
+}
+
+void cuda_queue_label(void *handle, uint32_t label) {
+  ((cuda_queue *)handle)->faults.label = label;
 }
 
 compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *address) {
@@ -65,20 +73,20 @@ compute_status cuda_workspace(cuda_queue *queue, uint64_t bytes, cuda_pointer *a
   return COMPUTE_OK;
 }
 
-compute_status cuda_fault_word(cuda_queue *queue, cuda_pointer *address) {
+compute_status cuda_fault_words(cuda_queue *queue, cuda_pointer *address) {
   cuda_device *device = queue->device;
   const cuda_driver *driver = device->driver;
   if (!queue->fault) {
     void *word = NULL;
-    cuda_result code =
-        driver->host_allocate(&word, 64, CUDA_HOST_ALLOC_PORTABLE | CUDA_HOST_ALLOC_MAPPED);
+    cuda_result code = driver->host_allocate(&word, FAULT_TABLE_BYTES,
+                                             CUDA_HOST_ALLOC_PORTABLE | CUDA_HOST_ALLOC_MAPPED);
     if (code == CUDA_OK) {
       code = driver->host_device_pointer(&queue->fault_address, word, 0);
       if (code != CUDA_OK) cuda_notice(device, driver->host_free(word), "releasing a word");
     }
     if (code != CUDA_OK) return cuda_fail(device, code, "allocating pinned memory");
     queue->fault = word;
-    *queue->fault = 0;
+    memset(queue->fault, 0, FAULT_TABLE_BYTES);
   }
   *address = queue->fault_address;
   return COMPUTE_OK;

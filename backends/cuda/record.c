@@ -11,8 +11,8 @@
  * objects of the driver at each submission; the call itself does not, and products that are left to
  * a library are long enough to hide it.
  *
- * Scratch memory belongs to the recording, since the queue's may move. The fault word is that of
- * the queue that submits. */
+ * Scratch memory belongs to the recording, since the queue's may move. The records of faults are
+ * those of the queue that submits; each kernel keeps its label. */
 #include <string.h>
 
 #include "cuda.h"
@@ -25,6 +25,7 @@ typedef struct node {
   const cuda_kernel *kernel;    /* with the product */
   uint32_t first_operand;       /* of its kernel, in the arguments of all */
   uint32_t first_bound;
+  uint32_t label; /* of a launch that may find a fault */
   void **parameters;
 } node;
 
@@ -38,7 +39,8 @@ typedef struct segment {
 struct cuda_recording {
   cuda_device *device;
   cuda_kernel **kernels; /* each retained */
-  uint32_t kernel_count, kernel_capacity;
+  uint32_t *labels;      /* one for each */
+  uint32_t kernel_count, kernel_capacity, label_capacity;
   cuda_pointer *operands; /* of all kernels, one's behind the other's */
   uint32_t operand_count, operand_capacity;
   bool faults;
@@ -101,11 +103,16 @@ compute_status cuda_recording_note(cuda_queue *queue, cuda_kernel *kernel,
   cuda_kernel **kernels =
       with_room(r->device, r->kernels, r->kernel_count, 1, &r->kernel_capacity, sizeof *r->kernels);
   if (kernels) r->kernels = kernels;
+  uint32_t *labels =
+      with_room(r->device, r->labels, r->kernel_count, 1, &r->label_capacity, sizeof *r->labels);
+  if (labels) r->labels = labels;
   cuda_pointer *addresses = with_room(r->device, r->operands, r->operand_count, operands + 1,
                                       &r->operand_capacity, sizeof *r->operands);
   if (addresses) r->operands = addresses;
-  if (!kernels || !addresses) return cuda_fail_memory(r->device->services, "a recording");
+  if (!kernels || !labels || !addresses)
+    return cuda_fail_memory(r->device->services, "a recording");
   cuda_kernel_retain(kernel);
+  r->labels[r->kernel_count] = queue->faults.label;
   r->kernels[r->kernel_count++] = kernel;
   for (uint32_t i = 0; i < operands; i++)
     r->operands[r->operand_count++] = cuda_address(&arguments[i]);
@@ -150,6 +157,7 @@ static compute_status nodes_make(cuda_recording *r) {
     for (uint32_t j = 0; j < kernel->launch_count; j++) {
       node *made = node_add(r, &kernel->launches[j], first_operand);
       made->first_bound = buffers;
+      made->label = r->labels[i];
       made->parameters = r->parameters + buffers + launches++; /* one more for each shape */
       cuda_parameters(made->launch, r->bound + buffers, made->parameters);
       buffers += made->launch->buffer_count;
@@ -176,7 +184,7 @@ static compute_status scratch_make(cuda_recording *r, cuda_queue *queue) {
       return cuda_fail(device, code, "creating an event");
     }
   }
-  return r->faults ? cuda_fault_word(queue, &r->scratch.fault) : COMPUTE_OK;
+  return r->faults ? cuda_fault_words(queue, &r->scratch.fault) : COMPUTE_OK;
 }
 
 static cuda_kernel_node_parameters parameters_of(const node *n) {
@@ -189,14 +197,21 @@ static cuda_kernel_node_parameters parameters_of(const node *n) {
   };
 }
 
-static compute_status graph_make(cuda_recording *r, segment *part) {
+/* The addresses of a launch; a fault of it goes to a record of the queue. */
+static void bind_node(cuda_recording *r, const node *n, fault_table *faults, cuda_pointer *bound) {
+  cuda_scratch scratch = r->scratch;
+  if (r->faults) scratch.fault += fault_take(faults, n->label) * sizeof(int32_t);
+  cuda_bind(n->launch, r->operands + n->first_operand, &scratch, bound);
+}
+
+static compute_status graph_make(cuda_recording *r, segment *part, fault_table *faults) {
   cuda_device *device = r->device;
   const cuda_driver *driver = device->driver;
   cuda_result code = driver->graph_create(&part->graph, 0);
   if (code != CUDA_OK) part->graph = NULL;
   for (uint32_t i = 0; i < part->count && code == CUDA_OK; i++) {
     node *n = &r->nodes[part->first + i];
-    cuda_bind(n->launch, r->operands + n->first_operand, &r->scratch, r->bound + n->first_bound);
+    bind_node(r, n, faults, r->bound + n->first_bound);
     const cuda_kernel_node_parameters parameters = parameters_of(n);
     code = driver->graph_add_kernel(&n->handle, part->graph, i ? &n[-1].handle : NULL, i ? 1 : 0,
                                     &parameters);
@@ -208,10 +223,10 @@ static compute_status graph_make(cuda_recording *r, segment *part) {
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "recording a sequence of kernels");
 }
 
-static compute_status graphs_make(cuda_recording *r) {
+static compute_status graphs_make(cuda_recording *r, fault_table *faults) {
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
-    if (r->nodes[r->segments[i].first].launch) status = graph_make(r, &r->segments[i]);
+    if (r->nodes[r->segments[i].first].launch) status = graph_make(r, &r->segments[i], faults);
   return status;
 }
 
@@ -230,7 +245,7 @@ compute_status cuda_record_end(void *handle, void **result) {
   compute_status status = cuda_enter(device);
   if (status == COMPUTE_OK) status = nodes_make(r);
   if (status == COMPUTE_OK) status = scratch_make(r, queue);
-  if (status == COMPUTE_OK) status = graphs_make(r);
+  if (status == COMPUTE_OK) status = graphs_make(r, &queue->faults);
   if (status == COMPUTE_OK)
     *result = r;
   else
@@ -241,10 +256,11 @@ compute_status cuda_record_end(void *handle, void **result) {
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
 /* Hands the launch its addresses if they are not those that it has. */
-static cuda_result node_update(cuda_recording *r, const segment *part, const node *n) {
+static cuda_result node_update(cuda_recording *r, const segment *part, const node *n,
+                               fault_table *faults) {
   cuda_pointer fresh[BUILDER_BUFFERS], *bound = r->bound + n->first_bound;
   const size_t bytes = n->launch->buffer_count * sizeof *bound;
-  cuda_bind(n->launch, r->operands + n->first_operand, &r->scratch, fresh);
+  bind_node(r, n, faults, fresh);
   if (memcmp(fresh, bound, bytes) == 0) return CUDA_OK;
   memcpy(bound, fresh, bytes);
   const cuda_kernel_node_parameters parameters = parameters_of(n);
@@ -260,7 +276,8 @@ static compute_status segment_submit(cuda_recording *r, const segment *part, cud
     return cuda_vendor_submit(queue, n->kernel, r->operands + n->first_operand,
                               r->scratch.workspace);
   cuda_result code = CUDA_OK;
-  for (uint32_t i = 0; i < part->count && code == CUDA_OK; i++) code = node_update(r, part, &n[i]);
+  for (uint32_t i = 0; i < part->count && code == CUDA_OK; i++)
+    code = node_update(r, part, &n[i], &queue->faults);
   if (code == CUDA_OK) code = r->device->driver->executable_launch(part->executable, queue->stream);
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(r->device, code, "submitting recorded kernels");
 }
@@ -279,7 +296,7 @@ compute_status cuda_record_submit(void *handle, void *submitted, const compute_a
                                   count);
   if (r->node_count == 0) return COMPUTE_OK;
   /* Only the first submission to a queue makes its fault word. */
-  if (r->faults) status = cuda_fault_word(queue, &r->scratch.fault);
+  if (r->faults) status = cuda_fault_words(queue, &r->scratch.fault);
   if (status != COMPUTE_OK) return status;
   for (uint32_t i = 0; i < count; i++) r->operands[i] = cuda_address(&arguments[i]);
   for (uint32_t i = 0; i < r->segment_count && status == COMPUTE_OK; i++)
@@ -310,6 +327,7 @@ void cuda_record_destroy(void *handle, void *destroyed) {
   if (r->workspace.handle) cuda_memory_release(device, &r->workspace);
   for (uint32_t i = 0; i < r->kernel_count; i++) cuda_kernel_destroy(device, r->kernels[i]);
   cuda_release(device, r->kernels);
+  cuda_release(device, r->labels);
   cuda_release(device, r->operands);
   cuda_release(device, r->nodes);
   cuda_release(device, r->segments);

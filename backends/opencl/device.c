@@ -163,6 +163,7 @@ static void target_fill(opencl_device *device) {
            device->driver_version);
   target->compute_units =
       (uint32_t)clamp(number32(device, CL_DEVICE_MAX_COMPUTE_UNITS, 1), 1, 65536);
+  target->flags |= COMPUTE_TARGET_FAULT_RECORDS;
   target->vector_width =
       device->is_cpu
           ? (uint32_t)clamp(number32(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 4), 1, 16)

@@ -111,6 +111,7 @@ void opencl_kernel_describe(void *device, void *kernel, char *text, size_t text_
 /* The scratch buffers of one enqueue. */
 typedef struct scratch {
   cl_mem workspace, fault;
+  int64_t fault_offset; /* words */
 } scratch;
 
 /* Sets every argument; the offsets go into the head of the copied shape. */
@@ -128,6 +129,7 @@ static cl_int set_arguments(const opencl_library *cl, cl_kernel object,
       memory = extra->workspace;
     } else if (buffer->argument == COMPUTE_GENERATED_FAULT) {
       memory = extra->fault;
+      offset = extra->fault_offset;
     } else if (buffer->argument < count) {
       const compute_argument *argument = &arguments[buffer->argument];
       const opencl_memory *device_memory = argument->memory ? argument->memory->handle : NULL;
@@ -192,7 +194,7 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
                           "opencl: a kernel of %u operands got %u", kernel->shared.operands, count);
   if (kernel->gemm) return opencl_clblast_enqueue(queue, kernel->gemm, arguments);
   if (kernel->shared.launch_count == 0) return COMPUTE_OK;
-  scratch extra = {NULL, NULL};
+  scratch extra = {NULL, NULL, 0};
   opencl_memory *memories[COMPUTE_MAX_OPERANDS], *fault;
   uint32_t memory_count = 0;
   for (uint32_t i = 0; i < count && i < COMPUTE_MAX_OPERANDS; i++) {
@@ -202,8 +204,9 @@ compute_status opencl_enqueue(void *handle, void *enqueued, const compute_argume
   if (kernel->shared.workspace_bytes)
     status = opencl_workspace(queue, kernel->shared.workspace_bytes, &extra.workspace);
   if (status == COMPUTE_OK && kernel->shared.faults) {
-    status = opencl_fault_word(queue, &fault);
+    status = opencl_fault_words(queue, &fault);
     if (status == COMPUTE_OK) extra.fault = fault->buffer;
+    if (status == COMPUTE_OK) extra.fault_offset = fault_take(&queue->faults, queue->faults.label);
   }
   if (status != COMPUTE_OK) return status;
   for (uint32_t i = 0; i < kernel->shared.launch_count; i++) {

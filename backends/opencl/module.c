@@ -98,6 +98,7 @@ static const compute_backend backend = {
     .host_register = opencl_host_register,
     .host_unregister = opencl_host_unregister,
     .device_recover = opencl_device_recover,
+    .queue_label = opencl_queue_label,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -25,6 +25,7 @@
 #include <pthread.h>
 
 #include "common/builder.h"
+#include "common/faults.h"
 #include "compute/backend.h"
 #include "loader.h"
 
@@ -214,8 +215,8 @@ struct opencl_queue {
   opencl_lane lanes[LANES];
   cl_int failure;       /* the first code of a command that failed since the last wait */
   bool keeps_times;     /* its lanes are made to keep their commands' times */
-  bool faults;          /* kernels that may set the fault word were submitted */
-  compute_memory fault; /* one int32_t, zeroed; made when first needed */
+  compute_memory fault; /* records, zeroed; made when first needed */
+  fault_table faults;   /* what they are used for */
   cl_mem workspace;     /* scratch of kernels, one after the other */
   uint64_t workspace_bytes;
   cl_mem held[HELD_BUFFERS]; /* sub-buffers in use by commands */
@@ -224,6 +225,7 @@ struct opencl_queue {
 
 compute_status opencl_queue_create(void *device, void **queue);
 void opencl_queue_destroy(void *queue);
+void opencl_queue_label(void *queue, uint32_t label);
 compute_status opencl_queue_wait(void *queue);
 
 /* Waits for both lanes. Failures stay in `failure` for opencl_queue_wait. */
@@ -240,8 +242,8 @@ void opencl_lane_submitted(opencl_queue *queue, opencl_lane *lane, cl_event even
 
 /* Scratch memory for the commands that are submitted next. */
 compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *workspace);
-/* The word that kernels set when an index is out of range. */
-compute_status opencl_fault_word(opencl_queue *queue, opencl_memory **memory);
+/* The records that kernels fill in when an index is out of range. */
+compute_status opencl_fault_words(opencl_queue *queue, opencl_memory **memory);
 /* Releases a sub-buffer once the commands submitted so far are done. */
 void opencl_queue_hold(opencl_queue *queue, cl_mem buffer);
 

@@ -9,6 +9,7 @@
  * queues, so a number may be another queue's; then the wait is needless but harmless. */
 #include "opencl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Failures and pending commands --------------------------------------------------------- */
@@ -134,48 +135,53 @@ compute_status opencl_workspace(opencl_queue *queue, uint64_t bytes, cl_mem *wor
   return COMPUTE_OK;
 }
 
-static compute_status fault_write(opencl_queue *queue, int32_t value) {
+/* Zeroes records, while the queue is idle. */
+static compute_status fault_clear(opencl_queue *queue, uint32_t words) {
+  static const int32_t zeros[FAULT_WORDS];
   opencl_memory *memory = queue->fault.handle;
+  const size_t bytes = words * sizeof *zeros;
   if (queue->fault.host) {
-    *(int32_t *)queue->fault.host = value;
+    memset(queue->fault.host, 0, bytes);
     return COMPUTE_OK;
   }
-  const cl_int code =
-      queue->device->cl->clEnqueueWriteBuffer(queue->lanes[LANE_COMPUTE].queue, memory->buffer,
-                                              CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
+  const cl_int code = queue->device->cl->clEnqueueWriteBuffer(
+      queue->lanes[LANE_COMPUTE].queue, memory->buffer, CL_TRUE, 0, bytes, zeros, 0, NULL, NULL);
   return code ? opencl_fail(queue->device, code, "preparing the check of indices") : COMPUTE_OK;
 }
 
-compute_status opencl_fault_word(opencl_queue *queue, opencl_memory **memory) {
+compute_status opencl_fault_words(opencl_queue *queue, opencl_memory **memory) {
   if (!queue->fault.handle) {
-    compute_status status = opencl_memory_allocate(queue->device, 64, &queue->fault);
+    compute_status status = opencl_memory_allocate(queue->device, FAULT_TABLE_BYTES, &queue->fault);
     if (status == COMPUTE_OK) {
-      status = fault_write(queue, 0);
+      status = fault_clear(queue, FAULT_WORDS);
       if (status != COMPUTE_OK) opencl_memory_release(queue->device, &queue->fault);
     }
     if (status != COMPUTE_OK) return status;
   }
-  queue->faults = true;
   *memory = queue->fault.handle;
   return COMPUTE_OK;
 }
 
-/* Whether a kernel since the last wait has met an index out of range. The queue is idle. */
-static bool fault_found(opencl_queue *queue) {
-  int32_t value = 0;
-  if (!queue->faults) return false;
-  queue->faults = false;
+/* Takes the records of kernels since the last wait, which have met an index out of range or not.
+ * False if there are none to look at. The queue is idle. */
+static bool fault_fetch(opencl_queue *queue, int32_t *words) {
+  const uint32_t count = fault_words(&queue->faults);
+  const size_t bytes = count * sizeof *words;
+  if (count == 0 || !queue->fault.handle) return false;
   if (queue->fault.host) {
-    value = *(volatile int32_t *)queue->fault.host;
+    memcpy(words, queue->fault.host, bytes);
   } else {
     opencl_memory *memory = queue->fault.handle;
-    keep_failure(queue, queue->device->cl->clEnqueueReadBuffer(
-                            queue->lanes[LANE_COMPUTE].queue, memory->buffer, CL_TRUE, 0,
-                            sizeof value, &value, 0, NULL, NULL));
+    memset(words, 0, bytes);
+    keep_failure(queue, queue->device->cl->clEnqueueReadBuffer(queue->lanes[LANE_COMPUTE].queue,
+                                                               memory->buffer, CL_TRUE, 0, bytes,
+                                                               words, 0, NULL, NULL));
   }
-  if (value != 0 && fault_write(queue, 0) != COMPUTE_OK)
-    opencl_memory_release(queue->device, &queue->fault); /* a fresh one will be zeroed */
-  return value != 0;
+  bool found = false;
+  for (uint32_t i = 0; i < count; i++) found |= words[i] != 0;
+  if (found && fault_clear(queue, count) != COMPUTE_OK)
+    opencl_memory_release(queue->device, &queue->fault); /* fresh ones will be zeroed */
+  return true;
 }
 
 void opencl_queue_hold(opencl_queue *queue, cl_mem buffer) {
@@ -248,13 +254,17 @@ compute_status opencl_queue_wait(void *handle) {
   const compute_status status = opencl_enter_queue(queue);
   if (status != COMPUTE_OK) return status;
   opencl_queue_drain(queue);
-  const bool fault = fault_found(queue);
+  int32_t words[FAULT_WORDS];
+  const bool checked = fault_fetch(queue, words);
   const cl_int failure = queue->failure;
   queue->failure = CL_SUCCESS;
   if (failure != CL_SUCCESS)
     return opencl_fail(queue->device, failure, "work on device %u failed", queue->device->index);
-  if (fault)
-    return services->fail(services->host, COMPUTE_ERROR_INDEX, 0, NULL,
-                          "index out of range: an index tensor points outside its axis");
-  return COMPUTE_OK;
+  char name[32];
+  snprintf(name, sizeof name, "opencl:%u", queue->device->index);
+  return checked ? fault_report(&queue->faults, services, words, name) : COMPUTE_OK;
+}
+
+void opencl_queue_label(void *handle, uint32_t label) {
+  ((opencl_queue *)handle)->faults.label = label;
 }

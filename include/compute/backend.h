@@ -247,8 +247,9 @@ typedef struct compute_attention {
  *
  * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
  * 0 in the dimensions that the index replaces; the index moves it by axis_stride and lies in 0 …
- * axis_size−1, negative ones counting from the end. inputs[1] is I32 or I64; the others share a
- * dtype. No programs. An index outside fails the launch with COMPUTE_ERROR_INDEX.
+ * axis_size−1, negative ones counting from the end, or with index_from_zero being outside.
+ * inputs[1] is I32 or I64; the others share a dtype. No programs. An index outside fails the
+ * launch, or the wait for it, with COMPUTE_ERROR_INDEX: services->fail_index reports which.
  *
  * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
  *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read and
@@ -333,6 +334,8 @@ typedef struct compute_kernel_descriptor {
   compute_attention attention;       /* ATTENTION */
   bool scan_reverse, scan_exclusive; /* SCAN */
   bool top_smallest;                 /* TOP_K */
+  /* Since 1.5. */
+  bool index_from_zero; /* GATHER, SCATTER: negative indices lie outside */
 } compute_kernel_descriptor;
 
 /* ---- What the core offers a module --------------------------------------------------------- */
@@ -413,6 +416,12 @@ typedef struct compute_services {
    * capabilities) whose compute_open_options do not name the module. Constant while the context
    * lives. */
   bool (*trusts_environment)(void *host, const char *backend);
+
+  /* fail for an index of GATHER or SCATTER that lies outside: its value, and where it was read, in
+   * elements from the beginning of inputs[1]. `label` is what queue_label set when the kernel was
+   * enqueued, 0 if that is not known or enqueue itself fails. Of several the one with the lowest
+   * position, or any of them. Returns COMPUTE_ERROR_INDEX. */
+  compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);
 } compute_services;
 
 /* ---- What a module offers ------------------------------------------------------------------ */
@@ -589,6 +598,10 @@ typedef struct compute_backend {
   /* ---- Since 1.5 ---- */
 
   uint64_t flags; /* COMPUTE_BACKEND_…, any of the bits below */
+
+  /* Optional. Marks what is enqueued from now on, recorded kernels included, with a number for
+   * fail_index. Of use to modules that find an index outside only when the queue is waited for. */
+  void (*queue_label)(void *queue, uint32_t label);
 } compute_backend;
 
 enum {

@@ -28,7 +28,9 @@ enum {
   COMPUTE_TARGET_F16 = 1 << 1,        /* f16 as a type, not only as storage */
   COMPUTE_TARGET_FAST_LOCAL = 1 << 2, /* local memory is a memory of its own, faster than global */
   COMPUTE_TARGET_LOCKSTEP = 1 << 3,   /* items run in groups of `lanes` on one instruction stream */
-  COMPUTE_TARGET_MATRIX_CORES = 1 << 4 /* matrix units of the CUDA dialect for f16, bf16, TF32 */
+  COMPUTE_TARGET_MATRIX_CORES = 1 << 4, /* matrix units of the CUDA dialect for f16, bf16, TF32 */
+  COMPUTE_TARGET_FAULT_RECORDS = 1
+                                 << 5 /* the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
 };
 
 /* What generator and tuner must know of a device. Texts are zero-terminated. Constant while the
@@ -78,7 +80,11 @@ typedef enum compute_tuning_source {
 /* ---- Generated source ---------------------------------------------------------------------- */
 
 #define COMPUTE_GENERATED_WORKSPACE UINT32_MAX       /* device memory that belongs to one enqueue */
-#define COMPUTE_GENERATED_FAULT     (UINT32_MAX - 1) /* one int32_t: see `faults` */
+#define COMPUTE_GENERATED_FAULT     (UINT32_MAX - 1) /* of int32_t: see `faults` */
+
+/* Of a fault: 1 when there is one, 0, then the index and the offset of services->fail_index, each
+ * as its low and its high half. */
+#define COMPUTE_GENERATED_FAULT_WORDS 6
 
 /* One buffer argument of a launch. */
 typedef struct compute_generated_buffer {
@@ -110,9 +116,11 @@ typedef struct compute_generated {
   size_t source_bytes;
   uint64_t workspace_bytes; /* of COMPUTE_GENERATED_WORKSPACE; contents undefined; 0: none */
   /* Whether launches take COMPUTE_GENERATED_FAULT: a word that they set to 1 when an index in the
-   * data is out of range (and leave alone otherwise). The module keeps a zeroed word for each
-   * queue; when it finds it set while waiting for the queue, the wait fails with
-   * COMPUTE_ERROR_INDEX, and the word is zeroed again. */
+   * data is out of range (and leave alone otherwise); for targets with
+   * COMPUTE_TARGET_FAULT_RECORDS the first of COMPUTE_GENERATED_FAULT_WORDS words, of which the
+   * others are filled in then. The module keeps zeroed words for each queue, as many faults as it
+   * wants to tell apart; when it finds one set while waiting for the queue, the wait fails with
+   * COMPUTE_ERROR_INDEX, and the words are zeroed again. */
   bool faults;
   uint32_t launch_count;
   compute_generated_launch launches[COMPUTE_GENERATED_LAUNCHES];

@@ -223,7 +223,8 @@ COMPUTE_API compute_node compute_layer_norm(compute_graph *graph, compute_node x
 
 /* x[…, indices[i…], …] along `axis`: the result has the index tensor's axes in its place. Indices
  * are i32 or i64; negative ones count from the end; others outside the axis fail the run with
- * COMPUTE_ERROR_INDEX. */
+ * COMPUTE_ERROR_INDEX, whose message has the index, its position and the nodes' names: "gather:
+ * index 7 at position [0,2] is outside -5 … 4 (node 'tokens')". */
 COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, compute_node indices,
                                         int32_t axis);
 
@@ -245,7 +246,8 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
 /* ---- Losses -------------------------------------------------------------------------------- */
 
 /* Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch]. One
- * outside 0 … classes − 1 fails the run with COMPUTE_ERROR_INDEX. */
+ * outside 0 … classes − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX:
+ * "cross_entropy: label -1 at position 0 is outside 0 … 2". */
 COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
                                                compute_node labels);
 

@@ -125,6 +125,15 @@ void error_restore(const compute_context *context, const compute_error *error) {
   pthread_mutex_unlock(&mutex);
 }
 
+void error_attribute(const compute_context *context, const char *operation) {
+  if (strcmp(thread_last.operation, ERROR_BACKEND) != 0 &&
+      strcmp(thread_last.operation, "compute_queue_wait") != 0)
+    return;
+  compute_error error = thread_last;
+  snprintf(error.operation, sizeof error.operation, "%s", operation);
+  error_restore(context, &error);
+}
+
 /* Ends the text at the last whole UTF-8 character, where a long one was cut. */
 static void cut_whole(char *text) {
   size_t length = strlen(text), back = 0;

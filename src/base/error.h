@@ -25,6 +25,13 @@ compute_status error_record_list(const compute_context *context, compute_status 
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list);
 
+/* The operation of an error that a backend has reported, until error_attribute. */
+#define ERROR_BACKEND "backend"
+
+/* Gives the calling thread's last error its operation, if a backend has reported it and knew none,
+ * or if it was found by waiting for a queue, which `operation` did. */
+void error_attribute(const compute_context *context, const char *operation);
+
 /* For code that keeps an error to report it later: puts a detail back as the current one. */
 void error_restore(const compute_context *context, const compute_error *error);
 

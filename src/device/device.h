@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "compute/backend.h"
+#include "device/index_fault.h"
 #include "memory/pool.h"
 
 typedef struct device_module device_module; /* one loaded module, in module.h */
@@ -132,9 +133,19 @@ static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
   return queue->device->backend->enqueue(queue->handle, kernel, arguments, count);
 }
 
+/* Marks what is enqueued next with the label of its check; NULL: it has none. */
+static inline void queue_label(compute_queue *queue, const index_check *check) {
+  if (check != NULL && queue->device->backend->queue_label != NULL)
+    queue->device->backend->queue_label(queue->handle, check->label);
+}
+
 /* Keeps a reference to a buffer until the queue's work so far is done (at once on backends whose
  * queues are synchronous). */
 compute_status queue_keep(compute_queue *queue, struct memory_buffer *buffer);
+
+/* Keeps the records of checks until the queue's work so far is done, when it tells which of them
+ * has failed. */
+compute_status queue_keep_checks(compute_queue *queue, index_checks *checks);
 
 /* Like queue_keep, for a queue whose work did not end in time: never waits. Without memory for the
  * note the buffer is never freed. */

@@ -20,6 +20,8 @@
 struct queue_pending {
   memory_buffer **buffers;
   size_t count, capacity;
+  index_checks **checks; /* each once */
+  size_t check_count, check_capacity;
 };
 
 void queue_forget(compute_queue *queue, bool own) {
@@ -28,6 +30,32 @@ void queue_forget(compute_queue *queue, bool own) {
   for (size_t i = 0; i < pending->count; i++)
     if (!own || pending->buffers[i]->device == queue->device) buffer_release(pending->buffers[i]);
   pending->count = 0;
+  for (size_t i = 0; i < pending->check_count; i++) index_checks_release(pending->checks[i]);
+  pending->check_count = 0;
+}
+
+/* The check that has found an index outside: by its label, or the only one of the queue. */
+static const index_check *failed_check(const compute_queue *queue) {
+  const struct queue_pending *pending = queue->pending;
+  const uint32_t label = index_fault_label();
+  if (pending == NULL) return NULL;
+  if (label == 0 && pending->check_count == 1 && pending->checks[0]->count == 1)
+    return &pending->checks[0]->rows[0];
+  for (size_t i = 0; label != 0 && i < pending->check_count; i++) {
+    const index_checks *checks = pending->checks[i];
+    for (uint32_t k = 0; k < checks->count; k++)
+      if (checks->rows[k].label == label) return &checks->rows[k];
+  }
+  return NULL;
+}
+
+/* What the backend says of the queue's work, with an error in the caller's words. */
+static compute_status wait(compute_queue *queue) {
+  const compute_status status = queue->device->backend->queue_wait(queue->handle);
+  if (status == COMPUTE_ERROR_INDEX)
+    index_fault_explain(queue->device->context, failed_check(queue));
+  if (status != COMPUTE_OK) error_attribute(queue->device->context, "compute_queue_wait");
+  return status;
 }
 
 compute_status queue_create_internal(compute_device *device, compute_queue **result) {
@@ -51,7 +79,7 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
 
 void queue_destroy_internal(compute_queue *queue) {
   if (!queue || device_keep_queue(queue)) return;
-  compute_status status = queue->device->backend->queue_wait(queue->handle);
+  compute_status status = wait(queue);
   if (status != COMPUTE_OK) {
     log_write(COMPUTE_LOG_ERROR, "core", "work on a queue of %s failed: %s",
               queue->device->info.name, compute_status_text(status));
@@ -59,7 +87,10 @@ void queue_destroy_internal(compute_queue *queue) {
   queue_forget(queue, false);
   profile_collect(queue->device->context, queue);
   queue->device->backend->queue_destroy(queue->handle);
-  if (queue->pending) base_release(queue->pending->buffers);
+  if (queue->pending) {
+    base_release(queue->pending->buffers);
+    base_release(queue->pending->checks);
+  }
   base_release(queue->pending);
   base_release(queue);
 }
@@ -94,7 +125,7 @@ compute_status compute_queue_wait(compute_queue *queue) {
   compute_status status = device_check(queue->device, "compute_queue_wait");
   if (status != COMPUTE_OK) return status; /* what hangs still uses what the queue keeps */
   const int64_t begin = profile_wait_begin(queue);
-  status = queue->device->backend->queue_wait(queue->handle);
+  status = wait(queue);
   queue_forget(queue, false);
   profile_wait_end(queue, begin);
   return device_note(queue, status);
@@ -172,6 +203,26 @@ compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
   /* Once the work is done nothing needs keeping. */
   if (full || !pending_reserve(queue)) return compute_queue_wait(queue);
   queue->pending->buffers[queue->pending->count++] = buffer_retain(buffer);
+  return COMPUTE_OK;
+}
+
+compute_status queue_keep_checks(compute_queue *queue, index_checks *checks) {
+  if (checks == NULL || queue->device == queue->device->context->cpu) return COMPUTE_OK;
+  if (!queue->pending) queue->pending = base_allocate(1, sizeof *queue->pending);
+  struct queue_pending *pending = queue->pending;
+  for (size_t i = 0; pending && i < pending->check_count; i++)
+    if (pending->checks[i] == checks) return COMPUTE_OK;
+  if (pending && pending->check_count >= PENDING_LIMIT) {
+    const compute_status status = compute_queue_wait(queue);
+    if (status != COMPUTE_OK) return status;
+  }
+  void *list = pending ? pending->checks : NULL;
+  if (!pending ||
+      base_grow(&list, &pending->check_capacity, pending->check_count + 1, sizeof checks))
+    return error_set(queue->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_run",
+                     "compute_run: out of memory for a queue of %s", queue->device->info.name);
+  pending->checks = list;
+  pending->checks[pending->check_count++] = index_checks_retain(checks);
   return COMPUTE_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
+#include "device/index_fault.h"
 #include "device/module.h"
 #include "generate/generate.h"
 #include "tune/tuning.h"
@@ -38,9 +39,15 @@ static compute_status service_fail(void *host, compute_status status, int64_t na
                                    const char *remedy, const char *format, ...) {
   va_list list;
   va_start(list, format);
-  error_record_list(host, status, native_code, "backend", remedy, NULL, 0, format, list);
+  error_record_list(host, status, native_code, ERROR_BACKEND, remedy, NULL, 0, format, list);
   va_end(list);
+  index_fault_forget();
   return status;
+}
+
+static compute_status service_fail_index(void *host, uint32_t label, int64_t index,
+                                         int64_t offset) {
+  return index_fault_record(host, label, index, offset);
 }
 
 static int32_t service_thread_count(void *host) {
@@ -130,5 +137,6 @@ void services_fill(compute_context *context) {
       .cache_load = service_cache_load,
       .cache_store = service_cache_store,
       .trusts_environment = service_trusts_environment,
+      .fail_index = service_fail_index,
   };
 }

@@ -32,20 +32,33 @@ compute_status indexed_check(generation *g, const compute_operand *walked) {
 }
 
 void indexed_fields(generation *g, emit_launch *launch) {
-  emit_field_i64(g, launch, "axis_size", g->descriptor->axis_size);
-  emit_field_index(g, launch, "axis_stride", g->descriptor->axis_stride);
+  const compute_kernel_descriptor *d = g->descriptor;
+  emit_field_i64(g, launch, "axis_size", d->axis_size);
+  emit_field_i64(g, launch, "wrap", d->index_from_zero ? 0 : d->axis_size);
+  emit_field_index(g, launch, "axis_stride", d->axis_stride);
 }
 
 void indexed_open(generation *g, text_buffer *text, const char *at) {
-  (void)g;
   text_add(text,
            "{\n"
            "i64 place = in1[%s];\n"
-           "if (place < 0) place += shape.axis_size;\n"
-           "if ((u64)place >= (u64)shape.axis_size) {\n"
-           "  *fault = 1;\n"
-           "} else {\n",
+           "if (place < 0) place += shape.wrap;\n"
+           "if ((u64)place >= (u64)shape.axis_size) {\n",
            at);
+  /* Whoever comes first fills in the record, so that its words belong together. */
+  if (emit_has(g, COMPUTE_TARGET_FAULT_RECORDS))
+    text_add(text,
+             "  if (ATOMIC_CAS(fault, 0, 1) == 0) {\n"
+             "    const i64 given = in1[%s], offset = (i64)(%s);\n"
+             "    fault[2] = (i32)(u32)(u64)given;\n"
+             "    fault[3] = (i32)(u32)((u64)given >> 32);\n"
+             "    fault[4] = (i32)(u32)(u64)offset;\n"
+             "    fault[5] = (i32)(u32)((u64)offset >> 32);\n"
+             "  }\n",
+             at, at);
+  else
+    text_add(text, "  *fault = 1;\n");
+  text_add(text, "} else {\n");
 }
 
 void indexed_close(text_buffer *text) {

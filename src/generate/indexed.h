@@ -8,11 +8,11 @@
  * with the axis) is too large for 32 bits. COMPUTE_OK or a refusal. */
 compute_status indexed_check(generation *g, const compute_operand *walked);
 
-/* shape.axis_size and shape.axis_stride. */
+/* shape.axis_size, shape.axis_stride, and shape.wrap, what a negative index is counted from. */
 void indexed_fields(generation *g, emit_launch *launch);
 
 /* Declares `i64 place`, the place that the element `at` of in1 chooses, and opens the block that
- * runs if it lies on the axis; else the fault word is set. Two braces close it. */
+ * runs if it lies on the axis; else the fault is noted. Two braces close it. */
 void indexed_open(generation *g, text_buffer *text, const char *at);
 void indexed_close(text_buffer *text);
 

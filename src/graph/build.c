@@ -160,3 +160,8 @@ void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kin
   for (size_t i = 0; i < GRAPH_WHOLE_OPERANDS; i++)
     whole->operands[i] = i < count && operands[i].id != 0 ? operands[i].id - 1 : GRAPH_NO_OPERAND;
 }
+
+void build_origin(compute_graph *graph, size_t first, const graph_origin *origin) {
+  for (size_t i = first; i < graph->count; i++)
+    if (graph_is_indexed(graph->nodes[i].op)) graph->nodes[i].origin = *origin;
+}

@@ -49,6 +49,15 @@ compute_node build_node(compute_graph *graph, const char *operation, const graph
 void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
                  const compute_node *operands, size_t count);
 
+/* gather_elements and scatter_add_elements; with `from_zero` negative indices lie outside. */
+compute_node build_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                   int32_t axis, bool from_zero);
+compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                        int32_t axis, compute_shape shape, bool from_zero);
+
+/* Names the call that the indexed nodes from number `first` on are part of. */
+void build_origin(compute_graph *graph, size_t first, const graph_origin *origin);
+
 /* What BUILD_ALL_OR_NOTHING keeps. */
 typedef struct build_transaction {
   compute_graph *graph; /* or NULL */

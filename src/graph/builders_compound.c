@@ -59,18 +59,10 @@ compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_no
   return y;
 }
 
-/* Indices may count from the end, labels may not: a negative one becomes one that fails. */
-static compute_node from_zero(compute_graph *graph, compute_node labels, int64_t classes) {
-  const compute_dtype dtype = compute_node_dtype(graph, labels);
-  const compute_node negative = compute_less(graph, labels, compute_scalar(graph, dtype, 0));
-  const compute_node outside =
-      compute_sub(graph, labels, compute_scalar(graph, dtype, (double)classes));
-  return compute_select(graph, negative, outside, labels);
-}
-
 compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, compute_node labels) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "cross_entropy";
+  static const graph_call call = {"cross_entropy", "label", "labels", NULL};
+  const char *operation = call.operation;
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){logits, labels}, 2, inputs)) {
     return BUILD_NONE;
@@ -90,13 +82,13 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
                       compute_shape_text(classes->shape, b, sizeof b));
   }
   const int64_t batch = scores->shape.size[0];
-  compute_node column = compute_reshape(graph, from_zero(graph, labels, scores->shape.size[1]),
-                                        COMPUTE_SHAPE(batch, 1));
+  compute_node column = compute_reshape(graph, labels, COMPUTE_SHAPE(batch, 1));
   compute_node log_p = compute_log_softmax(graph, logits, 1);
-  compute_node chosen = compute_gather_elements(graph, log_p, column, 1);
+  compute_node chosen = build_gather_elements(graph, log_p, column, 1, true);
   compute_node loss = compute_neg(graph, compute_mean(graph, chosen, COMPUTE_ALL_AXES, false));
   build_whole(graph, loss, WHOLE_CROSS_ENTROPY,
               (const compute_node[]){logits, log_p, column, chosen}, 4);
+  build_origin(graph, transaction.count, &(graph_origin){&call, loss.id - 1, inputs[1]});
   return loss;
 }
 

@@ -48,8 +48,8 @@ compute_node compute_gather(compute_graph *graph, compute_node x, compute_node i
   return build_node(graph, operation, &node, inputs, 2);
 }
 
-compute_node compute_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
-                                     int32_t axis) {
+compute_node build_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                   int32_t axis, bool from_zero) {
   const char *operation = "gather_elements";
   uint32_t inputs[2];
   shape_texts texts;
@@ -68,8 +68,13 @@ compute_node compute_gather_elements(compute_graph *graph, compute_node x, compu
   graph_node node = {.op = OP_gather_elements,
                      .dtype = build_at(graph, inputs[0])->dtype,
                      .shape = index,
-                     .attributes.axis = axis};
+                     .attributes = {.axis = axis, .from_zero = from_zero}};
   return build_node(graph, operation, &node, inputs, 2);
+}
+
+compute_node compute_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                     int32_t axis) {
+  return build_gather_elements(graph, x, indices, axis, false);
 }
 
 /* The axis counts in the result, which has one axis where x has those of the indices. */
@@ -104,16 +109,18 @@ compute_node compute_scatter_add(compute_graph *graph, compute_node x, compute_n
   return build_node(graph, operation, &node, inputs, 2);
 }
 
-compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
-                                          compute_node indices, int32_t axis, compute_shape shape) {
+compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                        int32_t axis, compute_shape shape, bool from_zero) {
   const char *operation = "scatter_add_elements";
   uint32_t inputs[2];
   shape_texts texts;
   if (!indexed_operands(graph, operation, x, indices, inputs, &texts)) return BUILD_NONE;
   const compute_shape from = build_at(graph, inputs[0])->shape;
   const compute_shape index = build_at(graph, inputs[1])->shape;
-  graph_node node = {
-      .op = OP_scatter_add_elements, .dtype = build_at(graph, inputs[0])->dtype, .shape = shape};
+  graph_node node = {.op = OP_scatter_add_elements,
+                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .shape = shape,
+                     .attributes.from_zero = from_zero};
   if (!build_domain(graph, operation, DOMAIN_NUMBER, node.dtype) ||
       !build_shape(graph, operation, shape) ||
       !build_axis(graph, operation, shape, axis, &node.attributes.axis)) {
@@ -133,4 +140,9 @@ compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
                       texts.x, compute_shape_text(shape, text, sizeof text), node.attributes.axis);
   }
   return build_node(graph, operation, &node, inputs, 2);
+}
+
+compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
+                                          compute_node indices, int32_t axis, compute_shape shape) {
+  return build_scatter_add_elements(graph, x, indices, axis, shape, false);
 }

@@ -23,7 +23,8 @@ static compute_node number(compute_graph *graph, compute_dtype dtype, double val
 compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node logits,
                                             compute_node labels, double smoothing) {
   BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "cross_entropy_smoothed";
+  static const graph_call call = {"cross_entropy_smoothed", "label", "labels", NULL};
+  const char *operation = call.operation;
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){logits, labels}, 2, inputs))
     return BUILD_NONE;
@@ -42,7 +43,9 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
       compute_mul(graph, widen(graph, plain, work), number(graph, work, 1 - smoothing));
   const compute_node both =
       compute_add(graph, sharp, compute_mul(graph, even, number(graph, work, smoothing)));
-  return widen(graph, both, dtype);
+  const compute_node loss = widen(graph, both, dtype);
+  build_origin(graph, transaction.count, &(graph_origin){&call, loss.id - 1, inputs[1]});
+  return loss;
 }
 
 /* Whether a loss of two tensors can be built; both have one float dtype then, and shapes that

@@ -196,7 +196,12 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
       step.node.inputs = step.node.whole.operands; /* of the copy */
       whole_rules[step.node.whole.kind](&step);
     } else if (step.node.input_count > 0) {
+      const size_t first = graph->count;
       rules[step.node.op](&step);
+      if (graph_is_indexed(step.node.op)) {
+        const graph_origin origin = graph_origin_of(graph, n);
+        build_origin(graph, first, &origin);
+      }
     }
   }
 }

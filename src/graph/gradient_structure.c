@@ -3,6 +3,7 @@
 #include "graph/gradient.h"
 
 #include "base/checked.h"
+#include "graph/build.h"
 #include "tensor/shape.h"
 
 typedef compute_node node;
@@ -244,12 +245,13 @@ void gradient_scatter_add(step *s) {
 
 void gradient_gather_elements(step *s) {
   gradient_give(s, 0,
-                compute_scatter_add_elements(s->graph, s->upstream, gradient_operand(s, 1),
-                                             s->node.attributes.axis, operand_shape(s, 0)));
+                build_scatter_add_elements(s->graph, s->upstream, gradient_operand(s, 1),
+                                           s->node.attributes.axis, operand_shape(s, 0),
+                                           s->node.attributes.from_zero));
 }
 
 void gradient_scatter_add_elements(step *s) {
   gradient_give(s, 0,
-                compute_gather_elements(s->graph, s->upstream, gradient_operand(s, 1),
-                                        s->node.attributes.axis));
+                build_gather_elements(s->graph, s->upstream, gradient_operand(s, 1),
+                                      s->node.attributes.axis, s->node.attributes.from_zero));
 }

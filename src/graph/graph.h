@@ -55,7 +55,21 @@ typedef struct graph_attributes {
   bool keep_axes;                  /* reductions */
   bool reverse, exclusive;         /* cumulative_sum */
   bool smallest;                   /* top_k */
+  bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
 } graph_attributes;
+
+/* The words of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and what
+ * the caller calls the operand that is read from, or NULL. */
+typedef struct graph_call {
+  const char *operation, *index, *indices, *table;
+} graph_call;
+
+/* Whose index a gather or scatter refuses at run time, for the error. */
+typedef struct graph_origin {
+  const graph_call *call; /* static; NULL: the node is the caller's own */
+  uint32_t result;        /* the node that the call returned … */
+  uint32_t indices; /* … and its operand; it has the elements of the node's, in their order */
+} graph_origin;
 
 /* What a node is the result of when others than its operands are the formula's own. Such a formula
  * has a gradient of its own, with fewer sums and passes than what its parts would add up to. */
@@ -91,6 +105,7 @@ typedef struct graph_node {
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
   graph_whole whole;      /* of use to gradients only */
+  graph_origin origin;    /* of use to errors only */
 } graph_node;
 
 struct compute_graph {
@@ -123,6 +138,12 @@ void *graph_constant_retain(void *constant); /* NULL is allowed */
 void graph_constant_release(void *constant); /* likewise */
 
 const graph_op_info *graph_op_describe(graph_op op);
+
+/* Whether a node's second operand indexes an axis. */
+bool graph_is_indexed(graph_op op);
+
+/* The origin of such a node, its own included. */
+graph_origin graph_origin_of(const compute_graph *graph, size_t index);
 
 /* Frees what a node owns. */
 void graph_node_release(graph_node *node);

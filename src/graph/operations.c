@@ -102,3 +102,22 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
                                    .differentiable = row->differentiable};
   return COMPUTE_OK;
 }
+
+/* ---- Origins ------------------------------------------------------------------------------- */
+
+static const graph_call own_calls[OP_COUNT] = {
+    [OP_gather] = {"gather", "index", "indices", "x"},
+    [OP_gather_elements] = {"gather_elements", "index", "indices", "x"},
+    [OP_scatter_add] = {"scatter_add", "index", "indices", NULL},
+    [OP_scatter_add_elements] = {"scatter_add_elements", "index", "indices", NULL},
+};
+
+bool graph_is_indexed(graph_op op) {
+  return own_calls[op].operation != NULL;
+}
+
+graph_origin graph_origin_of(const compute_graph *graph, size_t index) {
+  const graph_node *node = &graph->nodes[index];
+  if (node->origin.call) return node->origin;
+  return (graph_origin){&own_calls[node->op], (uint32_t)index, node->inputs[1]};
+}

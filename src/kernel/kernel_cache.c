@@ -7,6 +7,7 @@
 #include "kernel/kernel_cache.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -281,4 +282,15 @@ void kernel_cache_release(kernel_cache *cache) {
   base_release(cache->buckets);
   pthread_mutex_destroy(&cache->mutex);
   base_release(cache);
+}
+
+bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
+                         char *reason, size_t reason_bytes) {
+  const compute_backend *backend = device->backend;
+  if (descriptor->index_from_zero && backend->abi_minor < 5) {
+    snprintf(reason, reason_bytes, "a backend of version 1.%u cannot refuse negative indices",
+             (unsigned)backend->abi_minor);
+    return false;
+  }
+  return backend->supports(device->handle, descriptor, reason, reason_bytes);
 }

@@ -21,6 +21,11 @@ typedef struct kernel_entry {
 kernel_cache *kernel_cache_create(compute_device *device);
 void kernel_cache_release(kernel_cache *cache); /* every entry must have been returned */
 
+/* Whether the device's backend takes a kernel; `reason` as in its `supports`. One that was built
+ * before a field of the descriptor existed would not look at it. */
+bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
+                         char *reason, size_t reason_bytes);
+
 /* Finds or prepares. On failure the backend's status and error detail stand. */
 compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,
                                 kernel_entry **entry);

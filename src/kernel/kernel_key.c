@@ -140,6 +140,7 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
   case COMPUTE_KERNEL_SCATTER:
     put_i64(key, d->axis_size);
     put_i64(key, d->axis_stride);
+    put_i64(key, d->index_from_zero);
     break;
   case COMPUTE_KERNEL_FIT: put_fit(key, d); break;
   case COMPUTE_KERNEL_WINDOW:
@@ -271,6 +272,7 @@ static void get_kind(const unsigned char **key, compute_kernel_descriptor *d,
   case COMPUTE_KERNEL_SCATTER:
     d->axis_size = get_i64(key);
     d->axis_stride = get_i64(key);
+    d->index_from_zero = get_i64(key) != 0;
     break;
   case COMPUTE_KERNEL_FIT: get_fit(key, d, fit); break;
   case COMPUTE_KERNEL_WINDOW:

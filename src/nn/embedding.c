@@ -1,11 +1,15 @@
 /* The embedding: rows of a table, chosen by the input, which is whole numbers and so cannot say in
  * which precision the layers behind are to compute. */
+#include "graph/build.h"
 #include "nn/layer.h"
 
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
                           const compute_node *parameters) {
+  static const graph_call call = {"embedding", "index", "indices", "weight"};
   (void)layer;
+  const size_t first = record->graph->count;
   const compute_node rows = compute_gather(record->graph, parameters[0], x, 0);
+  build_origin(record->graph, first, &(graph_origin){&call, rows.id - 1, x.id - 1});
   if (record->precision == COMPUTE_DTYPE_NONE || record->graph->status) return rows;
   if (compute_node_dtype(record->graph, rows) == record->precision) return rows;
   return compute_cast(record->graph, rows, record->precision);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "plan/check.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -71,7 +72,11 @@ uint32_t ir_add(ir *r, const ir_node *node) {
   uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
   while (r->table[slot] != IR_NONE) {
     if (r->simplify && node_equal(&r->nodes[r->table[slot]], node)) {
-      r->nodes[r->table[slot]].folded += node->folded;
+      ir_node *same = &r->nodes[r->table[slot]];
+      same->folded += node->folded;
+      /* An error is better told of the call that has a name. */
+      if (graph_is_indexed(node->op) && !check_is_named(r->graph, same->source))
+        same->source = node->source;
       return r->table[slot];
     }
     slot = (slot + 1) & (r->table_size - 1);

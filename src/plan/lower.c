@@ -46,7 +46,7 @@ static build_step *step_add(lowering *l) {
     l->step_capacity = capacity;
   }
   build_step *s = &l->steps[l->step_count++];
-  *s = (build_step){0};
+  *s = (build_step){.checked = IR_NONE};
   return s;
 }
 
@@ -211,7 +211,7 @@ static compute_status ask_device(const lowering *l, const compute_kernel_descrip
   kernel_entry *kernel = native ? NULL : kernel_cache_find(main->kernels, descriptor);
   compute_status status = COMPUTE_OK;
   compute_error before;
-  if (kernel == NULL && !main->backend->supports(main->handle, descriptor, reason, reason_bytes))
+  if (kernel == NULL && !kernel_is_supported(main, descriptor, reason, reason_bytes))
     return COMPUTE_ERROR_UNSUPPORTED;
   if (native) return COMPUTE_OK;
   compute_error_get(NULL, &before);
@@ -285,18 +285,33 @@ static compute_status define_outputs(lowering *l, const cluster *c, uint32_t dev
   return COMPUTE_OK;
 }
 
+/* What messages call a cluster: by the operation around which it was fused. */
+static const char *cluster_operation(const lowering *l, const cluster *c) {
+  return graph_op_describe(l->r->nodes[c->anchor == IR_NONE ? c->root : c->anchor].op)->name;
+}
+
+/* The kernel that add_kernel has just added is one of the cluster's. */
+static void label_step(lowering *l, const cluster *c) {
+  build_step *s = &l->steps[l->step_count - 1];
+  s->operation = cluster_operation(l, c);
+  if (s->kind == COMPUTE_KERNEL_GATHER || s->kind == COMPUTE_KERNEL_SCATTER) s->checked = c->root;
+}
+
 static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d) {
+  const cluster *c = &l->f->clusters[index];
   decision where;
   compute_status s = place(l, index, d, &where);
-  if (s == COMPUTE_OK) s = define_outputs(l, &l->f->clusters[index], where.device);
+  if (s == COMPUTE_OK) s = define_outputs(l, c, where.device);
   for (uint32_t part = 0; s == COMPUTE_OK && draft_cluster(l, index, part, d); part++) {
     if (is_empty(&d->descriptor)) continue;
     uint32_t outputs[COMPUTE_MAX_OPERANDS];
     for (uint32_t i = 0; i < d->descriptor.output_count; i++)
       outputs[i] = l->home[d->output_node[i]];
     s = add_kernel(l, d, &where, IR_NONE, outputs);
+    if (s == COMPUTE_OK) label_step(l, c);
     where.placement = where.reason = NULL; /* told once */
   }
+  if (s != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));
   return s;
 }
 

@@ -30,6 +30,8 @@ typedef struct build_step {
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they lie exactly as the first output does */
   const char *text, *shape;
+  const char *operation; /* that an error names; static */
+  uint32_t checked;      /* the node whose indices it checks, or IR_NONE */
   const char *placement; /* why the device refused it, or NULL */
   const char *reason;    /* why it was placed there, or NULL */
   bool fallback;         /* on the CPU because the device refused it */

@@ -278,6 +278,7 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
       index_map.axis[i] = i < axis || i >= axis + indices->shape.rank ? -1 : i - axis;
   draft_begin(d, gather ? COMPUTE_KERNEL_GATHER : COMPUTE_KERNEL_SCATTER, space, &map);
   d->descriptor.axis_size = whole.size[axis];
+  d->descriptor.index_from_zero = n->attributes.from_zero;
   int64_t strides[COMPUTE_MAX_RANK];
   if (gather) {
     const layout *lay = &l->f->layouts[n->inputs[0]];

@@ -106,9 +106,7 @@ static void note_edge(ordering *o, uint32_t from, uint32_t to) {
 /* Whether a kernel fails for some indices: then nothing must have been overwritten yet. */
 static bool checks_indices(const ordering *o, uint32_t c) {
   const cluster *k = &o->l->f->clusters[c];
-  const graph_op op = o->l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor].op;
-  return op == OP_gather || op == OP_gather_elements || op == OP_scatter_add ||
-         op == OP_scatter_add_elements;
+  return graph_is_indexed(o->l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor].op);
 }
 
 /* Readers wait for values; who overwrites a parameter waits for the readers of the old value, and

@@ -240,8 +240,7 @@ static compute_status ask(placing *p, uint32_t index, compute_device *candidate)
     if (is_empty(d)) continue;
     kernel_entry *known = kernel_cache_find(candidate->kernels, d);
     kernel_cache_return(candidate->kernels, known);
-    if (known || candidate->backend->supports(candidate->handle, d, reason, sizeof reason))
-      continue;
+    if (known || kernel_is_supported(candidate, d, reason, sizeof reason)) continue;
     size_t bytes = strlen(reason) + 1;
     char *words = scratch_take(p->l->memory, bytes, 1);
     if (words == NULL) return short_of_memory(p->l);

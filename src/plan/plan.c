@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "memory/transfer.h"
+#include "plan/check.h"
 #include "plan/fold.h"
 #include "plan/lower.h"
 #include "plan/merge.h"
@@ -70,6 +71,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .operand_count = from->operand_count,
                     .input_count = from->input_count,
                     .bytes = from->bytes,
+                    .operation = from->operation,
                     .fallback = from->fallback,
                     .work = from->work,
                     .operations = from->operations,
@@ -103,6 +105,23 @@ static void count_step(compute_plan *plan, const plan_step *s) {
   if (s->operand_count > plan->most_operands) plan->most_operands = s->operand_count;
 }
 
+/* The records of what the steps check, and where the steps find them. */
+static compute_status make_checks(compute_plan *plan, const lowering *l) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < l->step_count; i++) count += l->steps[i].checked != IR_NONE;
+  if (count == 0) return COMPUTE_OK;
+  plan->checks = index_checks_create(count);
+  if (plan->checks == NULL) return short_of_memory(plan);
+  index_check *row = plan->checks->rows;
+  for (uint32_t i = 0; i < l->step_count; i++) {
+    if (l->steps[i].checked == IR_NONE) continue;
+    if (!check_describe(l->r, l->f, l->steps[i].checked, row)) return short_of_memory(plan);
+    plan->steps[i].operation = row->operation;
+    plan->steps[i].check = row++;
+  }
+  return COMPUTE_OK;
+}
+
 static compute_status copy_steps(compute_plan *plan, lowering *l) {
   plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
   if (plan->steps == NULL) return short_of_memory(plan);
@@ -112,7 +131,7 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
     s = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
     count_step(plan, &plan->steps[i]);
   }
-  return s;
+  return s == COMPUTE_OK ? make_checks(plan, l) : s;
 }
 
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
@@ -313,6 +332,7 @@ void compute_plan_release(compute_plan *plan) {
   for (uint32_t i = 0; i < plan->parameter_count; i++)
     compute_tensor_release(plan->parameters[i].tensor);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
+  index_checks_release(plan->checks);
   base_release(plan->steps);
   base_release(plan->ports);
   base_release(plan->parameters);

@@ -31,11 +31,13 @@ typedef struct plan_step {
   uint32_t input_count;
   plan_operand *operands; /* inputs, then outputs */
   uint64_t bytes;
-  char *text;      /* "map relu(add(in0, in1))", for compute_explain */
-  char *shape;     /* iteration space */
-  char *placement; /* why the plan's device refused it, or NULL */
-  char *reason;    /* why it was placed where it is, or NULL */
-  bool fallback;   /* on the CPU because the plan's device refused it */
+  char *text;               /* "map relu(add(in0, in1))", for compute_explain */
+  char *shape;              /* iteration space */
+  char *placement;          /* why the plan's device refused it, or NULL */
+  char *reason;             /* why it was placed where it is, or NULL */
+  const char *operation;    /* of the graph, that an error of the step names; static */
+  const index_check *check; /* of its indices, in the plan's checks; or NULL */
+  bool fallback;            /* on the CPU because the plan's device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   route_work work;        /* of a kernel: what its time is predicted from */
@@ -87,7 +89,8 @@ struct compute_plan {
   plan_step *steps;
   uint32_t step_count;
   uint32_t most_operands;
-  bool assigns; /* writes parameters */
+  index_checks *checks; /* or NULL */
+  bool assigns;         /* writes parameters */
   compute_fallback fallback;
   uint32_t generation;    /* of its device when the kernels were made (device.h) */
   struct plan_twin *twin; /* twin.h; NULL if a failing run cannot be repeated on the CPU */

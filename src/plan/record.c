@@ -35,6 +35,7 @@ static compute_status enqueue_all(const compute_plan *plan, const plan_recording
   const compute_argument *arguments = recording->arguments;
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
+    queue_label(queue, s->check);
     compute_status status = queue_enqueue(queue, s->kernel->kernel, arguments, s->operand_count);
     if (status != COMPUTE_OK) return status;
     arguments += s->operand_count;

@@ -168,7 +168,8 @@ static void keep_memory(const compute_plan *plan, const plan_run *run, compute_q
 static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,
                              bool own, const run_control *control, memory_buffer **arena,
                              run_attempt *attempt) {
-  compute_status s = run_steps(plan, run, queue, control);
+  compute_status s = queue_keep_checks(queue, plan->checks);
+  if (s == COMPUTE_OK) s = run_steps(plan, run, queue, control);
   /* Here, in a transfer, or because another run has found it so: its queue may hold work of ours.
    */
   attempt->hung = device_hangs(queue->device);
@@ -194,6 +195,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   if (s == COMPUTE_OK) s = bind_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
   if (s == COMPUTE_OK) s = submit(plan, run, queue, own, control, arena, attempt);
+  if (s != COMPUTE_OK) error_attribute(plan->context, HERE);
   if (own) attempt->foreign = false;
   if (attempt->hung) keep_memory(plan, run, queue, arena);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(arena[d]);

@@ -30,9 +30,21 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
               : transfer_upload(queue->device, to, host, s->bytes);
 }
 
+/* The error of a step that fails at once, in the graph's words. */
+static compute_status name_failure(const plan_step *s, compute_queue *queue,
+                                   compute_status status) {
+  const compute_context *context = queue->device->context;
+  if (status == COMPUTE_ERROR_INDEX && s->check != NULL) index_fault_explain(context, s->check);
+  error_attribute(context, s->operation != NULL ? s->operation : HERE);
+  return status;
+}
+
 static compute_status run_step(const plan_step *s, const plan_run *run, compute_queue *queue) {
   if (s->kernel == NULL) return transfer(s, queue, run->arguments, run->deadline);
-  return queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
+  queue_label(queue, s->check);
+  const compute_status status =
+      queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
+  return status == COMPUTE_OK ? status : name_failure(s, queue, status);
 }
 
 /* Looked up once for each step of a plan. */

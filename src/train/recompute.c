@@ -163,6 +163,16 @@ static void renew(const transform *t, compute_node *node) {
   if (node->id != 0) *node = graph_handle(t->to, t->map[node->id - 1]);
 }
 
+/* Origins name nodes of the old graph. */
+static void renew_origins(const transform *t) {
+  for (size_t i = 0; i < t->to->count; i++) {
+    graph_origin *origin = &t->to->nodes[i].origin;
+    if (!origin->call) continue;
+    origin->result = t->map[origin->result];
+    origin->indices = t->map[origin->indices];
+  }
+}
+
 static void take_over(train_record *record, const transform *t) {
   train_plan *n = &record->nodes;
   compute_node *nodes[] = {&n->x,          &n->target,       &n->seed,   &n->rate,
@@ -192,6 +202,7 @@ void train_record_recompute(train_record *record) {
   if (room) {
     for (size_t i = 0; i < graph->count; i++) t.again[i] = NONE;
     move_all(&t);
+    if (t.to->status == COMPUTE_OK) renew_origins(&t);
   }
   if (room && t.to->status == COMPUTE_OK) {
     take_over(record, &t);

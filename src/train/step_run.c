@@ -139,8 +139,7 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
     s = compute_queue_wait(trainer->replicas[0].queue);
     if (s == COMPUTE_OK)
       s = error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
-                    HERE ": a label of a batch is none of the %" PRId64 " classes",
-                    trainer->classes);
+                    HERE ": a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
   }
   if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) &&
       !isfinite(outcome->loss))

@@ -147,7 +147,8 @@ number evaluate_prologue(const evaluation *e, const int64_t *coordinate, int64_t
 
 static bool find_index(const evaluation *e, const int64_t *coordinate, int64_t *offset) {
   const number index = evaluate_load(&e->input[1], e->d->rank, coordinate);
-  const int64_t at = index.integer < 0 ? index.integer + e->d->axis_size : index.integer;
+  const bool wraps = index.integer < 0 && !e->d->index_from_zero;
+  const int64_t at = wraps ? index.integer + e->d->axis_size : index.integer;
   *offset = at * e->d->axis_stride;
   return at >= 0 && at < e->d->axis_size;
 }

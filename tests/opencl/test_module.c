@@ -202,7 +202,7 @@ static void an_index_out_of_range_fails_one_wait_only(void **state) {
   void *fine = prepare();
   bool doubled;
   assert_int_equal(run(faulty, 1, &doubled), COMPUTE_ERROR_INDEX);
-  assert_non_null(strstr(last_message, "index out of range"));
+  assert_non_null(strstr(last_message, "an index in the data is out of range"));
 
   void *queue;
   compute_memory memory;

@@ -72,6 +72,7 @@ AT(compute_backend, device_recover, 400);
 /* Since 1.5. */
 AT(compute_backend, flags, 408);
 VALUE(COMPUTE_BACKEND_ENVIRONMENT_SAFE, 1);
+AT(compute_backend, queue_label, 416);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);
@@ -94,6 +95,7 @@ AT(compute_services, cache_load, 120);
 AT(compute_services, cache_store, 128);
 /* Since 1.5. */
 AT(compute_services, trusts_environment, 136);
+AT(compute_services, fail_index, 144);
 
 AT(compute_cache_part, bytes, 8);
 AT(compute_custom_argument, offset, 8);
@@ -158,6 +160,7 @@ AT(compute_kernel_descriptor, attention, 480);
 AT(compute_kernel_descriptor, scan_reverse, 512);
 AT(compute_kernel_descriptor, scan_exclusive, 513);
 AT(compute_kernel_descriptor, top_smallest, 514);
+AT(compute_kernel_descriptor, index_from_zero, 515);
 SIZE(compute_window, 104); /* these lie within the descriptor, too */
 AT(compute_window, operation, 0);
 AT(compute_window, by_data, 4);

@@ -453,7 +453,7 @@ bool emulator_run(emulator_program *program, const compute_generated *generated,
                   size_t problem_bytes) {
   emulator_buffer workspace = {0}, word = {0};
   bool good = emulator_buffer_create((size_t)generated->workspace_bytes, &workspace) &&
-              emulator_buffer_create(sizeof(int32_t), &word);
+              emulator_buffer_create(COMPUTE_GENERATED_FAULT_WORDS * sizeof(int32_t), &word);
   if (!good) emulator_explain(problem, problem_bytes, "no memory for the workspace");
   if (good) memset(word.data, 0, word.bytes);
   if (good) memset(workspace.data, LOCAL_PATTERN, workspace.bytes);

@@ -459,6 +459,8 @@ static bool evaluate_single_elements(const evaluation *e, const graph_node *node
   const int32_t axis = node->attributes.axis;
   for (int64_t i = 0; i < indices->count; i++) {
     place p = place_of(indices->shape, i);
+    if (node->attributes.from_zero && indices->integer[i] < 0)
+      return fail(e, "index %lld is negative", (long long)indices->integer[i]);
     if (!look_up(e, indices, i, table->shape.size[axis], &p.at[axis])) return false;
     const int64_t at = position_of(table->shape, &p);
     if (node->op == OP_gather_elements) {

@@ -153,7 +153,8 @@ static const struct {
     [TARGET_GPU] = {"gpu",
                     {.type = COMPUTE_DEVICE_GPU,
                      .flags = COMPUTE_TARGET_F64 | COMPUTE_TARGET_F16 | COMPUTE_TARGET_FAST_LOCAL |
-                              COMPUTE_TARGET_LOCKSTEP | COMPUTE_TARGET_MATRIX_CORES,
+                              COMPUTE_TARGET_LOCKSTEP | COMPUTE_TARGET_MATRIX_CORES |
+                              COMPUTE_TARGET_FAULT_RECORDS,
                      .backend = "sample",
                      .vendor = "NVIDIA Corporation",
                      .family = "sm_90",
