@@ -45,6 +45,11 @@ DEVICE u16 convert_f32_bf16(f32 x) {
   return (u16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
+//@ round_f16_f32
+#define round_f16_f32(x) widen_f16(convert_f32_f16(x))
+//@ round_bf16_f32
+#define round_bf16_f32(x) widen_bf16(convert_f32_bf16(x))
+
 //@ convert_f64_odd
 /* On the way to 16 bits a value passes through f32, rounded there to the neighbour with an odd last
  * bit, so that the second rounding takes it for no tie (S. Boldo and G. Melquiond, "Emulation of

@@ -76,6 +76,9 @@ typedef enum compute_instruction_code {
   COMPUTE_I_IS_NAN,     /* BOOL from F */
   COMPUTE_I_IS_FINITE,  /* BOOL from F */
   COMPUTE_I_NOT,        /* BOOL */
+  /* Since 1.5: F32 from F32, what storing to the dtype and loading again would give. */
+  COMPUTE_I_ROUND_F16,
+  COMPUTE_I_ROUND_BF16,
 
   COMPUTE_I_ADD = 64,
   COMPUTE_I_SUB,

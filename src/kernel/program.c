@@ -18,6 +18,7 @@ typedef enum type_rule {
   RULE_RANDOM,   /* F from two I64 */
   RULE_CAST,     /* any from any */
   RULE_FLOAT,    /* F from the same F */
+  RULE_SINGLE,   /* F32 from F32 */
   RULE_NUMBER,   /* F or I from the same */
   RULE_LOGIC,    /* BOOL from BOOL */
   RULE_CLASSIFY, /* BOOL from F */
@@ -32,69 +33,72 @@ typedef struct code_row {
   uint8_t rule;
   uint8_t flops;
   bool has_immediate;
+  bool jumps; /* discontinuous: what a rounding moves by little may move the result by much */
 } code_row;
 
 #define TRANSCENDENTAL 8 /* flops */
 
 static const code_row code_table[COMPUTE_I_END] = {
-    [COMPUTE_I_LOAD] = {"load", 0, RULE_LOAD, 0, true},
-    [COMPUTE_I_CONSTANT] = {"constant", 0, RULE_CONSTANT, 0, true},
-    [COMPUTE_I_COORDINATE] = {"coordinate", 0, RULE_POSITION, 0, true},
-    [COMPUTE_I_POSITION] = {"position", 0, RULE_POSITION, 0, false},
-    [COMPUTE_I_RANDOM] = {"random", 2, RULE_RANDOM, TRANSCENDENTAL, true},
-    [COMPUTE_I_CAST] = {"cast", 1, RULE_CAST, 0, false},
-    [COMPUTE_I_NEG] = {"neg", 1, RULE_NUMBER, 1, false},
-    [COMPUTE_I_ABS] = {"abs", 1, RULE_NUMBER, 1, false},
-    [COMPUTE_I_SIGN] = {"sign", 1, RULE_NUMBER, 1, false},
-    [COMPUTE_I_SQUARE] = {"square", 1, RULE_NUMBER, 1, false},
-    [COMPUTE_I_SQRT] = {"sqrt", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_RSQRT] = {"rsqrt", 1, RULE_FLOAT, 2, false},
-    [COMPUTE_I_RECIPROCAL] = {"reciprocal", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_EXP] = {"exp", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_EXPM1] = {"expm1", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_LOG] = {"log", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_LOG1P] = {"log1p", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_SIN] = {"sin", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_COS] = {"cos", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_TANH] = {"tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_ERF] = {"erf", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_FLOOR] = {"floor", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_CEIL] = {"ceil", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_ROUND] = {"round", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_TRUNC] = {"trunc", 1, RULE_FLOAT, 1, false},
-    [COMPUTE_I_RELU] = {"relu", 1, RULE_NUMBER, 1, false},
-    [COMPUTE_I_SIGMOID] = {"sigmoid", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_GELU] = {"gelu", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_GELU_TANH] = {"gelu_tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_SILU] = {"silu", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_SOFTPLUS] = {"softplus", 1, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_LEAKY_RELU] = {"leaky_relu", 1, RULE_FLOAT, 2, true},
-    [COMPUTE_I_ELU] = {"elu", 1, RULE_FLOAT, TRANSCENDENTAL, true},
-    [COMPUTE_I_IS_NAN] = {"is_nan", 1, RULE_CLASSIFY, 1, false},
-    [COMPUTE_I_IS_FINITE] = {"is_finite", 1, RULE_CLASSIFY, 1, false},
-    [COMPUTE_I_NOT] = {"not", 1, RULE_LOGIC, 1, false},
-    [COMPUTE_I_ADD] = {"add", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_SUB] = {"sub", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_MUL] = {"mul", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_DIV] = {"div", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_MOD] = {"mod", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_POW] = {"pow", 2, RULE_FLOAT, TRANSCENDENTAL, false},
-    [COMPUTE_I_MIN] = {"min", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_MAX] = {"max", 2, RULE_NUMBER, 1, false},
-    [COMPUTE_I_EQ] = {"eq", 2, RULE_EQUALITY, 1, false},
-    [COMPUTE_I_NE] = {"ne", 2, RULE_EQUALITY, 1, false},
-    [COMPUTE_I_LT] = {"lt", 2, RULE_ORDER, 1, false},
-    [COMPUTE_I_LE] = {"le", 2, RULE_ORDER, 1, false},
-    [COMPUTE_I_GT] = {"gt", 2, RULE_ORDER, 1, false},
-    [COMPUTE_I_GE] = {"ge", 2, RULE_ORDER, 1, false},
-    [COMPUTE_I_AND] = {"and", 2, RULE_LOGIC, 1, false},
-    [COMPUTE_I_OR] = {"or", 2, RULE_LOGIC, 1, false},
-    [COMPUTE_I_XOR] = {"xor", 2, RULE_LOGIC, 1, false},
-    [COMPUTE_I_SELECT] = {"select", 3, RULE_SELECT, 1, false},
+    [COMPUTE_I_LOAD] = {"load", 0, RULE_LOAD, 0, true, false},
+    [COMPUTE_I_CONSTANT] = {"constant", 0, RULE_CONSTANT, 0, true, false},
+    [COMPUTE_I_COORDINATE] = {"coordinate", 0, RULE_POSITION, 0, true, false},
+    [COMPUTE_I_POSITION] = {"position", 0, RULE_POSITION, 0, false, false},
+    [COMPUTE_I_RANDOM] = {"random", 2, RULE_RANDOM, TRANSCENDENTAL, true, false},
+    [COMPUTE_I_CAST] = {"cast", 1, RULE_CAST, 0, false, true},
+    [COMPUTE_I_NEG] = {"neg", 1, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_ABS] = {"abs", 1, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_SIGN] = {"sign", 1, RULE_NUMBER, 1, false, true},
+    [COMPUTE_I_SQUARE] = {"square", 1, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_SQRT] = {"sqrt", 1, RULE_FLOAT, 1, false, false},
+    [COMPUTE_I_RSQRT] = {"rsqrt", 1, RULE_FLOAT, 2, false, false},
+    [COMPUTE_I_RECIPROCAL] = {"reciprocal", 1, RULE_FLOAT, 1, false, false},
+    [COMPUTE_I_EXP] = {"exp", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_EXPM1] = {"expm1", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_LOG] = {"log", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_LOG1P] = {"log1p", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_SIN] = {"sin", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_COS] = {"cos", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_TANH] = {"tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_ERF] = {"erf", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_FLOOR] = {"floor", 1, RULE_FLOAT, 1, false, true},
+    [COMPUTE_I_CEIL] = {"ceil", 1, RULE_FLOAT, 1, false, true},
+    [COMPUTE_I_ROUND] = {"round", 1, RULE_FLOAT, 1, false, true},
+    [COMPUTE_I_TRUNC] = {"trunc", 1, RULE_FLOAT, 1, false, true},
+    [COMPUTE_I_RELU] = {"relu", 1, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_SIGMOID] = {"sigmoid", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_GELU] = {"gelu", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_GELU_TANH] = {"gelu_tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_SILU] = {"silu", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_SOFTPLUS] = {"softplus", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_LEAKY_RELU] = {"leaky_relu", 1, RULE_FLOAT, 2, true, false},
+    [COMPUTE_I_ELU] = {"elu", 1, RULE_FLOAT, TRANSCENDENTAL, true, false},
+    [COMPUTE_I_IS_NAN] = {"is_nan", 1, RULE_CLASSIFY, 1, false, true},
+    [COMPUTE_I_IS_FINITE] = {"is_finite", 1, RULE_CLASSIFY, 1, false, true},
+    [COMPUTE_I_NOT] = {"not", 1, RULE_LOGIC, 1, false, false},
+    [COMPUTE_I_ROUND_F16] = {"round_f16", 1, RULE_SINGLE, 1, false, false},
+    [COMPUTE_I_ROUND_BF16] = {"round_bf16", 1, RULE_SINGLE, 1, false, false},
+    [COMPUTE_I_ADD] = {"add", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_SUB] = {"sub", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_MUL] = {"mul", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_DIV] = {"div", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_MOD] = {"mod", 2, RULE_NUMBER, 1, false, true},
+    [COMPUTE_I_POW] = {"pow", 2, RULE_FLOAT, TRANSCENDENTAL, false, false},
+    [COMPUTE_I_MIN] = {"min", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_MAX] = {"max", 2, RULE_NUMBER, 1, false, false},
+    [COMPUTE_I_EQ] = {"eq", 2, RULE_EQUALITY, 1, false, true},
+    [COMPUTE_I_NE] = {"ne", 2, RULE_EQUALITY, 1, false, true},
+    [COMPUTE_I_LT] = {"lt", 2, RULE_ORDER, 1, false, true},
+    [COMPUTE_I_LE] = {"le", 2, RULE_ORDER, 1, false, true},
+    [COMPUTE_I_GT] = {"gt", 2, RULE_ORDER, 1, false, true},
+    [COMPUTE_I_GE] = {"ge", 2, RULE_ORDER, 1, false, true},
+    [COMPUTE_I_AND] = {"and", 2, RULE_LOGIC, 1, false, false},
+    [COMPUTE_I_OR] = {"or", 2, RULE_LOGIC, 1, false, false},
+    [COMPUTE_I_XOR] = {"xor", 2, RULE_LOGIC, 1, false, false},
+    [COMPUTE_I_SELECT] = {"select", 3, RULE_SELECT, 1, false, true},
 };
 
 static const code_row *row_of(unsigned code) {
-  static const code_row none = {"invalid", 0, RULE_NONE, 0, false};
+  static const code_row none = {"invalid", 0, RULE_NONE, 0, false, false};
   return code < COMPUTE_I_END && code_table[code].name ? &code_table[code] : &none;
 }
 
@@ -104,6 +108,10 @@ int program_operand_count(compute_instruction_code code) {
 
 const char *program_code_name(compute_instruction_code code) {
   return row_of((unsigned)code)->name;
+}
+
+bool program_code_jumps(compute_instruction_code code) {
+  return row_of((unsigned)code)->jumps;
 }
 
 /* ---- Building ------------------------------------------------------------------------------ */
@@ -229,6 +237,7 @@ static bool obeys_rule(const compute_instruction *instruction, uint32_t input_co
     return is_float(type) && a == COMPUTE_I64 && b == COMPUTE_I64 && immediate >= 0 &&
            immediate <= UINT32_MAX;
   case RULE_FLOAT: return is_float(type) && a == type && same;
+  case RULE_SINGLE: return type == COMPUTE_F32 && a == COMPUTE_F32;
   case RULE_NUMBER: return is_number(type) && a == type && same;
   case RULE_LOGIC: return type == COMPUTE_BOOL && a == COMPUTE_BOOL && same;
   case RULE_CLASSIFY: return type == COMPUTE_BOOL && is_float(a);

@@ -33,6 +33,10 @@ compute_program program_finish(const program_builder *b);
 int program_operand_count(compute_instruction_code code);
 const char *program_code_name(compute_instruction_code code);
 
+/* Whether the instruction is discontinuous, so that a small change of an operand may change the
+ * result by much: casts, comparisons, selections, sign, rounding to integers, remainders. */
+bool program_code_jumps(compute_instruction_code code);
+
 /* Arithmetic operations for one element, with transcendental functions counted as 8. */
 uint32_t program_flops(const compute_program *program);
 

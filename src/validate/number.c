@@ -197,8 +197,30 @@ static bool is_disputed(compute_instruction_code code, double x) {
          (code == COMPUTE_I_GELU || code == COMPUTE_I_GELU_TANH || code == COMPUTE_I_SILU);
 }
 
+/* As storing to `dtype` and loading again rounds it. */
+static double rounded_to(compute_dtype dtype, double value) {
+  unsigned char element[8];
+  dtype_store(dtype, element, value);
+  return dtype_load(dtype, element);
+}
+
+/* A value that may lie on either side of the middle between two neighbours may become either. */
+static number apply_rounding(compute_dtype dtype, const number *a) {
+  if (number_is_vague(a) || isnan(a->real)) return *a;
+  const double value = rounded_to(dtype, a->real);
+  const double low = rounded_to(dtype, a->real - a->error);
+  const double high = rounded_to(dtype, a->real + a->error);
+  number result = {.real = value};
+  if (low != high) result.error = fmax(high - value, value - low);
+  /* A device may take what is below the normal numbers of f32 for zero. */
+  if (value != 0 && fabs(value) < (double)FLT_MIN) result.error += fabs(value);
+  return result;
+}
+
 static number apply_function(compute_instruction_code code, compute_dtype type, const number *a,
                              double scalar) {
+  if (code == COMPUTE_I_ROUND_F16) return apply_rounding(COMPUTE_F16, a);
+  if (code == COMPUTE_I_ROUND_BF16) return apply_rounding(COMPUTE_BF16, a);
   const double result = function(code, a->real, scalar);
   if (number_is_vague(a) || is_disputed(code, a->real)) return vague(result);
   const double error = spread(code, a, scalar, result) + besides(code, type, a->real);

@@ -24,6 +24,7 @@ static const compute_instruction_code on_float[] = {
     COMPUTE_I_ERF,        COMPUTE_I_FLOOR,   COMPUTE_I_CEIL, COMPUTE_I_ROUND, COMPUTE_I_TRUNC,
     COMPUTE_I_SIGMOID,    COMPUTE_I_GELU,    COMPUTE_I_SILU, COMPUTE_I_ELU,   COMPUTE_I_GELU_TANH,
     COMPUTE_I_LEAKY_RELU, COMPUTE_I_SOFTPLUS};
+static const compute_instruction_code on_single[] = {COMPUTE_I_ROUND_F16, COMPUTE_I_ROUND_BF16};
 static const compute_instruction_code comparing[] = {COMPUTE_I_EQ, COMPUTE_I_NE, COMPUTE_I_LT,
                                                      COMPUTE_I_LE, COMPUTE_I_GT, COMPUTE_I_GE};
 
@@ -243,6 +244,8 @@ void sample_maps(sample_visitor visit, void *user) {
                         9, visit, user);
     sample_places(type, visit, user);
   }
+  sample_instructions("rounding", on_single, sizeof on_single / sizeof *on_single, COMPUTE_F32,
+                      COMPUTE_F32, -70000, 70000, visit, user);
   sample_logic(visit, user);
   for (size_t i = 0; i < sizeof all_dtypes / sizeof *all_dtypes; i++)
     sample_casts(all_dtypes[i], visit, user);

@@ -4,6 +4,7 @@
  * the price of one maximum per element, and gets the form that serves all of it. */
 #include <math.h>
 
+#include "convert.h"
 #include "math_f32.h"
 
 typedef float real;
@@ -106,5 +107,21 @@ static void op_cos_loop(int64_t count, void *result, const void *a, const void *
   (void)b, (void)c, (void)immediate;
   sine_loop(count, result, a, 1);
 }
+
+/* ---- Rounding to 16 bits ------------------------------------------------------------------- */
+
+CPU_INLINE float op_round_f16(float x) {
+  return convert_f16_to_f32(convert_f32_to_f16(x));
+}
+CPU_INLINE float op_round_bf16(float x) {
+  return convert_bf16_to_f32(convert_f32_to_bf16(x));
+}
+
+UNARY_LOOP(op_round_f16, float, float)
+UNARY_LOOP(op_round_bf16, float, float)
+
+#define REAL_ROWS                                                                                  \
+  [COMPUTE_I_ROUND_F16] = UNARY_ROW(op_round_f16),                                                 \
+  [COMPUTE_I_ROUND_BF16] = UNARY_ROW(op_round_bf16),
 
 #include "tile_float.h"

@@ -4,6 +4,7 @@
 typedef double real;
 #define REAL(name) name##_f64
 #define REAL_MAX   0x1.fffffffffffffp1023
+#define REAL_ROWS  /* none */
 
 CPU_INLINE double op_exp(double x) {
   return math_exp_f64(x);

@@ -1,6 +1,7 @@
 /* The loops of a floating type, for tile_f32.c and tile_f64.c to include after defining
  *   real, REAL(name), REAL_MAX  the type, name##_f32 or name##_f64, the largest finite number
- *   op_exp_loop, and those of log, sin, cos, erf, sigmoid, gelu and silu */
+ *   op_exp_loop, and those of log, sin, cos, erf, sigmoid, gelu and silu
+ *   REAL_ROWS                   rows of the table for instructions of this type alone */
 #include "random.h"
 #include "tile_loops.h"
 
@@ -234,4 +235,4 @@ const cpu_tile_loops CPU_SYMBOL(REAL(cpu_tile)) = {
     [COMPUTE_I_GT] = BINARY_ROW(op_gt),
     [COMPUTE_I_GE] = BINARY_ROW(op_ge),
     [COMPUTE_I_SELECT] = SELECT_ROW(op_select),
-};
+    REAL_ROWS};
