@@ -97,7 +97,7 @@ endif()
 # The same programs on the device. Nothing may be left to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
   ${cuda_environment})
-foreach(name cast convolution elementwise random_graphs sources eager)
+foreach(name cast convolution elementwise random_graphs typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()

@@ -48,7 +48,7 @@ endif()
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=8 COMPUTE_TEST_SPREAD=30)
-foreach(name cast convolution random_graphs sources eager)
+foreach(name cast convolution random_graphs typed_graphs sources eager)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()

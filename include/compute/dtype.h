@@ -16,6 +16,13 @@ extern "C" {
  * loaded, they become f32, and results round to nearest even. u8 and u16 compute as i32 and wrap
  * when stored. bool is one byte, 0 or 1.
  *
+ * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever the
+ * rounding could be noticed as anything but a rounding: casts, comparisons, select, sign, floor,
+ * ceil, round, trunc, mod, is_nan, is_finite, argmax and argmin always see the rounded value, and
+ * the result of a cast to f16 or bf16 is rounded for every consumer. Other arithmetic (and sum,
+ * mean, softmax, normalize) within the kernel may use the f32 value, which differs from the rounded
+ * one by at most half a unit in the last place; which operations are fused decides.
+ *
  * Casts: to a narrower float round to nearest even; float to integer truncates toward zero and
  * saturates, NaN becomes 0; integer to a narrower integer wraps; anything to bool is "not equal to
  * zero" (NaN is true). */

@@ -10,6 +10,9 @@
 #define MAX_MEMBERS 96
 #define MAX_STORED  8
 
+/* What members may need together; the rest is for loads and for the anchor's value. */
+#define MAX_INSTRUCTIONS (COMPUTE_MAX_INSTRUCTIONS - COMPUTE_MAX_OPERANDS - 4)
+
 typedef struct builder {
   const ir *r;
   scratch *memory;
@@ -24,7 +27,8 @@ typedef struct builder {
   uint32_t *stamp;           /* for counting distinct operands */
   uint32_t stamp_now;
   uint32_t *head, *next; /* members of a cluster as a list, newest first */
-  uint32_t *size;        /* members of a cluster */
+  uint32_t *size;        /* members of a cluster … */
+  uint32_t *weight;      /* … and the most instructions that they need */
 } builder;
 
 bool fuse_is_elementwise(const ir_node *n) {
@@ -52,10 +56,13 @@ static bool is_computed(const builder *b, uint32_t i) {
   return c != CATEGORY_VIEW || b->f->layouts[i].base == i;
 }
 
-/* A stored value of these is narrower than what a program would hand on in registers. */
-static bool must_round(const ir_node *n) {
-  return n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16 ||
-         (n->op == OP_cast && (n->dtype == COMPUTE_F16 || n->dtype == COMPUTE_BF16));
+/* A stored value of these is narrower than what a program would hand on in registers. Casts to f16
+ * and bf16 round in registers if they come from f32; from wider types they would round twice. */
+static bool must_store(const ir *r, const ir_node *n) {
+  if (n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16) return true;
+  if (n->op != OP_cast || !dtype_is_half(n->dtype)) return false;
+  const compute_dtype from = r->nodes[n->inputs[0]].dtype;
+  return from != COMPUTE_BOOL && dtype_compute_type(from) != COMPUTE_F32;
 }
 
 /* Not worth computing more than once for each element. */
@@ -91,6 +98,16 @@ static bool inlines(const builder *b, uint32_t d, cluster_part *part) {
   return c == CATEGORY_REDUCTION || c == CATEGORY_ROW;
 }
 
+/* The most instructions that a node becomes: its own, its constants, and its operands rounded. */
+static uint32_t instructions_of(const ir *r, const ir_node *n) {
+  uint32_t count = is_positional(n) ? 4 : 1;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    const ir_node *x = &r->nodes[n->inputs[k]];
+    count += fuse_is_immediate(x) || dtype_is_half(x->dtype);
+  }
+  return count;
+}
+
 static uint32_t count_new_operands(builder *b, uint32_t node) {
   const ir_node *n = &b->r->nodes[node];
   uint32_t count = 0;
@@ -116,6 +133,7 @@ static uint32_t operand_count(builder *b, uint32_t c, uint32_t joining) {
 static bool has_room(builder *b, uint32_t c, uint32_t joining, bool stored) {
   uint32_t outputs = b->clusters[c].output_count + (stored ? 1 : 0);
   return b->size[c] < MAX_MEMBERS && outputs <= MAX_STORED &&
+         b->weight[c] + instructions_of(b->r, &b->r->nodes[joining]) <= MAX_INSTRUCTIONS &&
          operand_count(b, c, joining) + outputs + 2 <= COMPUTE_MAX_OPERANDS;
 }
 
@@ -185,7 +203,7 @@ static bool may_join_as_anchor(const builder *b, const ir_node *n, uint32_t targ
 static bool try_join(builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
   bool anchor = is_anchor(n);
-  if ((!anchor && !fuse_is_elementwise(n)) || must_round(n)) return false;
+  if ((!anchor && !fuse_is_elementwise(n)) || must_store(b->r, n)) return false;
   uint32_t target = find_target(b, i);
   if (target == IR_NONE) return false;
   cluster *c = &b->clusters[target];
@@ -204,6 +222,7 @@ static bool try_join(builder *b, uint32_t i) {
   b->next[i] = b->head[target];
   b->head[target] = i;
   b->size[target]++;
+  b->weight[target] += instructions_of(b->r, n);
   c->output_count += stored;
   b->has_update[target] |= b->is_update[i];
   c->positional |= is_positional(n);
@@ -223,6 +242,7 @@ static void start_cluster(builder *b, uint32_t i) {
   b->next[i] = IR_NONE;
   b->head[b->count] = i;
   b->size[b->count] = 1;
+  b->weight[b->count] = instructions_of(b->r, n);
   b->has_update[b->count] = b->is_update[i];
   b->count++;
 }
@@ -282,9 +302,10 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
   b.head = scratch_take(memory, n, sizeof *b.head);
   b.next = scratch_take(memory, n, sizeof *b.next);
   b.size = scratch_take(memory, n, sizeof *b.size);
+  b.weight = scratch_take(memory, n, sizeof *b.weight);
   if (!result->layouts || !result->cluster_of || !result->part || !result->stored || !b.clusters ||
       !b.is_output || !b.is_update || !b.has_update || !b.stamp || !b.head || !b.next || !b.size ||
-      !list_consumers(&b))
+      !b.weight || !list_consumers(&b))
     goto short_of_memory;
   for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = IR_NONE;
   for (uint32_t i = 0; i < r->output_count; i++) b.is_output[r->outputs[i]] = 1;

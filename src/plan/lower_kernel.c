@@ -92,7 +92,12 @@ void draft_body(const lowering *l, const cluster *c, uint32_t *value, kernel_dra
   uint32_t before = d->descriptor.input_count;
   if (!bare) {
     if (c->anchor != IR_NONE) value[c->anchor] = emit_anchor(l, c, d);
-    emit_part(l, c, PART_BODY, &d->epilogue, value, d, first_input, reserved);
+    emit_part(l, c, PART_BODY,
+              &(program_site){.builder = &d->epilogue,
+                              .draft = d,
+                              .value = value,
+                              .reserved = reserved,
+                              .first_input = first_input});
   }
   for (uint32_t i = before; i < d->descriptor.input_count; i++)
     place_input(l, d, i, d->input_node[i], root->shape, map);
@@ -110,13 +115,14 @@ static void emit_prologue(const lowering *l, const cluster *c, uint32_t *value, 
   const ir_node *anchor = &l->r->nodes[c->anchor];
   uint32_t operand = anchor->inputs[0];
   compute_shape shape = l->r->nodes[operand].shape;
-  emit_part(l, c, PART_PROLOGUE, &d->prologue, value, d, 0, 0);
+  const program_site prologue = {.builder = &d->prologue, .draft = d, .value = value};
+  emit_part(l, c, PART_PROLOGUE, &prologue);
   if (d->prologue.count == 0) {
     draft_input(l, d, operand, shape, map);
   } else {
+    program_store(&d->prologue, emit_seen(l, &prologue, anchor, operand));
     for (uint32_t i = 0; i < d->descriptor.input_count; i++)
       place_input(l, d, i, d->input_node[i], shape, map);
-    program_store(&d->prologue, (uint16_t)value[operand]);
   }
   d->descriptor.prologue_inputs = d->descriptor.input_count;
   d->descriptor.accumulate = dtype_compute_type(l->r->nodes[operand].dtype);

@@ -20,15 +20,19 @@ static uint16_t emit_immediate(program_builder *b, const ir_node *n) {
   return program_constant(b, type, dtype_load(n->dtype, n->constant));
 }
 
-uint32_t emit_operand(const lowering *l, program_builder *b, uint32_t *value, kernel_draft *draft,
-                      uint32_t first_input, uint32_t reserved, uint32_t node) {
+/* The value of one operand; adds a load or a constant for one from outside. */
+static uint16_t emit_operand(const lowering *l, const program_site *at, uint32_t node) {
   const ir_node *n = &l->r->nodes[node];
-  if (value[node] != IR_NONE) return value[node];
-  if (fuse_is_immediate(n)) return value[node] = emit_immediate(b, n);
-  uint32_t input = draft->descriptor.input_count++;
-  draft->inputs[input].dtype = n->dtype;
-  draft->input_node[input] = node;
-  return value[node] = program_load(b, value_type(n->dtype), input - first_input + reserved);
+  if (at->value[node] == IR_NONE && fuse_is_immediate(n)) {
+    at->value[node] = emit_immediate(at->builder, n);
+  } else if (at->value[node] == IR_NONE) {
+    uint32_t input = at->draft->descriptor.input_count++;
+    at->draft->inputs[input].dtype = n->dtype;
+    at->draft->input_node[input] = node;
+    at->value[node] =
+        program_load(at->builder, value_type(n->dtype), input - at->first_input + at->reserved);
+  }
+  return (uint16_t)at->value[node];
 }
 
 static uint16_t emit_index(program_builder *b, const ir_node *n) {
@@ -47,22 +51,69 @@ static uint16_t emit_random(program_builder *b, const ir_node *n, uint16_t seed)
                                 .b = program_instruction(b, position)};
   random.immediate.i64 = n->attributes.stream;
   uint16_t value = program_instruction(b, random);
-  if (n->dtype != COMPUTE_F16 && n->dtype != COMPUTE_BF16) return value;
+  if (!dtype_is_half(n->dtype)) return value;
   /* Rounded to these dtypes, the largest f32 below 1 would become 1. */
   double most = n->dtype == COMPUTE_F16 ? 1 - 0x1p-11 : 1 - 0x1p-8;
   return program_apply(b, COMPUTE_I_MIN, COMPUTE_F32, value, program_constant(b, COMPUTE_F32, most),
                        0);
 }
 
-/* The store converts to the narrow dtypes; inside a program only the computing type changes. */
+/* The store converts to the narrow dtypes; inside a program only the computing type changes, and
+ * emit_seen rounds where that shows. */
 static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x,
                           uint16_t operand) {
-  if (n->dtype == COMPUTE_F16 || n->dtype == COMPUTE_BF16 || n->dtype == COMPUTE_U8 ||
-      n->dtype == COMPUTE_U16)
-    return operand;
+  if (n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16) return operand;
+  if (dtype_is_half(n->dtype) && x->dtype != COMPUTE_BOOL) return operand;
   compute_dtype type = value_type(n->dtype);
   return type == value_type(x->dtype) ? operand
                                       : program_apply(b, COMPUTE_I_CAST, type, operand, 0, 0);
+}
+
+/* ---- 16-bit floats ------------------------------------------------------------------------- */
+
+/* Whether a value is known to be one that `dtype` can hold. */
+static bool is_rounded(const program_site *at, uint16_t value, compute_dtype dtype) {
+  const compute_instruction_code rounding =
+      dtype == COMPUTE_F16 ? COMPUTE_I_ROUND_F16 : COMPUTE_I_ROUND_BF16;
+  for (;;) {
+    const compute_instruction *i = &at->builder->instruction[value];
+    if (i->code == rounding || i->code == COMPUTE_I_SIGN) return true;
+    switch (i->code) {
+    case COMPUTE_I_LOAD:
+      return i->immediate.i64 >= at->reserved &&
+             at->draft->inputs[i->immediate.i64 - at->reserved + at->first_input].dtype == dtype;
+    case COMPUTE_I_CONSTANT: {
+      unsigned char element[8];
+      dtype_store(dtype, element, i->immediate.f64);
+      return dtype_load(dtype, element) == i->immediate.f64;
+    }
+    case COMPUTE_I_CAST: return at->builder->instruction[i->a].type == COMPUTE_BOOL;
+    case COMPUTE_I_NEG:
+    case COMPUTE_I_ABS:
+    case COMPUTE_I_RELU:
+    case COMPUTE_I_FLOOR:
+    case COMPUTE_I_CEIL:
+    case COMPUTE_I_ROUND:
+    case COMPUTE_I_TRUNC: value = i->a; break; /* representable if the operand is */
+    default: return false;
+    }
+  }
+}
+
+static bool is_discontinuous(const ir_node *n) {
+  return n->op == OP_cast || n->op == OP_argmax || n->op == OP_argmin ||
+         program_code_jumps((compute_instruction_code)graph_op_describe(n->op)->instruction);
+}
+
+uint16_t emit_seen(const lowering *l, const program_site *at, const ir_node *by, uint32_t node) {
+  const ir_node *n = &l->r->nodes[node];
+  const uint16_t value = emit_operand(l, at, node);
+  if (!dtype_is_half(n->dtype)) return value;
+  if (n->op != OP_cast && !is_discontinuous(by)) return value;
+  if (is_rounded(at, value, n->dtype)) return value;
+  return program_apply(at->builder,
+                       n->dtype == COMPUTE_F16 ? COMPUTE_I_ROUND_F16 : COMPUTE_I_ROUND_BF16,
+                       COMPUTE_F32, value, 0, 0);
 }
 
 static uint16_t emit_member(const ir_node *n, const ir_node *x, program_builder *b,
@@ -80,16 +131,15 @@ static uint16_t emit_member(const ir_node *n, const ir_node *x, program_builder 
   return program_instruction(b, i);
 }
 
-void emit_part(const lowering *l, const cluster *c, cluster_part part, program_builder *b,
-               uint32_t *value, kernel_draft *draft, uint32_t first_input, uint32_t reserved) {
+void emit_part(const lowering *l, const cluster *c, cluster_part part, const program_site *at) {
   for (uint32_t m = 0; m < c->member_count; m++) {
     uint32_t node = c->members[m];
     const ir_node *n = &l->r->nodes[node];
     if (l->f->part[node] != part) continue;
     uint16_t operand[3] = {0};
-    for (uint32_t k = 0; k < n->input_count; k++)
-      operand[k] = (uint16_t)emit_operand(l, b, value, draft, first_input, reserved, n->inputs[k]);
-    value[node] = emit_member(n, n->input_count ? &l->r->nodes[n->inputs[0]] : NULL, b, operand);
-    draft->operations += n->folded;
+    for (uint32_t k = 0; k < n->input_count; k++) operand[k] = emit_seen(l, at, n, n->inputs[k]);
+    at->value[node] =
+        emit_member(n, n->input_count ? &l->r->nodes[n->inputs[0]] : NULL, at->builder, operand);
+    at->draft->operations += n->folded;
   }
 }

@@ -58,6 +58,10 @@ bool dtype_is_float(compute_dtype dtype) {
   return row_of(dtype)->class == CLASS_FLOAT;
 }
 
+bool dtype_is_half(compute_dtype dtype) {
+  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+}
+
 bool dtype_is_integer(compute_dtype dtype) {
   return row_of(dtype)->class == CLASS_INTEGER;
 }

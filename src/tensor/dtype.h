@@ -9,6 +9,7 @@
 
 bool dtype_is_valid(compute_dtype dtype);
 bool dtype_is_float(compute_dtype dtype);   /* f64 f32 f16 bf16 */
+bool dtype_is_half(compute_dtype dtype);    /* f16 bf16 */
 bool dtype_is_integer(compute_dtype dtype); /* i64 i32 u8 u16 */
 
 /* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */

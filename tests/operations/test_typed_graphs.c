@@ -1,0 +1,164 @@
+/* What a value of a 16-bit dtype is does not depend on what was fused: whoever compares, casts or
+ * selects it sees the number that the dtype can hold. COMPUTE_TEST_GRAPHS=20000 judges so many
+ * random graphs instead of the few of every day, COMPUTE_TEST_SEED=N those from seed N on. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/test.h"
+#include "support/typed_graph.h"
+
+enum { GRAPHS = 2000, SECONDS_OF_A_DAY = 86400 };
+
+static uint64_t number(const char *variable, uint64_t otherwise) {
+  const char *text = getenv(variable);
+  return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void random_graphs_of_several_dtypes_are_right(void **state) {
+  (void)state;
+  const uint64_t day = (uint64_t)time(NULL) / SECONDS_OF_A_DAY;
+  const uint64_t first = number("COMPUTE_TEST_SEED", day * GRAPHS);
+  /* A device that compiles takes few of them. */
+  const uint64_t share = test_spread() == 1 ? GRAPHS : GRAPHS / (60 * test_spread()) + 1;
+  const uint64_t count = number("COMPUTE_TEST_GRAPHS", share);
+  int wrong = 0;
+  long judged = 0;
+  print_message("COMPUTE_TEST_SEED=%llu\n", (unsigned long long)first);
+  for (uint64_t i = 0; i < count && wrong < 10; i++) {
+    const int result = typed_graph_check(test_context, first + i);
+    if (result < 0) wrong++;
+    judged += result < 0 ? 0 : result;
+  }
+  print_message("%ld operations of %llu graphs judged\n", judged, (unsigned long long)count);
+  assert_int_equal(wrong, 0);
+  assert_true(judged > 0);
+}
+
+/* ---- Examples ------------------------------------------------------------------------------ */
+
+typedef struct example {
+  compute_graph *graph;
+  compute_node x, z; /* f16: 1024 and 0.3, whose sum f16 rounds to 1024 */
+  compute_tensor *tensor[2];
+} example;
+
+static example begin(void) {
+  example e = {.graph = compute_graph_create(test_context)};
+  const uint16_t x[2] = {0x6400, 0x6400}, z[2] = {0x34cd, 0x34cd};
+  e.tensor[0] = test_tensor(test_context, COMPUTE_F16, COMPUTE_SHAPE(2), x);
+  e.tensor[1] = test_tensor(test_context, COMPUTE_F16, COMPUTE_SHAPE(2), z);
+  e.x = compute_input(e.graph, COMPUTE_F16, COMPUTE_SHAPE(2));
+  e.z = compute_input(e.graph, COMPUTE_F16, COMPUTE_SHAPE(2));
+  return e;
+}
+
+/* The first element of `result`, with `other` an output of the same plan. */
+static double value_of(const example *e, compute_node result, compute_node other, uint32_t flags) {
+  const compute_node outputs[2] = {result, other};
+  compute_plan *plan = test_compile(e->graph, outputs, 2, flags);
+  compute_tensor *made[2];
+  for (int i = 0; i < 2; i++)
+    made[i] = test_tensor(test_context, compute_node_dtype(e->graph, outputs[i]),
+                          compute_node_shape(e->graph, outputs[i]), NULL);
+  const compute_binding bindings[4] = {
+      {e->x, e->tensor[0]}, {e->z, e->tensor[1]}, {result, made[0]}, {other, made[1]}};
+  assert_ok(compute_run(plan, bindings, 4, NULL));
+  const double value = test_element(made[0], 0);
+  for (int i = 0; i < 2; i++) compute_tensor_release(made[i]);
+  compute_plan_release(plan);
+  return value;
+}
+
+static void end(example *e) {
+  for (int i = 0; i < 2; i++) compute_tensor_release(e->tensor[i]);
+  compute_graph_release(e->graph);
+}
+
+static void a_cast_sees_what_is_stored(void **state) {
+  (void)state;
+  example e = begin();
+  const compute_node y = compute_add(e.graph, e.x, e.z);
+  assert_float_equal(value_of(&e, compute_cast(e.graph, y, COMPUTE_F32), y, 0), 1024, 0);
+  assert_float_equal(
+      value_of(&e, compute_cast(e.graph, compute_neg(e.graph, y), COMPUTE_F64), y, 0), -1024, 0);
+  end(&e);
+}
+
+static void a_cast_rounds_though_nothing_is_stored(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  const compute_node wide =
+      compute_add(g, compute_cast(g, e.x, COMPUTE_F32), compute_cast(g, e.z, COMPUTE_F32));
+  const compute_node back = compute_cast(g, compute_cast(g, wide, COMPUTE_F16), COMPUTE_F32);
+  assert_float_equal(value_of(&e, back, wide, 0), 1024, 0);
+  const compute_node sum =
+      compute_sum(g, compute_cast(g, wide, COMPUTE_F16), COMPUTE_AXES(0), true);
+  assert_float_equal(value_of(&e, sum, wide, 0), 2048, 0);
+  end(&e);
+}
+
+static void comparisons_see_what_is_stored(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  const compute_node y = compute_add(g, e.x, e.z), rest = compute_sub(g, y, e.x);
+  assert_float_equal(value_of(&e, compute_equal(g, y, e.x), y, 0), 1, 0);
+  assert_float_equal(value_of(&e, compute_greater(g, y, e.x), y, 0), 0, 0);
+  /* Arithmetic may go on in f32, and then the difference is 0.3, or in f16, where it is 0; sign
+   * sees what is stored of it either way. */
+  const double difference = value_of(&e, rest, y, 0);
+  assert_float_equal(value_of(&e, compute_sign(g, rest), rest, 0), difference > 0, 0);
+  end(&e);
+}
+
+static void positions_are_of_what_is_stored(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  /* 1024 and 1024 + 0.3 are equal in f16: the first is the largest. */
+  const uint16_t zero_one[2] = {0, 0x3c00};
+  const compute_node step = compute_constant(g, COMPUTE_F16, COMPUTE_SHAPE(2), zero_one);
+  const compute_node y = compute_add(g, e.x, compute_mul(g, e.z, step));
+  assert_float_equal(value_of(&e, compute_argmax(g, y, 0, false), y, 0), 0, 0);
+  end(&e);
+}
+
+static void not_every_f32_is_a_finite_f16(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  const compute_node y = compute_mul(g, e.x, e.x); /* 2^20 */
+  assert_float_equal(value_of(&e, compute_is_finite(g, y), y, 0), 0, 0);
+  end(&e);
+}
+
+/* Every second operation needs its operand rounded and constants besides: more instructions than a
+ * program holds, if nobody counted them. */
+static void long_chains_are_cut_in_time(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  compute_node y = compute_add(g, e.x, e.z);
+  for (int i = 0; i < 200; i++) {
+    const compute_node is = compute_greater(g, y, compute_scalar(g, COMPUTE_F16, 4096 + 4 * i));
+    y = compute_select(g, is, compute_scalar(g, COMPUTE_F16, -1 - i),
+                       compute_scalar(g, COMPUTE_F16, 1023 - i));
+  }
+  assert_float_equal(value_of(&e, y, compute_neg(g, e.x), 0), 1023 - 199, 0);
+  end(&e);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_cast_sees_what_is_stored),
+      cmocka_unit_test(a_cast_rounds_though_nothing_is_stored),
+      cmocka_unit_test(comparisons_see_what_is_stored),
+      cmocka_unit_test(positions_are_of_what_is_stored),
+      cmocka_unit_test(not_every_f32_is_a_finite_f16),
+      cmocka_unit_test(long_chains_are_cut_in_time),
+      cmocka_unit_test(random_graphs_of_several_dtypes_are_right),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
