@@ -61,7 +61,10 @@ typedef struct compute_shape {
                    .size = {__VA_ARGS__}})
 #define COMPUTE_SCALAR ((compute_shape){.rank = 0})
 
-/* A list of axes. Negative axes count from the end. An empty list means all axes. */
+/* A list of axes. Negative axes count from the end. An empty list means all axes, in reverse order
+ * where the order counts (transpose). COMPUTE_NO_AXES means none: a reduction along no axes is its
+ * operand, and transpose leaves the order as it is. A program that works out its axes, and may find
+ * none, writes `axes.count ? axes : COMPUTE_NO_AXES`. */
 typedef struct compute_axes {
   int32_t count;
   int32_t axis[COMPUTE_MAX_RANK];
@@ -71,6 +74,7 @@ typedef struct compute_axes {
   ((compute_axes){.count = (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)),          \
                   .axis = {__VA_ARGS__}})
 #define COMPUTE_ALL_AXES ((compute_axes){.count = 0})
+#define COMPUTE_NO_AXES  ((compute_axes){.count = INT32_MIN})
 
 /* Writes the number of elements to `count`. Fails with COMPUTE_ERROR_SHAPE for a negative size or a
  * rank outside 0 … 8 and COMPUTE_ERROR_OVERFLOW when the product exceeds 63 bits. Thread-safe. */

@@ -24,10 +24,17 @@ COMPUTE_API compute_status compute_tensor_from_host(compute_device *device, comp
                                                     compute_shape shape, const void *data,
                                                     compute_tensor **tensor);
 
-/* The same, every element set to `value` (cast to dtype). */
+/* The same, every element set to `value`. COMPUTE_ERROR_INVALID_ARGUMENT for one that the dtype
+ * does not hold, as compute_full (graph.h) refuses it. */
 COMPUTE_API compute_status compute_tensor_full(compute_device *device, compute_dtype dtype,
                                                compute_shape shape, double value,
                                                compute_tensor **tensor);
+
+/* The same for an integer, which the dtype must hold exactly: any i64 arrives as it is, where a
+ * double is exact up to 2^53 only. */
+COMPUTE_API compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dtype,
+                                                   compute_shape shape, int64_t value,
+                                                   compute_tensor **tensor);
 
 /* Uniform random numbers in [low, high) (floats only), a function of seed and element index alone:
  * the same on every device (Philox4x32-10, key `seed`, counter = element index). */
@@ -81,12 +88,13 @@ COMPUTE_API compute_status compute_tensor_to_device(const compute_tensor *tensor
 
 /* Views share the buffer; no element moves. A view keeps the buffer alive. */
 
-/* Elements start, start + step, … (count of them) along `axis`; step ≥ 1. */
+/* Elements start, start + step, … (count of them) along `axis`; step ≥ 1. A start below 0 counts
+ * from the end; compute_slice (graph.h) has the rule. COMPUTE_ERROR_SHAPE for anything outside. */
 COMPUTE_API compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis,
                                                      int64_t start, int64_t count, int64_t step,
                                                      compute_tensor **view);
 
-/* Axes in a new order; an empty list reverses them. */
+/* Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. */
 COMPUTE_API compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axes order,
                                                          compute_tensor **view);
 

@@ -6,7 +6,9 @@
  * "When double rounding is odd", 2005). */
 #include "tensor/dtype.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef enum dtype_class {
@@ -21,19 +23,25 @@ typedef struct dtype_row {
   uint8_t size;
   uint8_t class;
   compute_dtype compute_type;
+  int64_t low, high; /* integers and bool */
+  const char *range; /* what it holds, in words */
 } dtype_row;
 
 static const dtype_row dtype_table[COMPUTE_DTYPE_COUNT] = {
-    [COMPUTE_DTYPE_NONE] = {"invalid", 0, CLASS_NONE, COMPUTE_DTYPE_NONE},
-    [COMPUTE_F64] = {"f64", 8, CLASS_FLOAT, COMPUTE_F64},
-    [COMPUTE_F32] = {"f32", 4, CLASS_FLOAT, COMPUTE_F32},
-    [COMPUTE_F16] = {"f16", 2, CLASS_FLOAT, COMPUTE_F32},
-    [COMPUTE_BF16] = {"bf16", 2, CLASS_FLOAT, COMPUTE_F32},
-    [COMPUTE_I64] = {"i64", 8, CLASS_INTEGER, COMPUTE_I64},
-    [COMPUTE_I32] = {"i32", 4, CLASS_INTEGER, COMPUTE_I32},
-    [COMPUTE_U8] = {"u8", 1, CLASS_INTEGER, COMPUTE_I32},
-    [COMPUTE_BOOL] = {"bool", 1, CLASS_BOOL, COMPUTE_BOOL},
-    [COMPUTE_U16] = {"u16", 2, CLASS_INTEGER, COMPUTE_I32},
+    [COMPUTE_DTYPE_NONE] = {"invalid", 0, CLASS_NONE, COMPUTE_DTYPE_NONE, 0, 0, "nothing"},
+    [COMPUTE_F64] = {"f64", 8, CLASS_FLOAT, COMPUTE_F64, 0, 0, "numbers up to 1.79769e+308"},
+    [COMPUTE_F32] = {"f32", 4, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 3.40282e+38"},
+    [COMPUTE_F16] = {"f16", 2, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 65504"},
+    [COMPUTE_BF16] = {"bf16", 2, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 3.38953e+38"},
+    [COMPUTE_I64] = {"i64", 8, CLASS_INTEGER, COMPUTE_I64, INT64_MIN, INT64_MAX,
+                     "whole numbers from -2^63 to 2^63 - 1"},
+    [COMPUTE_I32] = {"i32", 4, CLASS_INTEGER, COMPUTE_I32, INT32_MIN, INT32_MAX,
+                     "whole numbers from -2^31 to 2^31 - 1"},
+    [COMPUTE_U8] = {"u8", 1, CLASS_INTEGER, COMPUTE_I32, 0, UINT8_MAX,
+                    "whole numbers from 0 to 255"},
+    [COMPUTE_BOOL] = {"bool", 1, CLASS_BOOL, COMPUTE_BOOL, 0, 1, "0 and 1"},
+    [COMPUTE_U16] = {"u16", 2, CLASS_INTEGER, COMPUTE_I32, 0, UINT16_MAX,
+                     "whole numbers from 0 to 65535"},
 };
 
 /* Any integer may arrive in a compute_dtype: the row of a value that is none is that of NONE. */
@@ -249,4 +257,51 @@ int64_t dtype_load_integer(compute_dtype dtype, const void *element) {
   case COMPUTE_DTYPE_NONE: break;
   }
   return i64;
+}
+
+/* ---- What a dtype holds -------------------------------------------------------------------- */
+
+void dtype_limits(compute_dtype dtype, int64_t *low, int64_t *high) {
+  *low = row_of(dtype)->low;
+  *high = row_of(dtype)->high;
+}
+
+/* high + 1 is exact in double for every dtype, 2^63 included; 2^63 − 1 is not. */
+bool dtype_holds(compute_dtype dtype, double value) {
+  const dtype_row *row = row_of(dtype);
+  unsigned char element[8];
+  switch (row->class) {
+  case CLASS_FLOAT:
+    dtype_store(dtype, element, value);
+    return !isfinite(value) || isfinite(dtype_load(dtype, element));
+  case CLASS_INTEGER:
+  case CLASS_BOOL:
+    return value == trunc(value) && value >= (double)row->low && value < (double)row->high + 1;
+  default: return false;
+  }
+}
+
+bool dtype_holds_integer(compute_dtype dtype, int64_t value) {
+  const dtype_row *row = row_of(dtype);
+  unsigned char element[8];
+  if (row->class != CLASS_FLOAT)
+    return row->class != CLASS_NONE && value >= row->low && value <= row->high;
+  dtype_store_integer(dtype, element, value);
+  const double back = dtype_load(dtype, element);
+  return back >= -0x1p63 && back < 0x1p63 && (int64_t)back == value;
+}
+
+char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes) {
+  snprintf(text, bytes, "%.10g; %s holds %s", value, row_of(dtype)->name, row_of(dtype)->range);
+  return text;
+}
+
+char *dtype_refusal_integer(compute_dtype dtype, int64_t value, char *text, size_t bytes) {
+  const dtype_row *row = row_of(dtype);
+  if (row->class == CLASS_FLOAT) {
+    snprintf(text, bytes, "%" PRId64 ", which %s cannot hold exactly", value, row->name);
+  } else {
+    snprintf(text, bytes, "%" PRId64 "; %s holds %s", value, row->name, row->range);
+  }
+  return text;
 }

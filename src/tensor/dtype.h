@@ -28,4 +28,20 @@ double dtype_load(compute_dtype dtype, const void *element);
 void dtype_store_integer(compute_dtype dtype, void *element, int64_t value);
 int64_t dtype_load_integer(compute_dtype dtype, const void *element);
 
+/* The smallest and the largest value of an integer dtype or bool. */
+void dtype_limits(compute_dtype dtype, int64_t *low, int64_t *high);
+
+/* Whether `value` is one of the dtype's: for integers and bool exactly; a float rounds to the
+ * nearest, but a finite value must not become infinite. */
+bool dtype_holds(compute_dtype dtype, double value);
+
+/* Whether the dtype, floats included, holds exactly this integer. */
+bool dtype_holds_integer(compute_dtype dtype, int64_t value);
+
+/* Why it does not, to be written after "<name> is ": "-1; u8 holds whole numbers from 0 to 255".
+ * Return `text`, which DTYPE_REFUSAL bytes suffice for. */
+enum { DTYPE_REFUSAL = 96 };
+char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes);
+char *dtype_refusal_integer(compute_dtype dtype, int64_t value, char *text, size_t bytes);
+
 #endif

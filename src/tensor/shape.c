@@ -194,6 +194,10 @@ int32_t shape_axis(int32_t rank, int32_t axis) {
 }
 
 bool shape_axes_mask(int32_t rank, compute_axes axes, uint32_t *mask) {
+  if (axes.count == COMPUTE_NO_AXES.count) {
+    *mask = 0;
+    return true;
+  }
   if (axes.count < 0 || axes.count > COMPUTE_MAX_RANK) return false;
   uint32_t bits = axes.count == 0 ? (1u << rank) - 1 : 0;
   for (int32_t i = 0; i < axes.count; i++) {
@@ -203,6 +207,37 @@ bool shape_axes_mask(int32_t rank, compute_axes axes, uint32_t *mask) {
   }
   *mask = bits;
   return true;
+}
+
+bool shape_fits_memory(compute_shape shape) {
+  int64_t count;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] == 0) shape.size[i] = 1;
+  return shape_validate(shape, &count) == COMPUTE_OK && count <= SHAPE_MOST_ELEMENTS;
+}
+
+compute_status shape_range(int64_t size, int64_t count, int64_t step, int64_t *start, char *text,
+                           size_t bytes) {
+  const int64_t given = *start, first = given < 0 ? given + size : given;
+  int64_t last = first;
+  if (count < 0 || step < 1) {
+    snprintf(text, bytes, "count %lld and step %lld; count must be at least 0 and step at least 1",
+             (long long)count, (long long)step);
+    return COMPUTE_ERROR_INVALID_ARGUMENT;
+  }
+  if (first < 0 || first > size) {
+    snprintf(text, bytes, "start %lld is outside an axis of %lld; it must be in %lld … %lld",
+             (long long)given, (long long)size, -(long long)size, (long long)size);
+    return COMPUTE_ERROR_SHAPE;
+  }
+  if (count > 0 && (!checked_multiply(count - 1, step, &last) || !checked_add(last, first, &last) ||
+                    last >= size)) {
+    snprintf(text, bytes, "%lld elements from %lld in steps of %lld do not fit an axis of %lld",
+             (long long)count, (long long)given, (long long)step, (long long)size);
+    return COMPUTE_ERROR_SHAPE;
+  }
+  *start = first;
+  return COMPUTE_OK;
 }
 
 /* Whether every operand walks `outer` and `inner`, its next dimension, as one. */

@@ -17,6 +17,13 @@ const char *shape_problem(compute_shape shape, compute_status status);
 /* Elements of a valid shape. */
 int64_t shape_count(compute_shape shape);
 
+/* More elements than any memory has, and few enough that rounding a size up to whole tiles, or
+ * adding some of them, never overflows. */
+#define SHAPE_MOST_ELEMENTS (INT64_MAX >> 8)
+
+/* Whether a valid shape has at most that many elements, sizes of 0 counted as 1. */
+bool shape_fits_memory(compute_shape shape);
+
 /* Dense row-major strides. */
 void shape_dense_strides(compute_shape shape, int64_t *strides);
 bool shape_is_dense(compute_shape shape, const int64_t *strides);
@@ -36,8 +43,17 @@ bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_s
 /* axis + rank if negative; −1 if it is outside the rank. */
 int32_t shape_axis(int32_t rank, int32_t axis);
 
-/* The set of axes as bits, all if the list is empty; false on one outside the rank or repeated. */
+/* The set of axes as bits, all if the list is empty, none for COMPUTE_NO_AXES; false on one outside
+ * the rank or repeated. */
 bool shape_axes_mask(int32_t rank, compute_axes axes, uint32_t *mask);
+
+/* The range of slices: start, start + step, … (count of them) along an axis of `size`. A negative
+ * start counts from the end; *start becomes the position from 0. It must lie in -size … size, and
+ * so may be the end itself, where only 0 elements fit. On failure `text` says why:
+ * COMPUTE_ERROR_INVALID_ARGUMENT for a negative count or a step below 1, else _SHAPE. */
+enum { SHAPE_RANGE_TEXT = 192 };
+compute_status shape_range(int64_t size, int64_t count, int64_t step, int64_t *start, char *text,
+                           size_t bytes);
 
 /* Merges neighbouring dimensions that every operand walks as one, and drops sizes of 1. `strides`
  * holds `operands` rows of COMPUTE_MAX_RANK. Dimensions below `fence` never merge with those at or

@@ -24,6 +24,10 @@ compute_argument tensor_argument(const compute_tensor *tensor);
 compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor);
 
+/* The same, of zeros: uploaded piece by piece, without a kernel to be built for it. */
+compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
+                                  compute_tensor **tensor);
+
 /* Bytes from the first element to the end of the last; 0 if there is none. */
 uint64_t tensor_span_bytes(const compute_tensor *tensor);
 

@@ -147,12 +147,49 @@ static void value_program(program_builder *builder, compute_dtype dtype) {
   program_store(builder, program_load(builder, dtype_compute_type(dtype), 0));
 }
 
+compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
+                                  compute_tensor **tensor) {
+  const fill_values values = {.count = 1, .dtype = {dtype}};
+  compute_status status = tensor_create_private(device, dtype, shape, tensor);
+  if (status || shape_count(shape) == 0) return status;
+  status = fill_by_host(*tensor, &values, value_on_host);
+  if (status) {
+    compute_tensor_release(*tensor);
+    *tensor = NULL;
+  }
+  return status;
+}
+
+static compute_status refuse_value(const compute_device *device, const char *operation,
+                                   const char *refusal) {
+  return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: value is %s",
+                   operation, refusal);
+}
+
 compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, compute_shape shape,
                                    double value, compute_tensor **tensor) {
-  compute_status status = check_call(device, "compute_tensor_full", tensor);
+  static const char operation[] = "compute_tensor_full";
+  char text[DTYPE_REFUSAL];
+  compute_status status = check_call(device, operation, tensor);
   if (status) return status;
+  if (dtype_is_valid(dtype) && !dtype_holds(dtype, value))
+    return refuse_value(device, operation, dtype_refusal(dtype, value, text, sizeof text));
   fill_values values = {.count = 1, .dtype = {dtype}};
   dtype_store(dtype, values.bytes, value);
+  return create_filled(device, dtype, shape, &values, value_program, value_on_host, tensor);
+}
+
+compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dtype,
+                                       compute_shape shape, int64_t value,
+                                       compute_tensor **tensor) {
+  static const char operation[] = "compute_tensor_full_i64";
+  char text[DTYPE_REFUSAL];
+  compute_status status = check_call(device, operation, tensor);
+  if (status) return status;
+  if (dtype_is_valid(dtype) && !dtype_holds_integer(dtype, value))
+    return refuse_value(device, operation, dtype_refusal_integer(dtype, value, text, sizeof text));
+  fill_values values = {.count = 1, .dtype = {dtype}};
+  dtype_store_integer(dtype, values.bytes, value);
   return create_filled(device, dtype, shape, &values, value_program, value_on_host, tensor);
 }
 

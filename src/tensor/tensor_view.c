@@ -54,15 +54,6 @@ static compute_status fail_axis(const compute_tensor *tensor, const char *operat
                    compute_shape_text(tensor->shape, text, sizeof text));
 }
 
-static compute_status fail_slice(const compute_tensor *tensor, const char *operation, int32_t axis,
-                                 int64_t start, int64_t count, int64_t step) {
-  char text[192];
-  return error_set(
-      context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
-      "start %" PRId64 ", count %" PRId64 ", step %" PRId64 " do not fit axis %d of %s", start,
-      count, step, (int)axis, compute_shape_text(tensor->shape, text, sizeof text));
-}
-
 compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, int64_t start,
                                          int64_t count, int64_t step, compute_tensor **view) {
   static const char operation[] = "compute_tensor_slice_view";
@@ -70,13 +61,10 @@ compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, i
   if (status) return status;
   int32_t at = shape_axis(tensor->shape.rank, axis);
   if (at < 0) return fail_axis(tensor, operation, axis);
-  int64_t size = tensor->shape.size[at], last = 0;
-  if (start < 0 || count < 0 || step < 1 || start > size) {
-    return fail_slice(tensor, operation, at, start, count, step);
-  }
-  if (count > 0 && (!checked_multiply(count - 1, step, &last) || !checked_add(last, start, &last) ||
-                    last >= size)) {
-    return fail_slice(tensor, operation, at, start, count, step);
+  char why[SHAPE_RANGE_TEXT], text[192];
+  if (shape_range(tensor->shape.size[at], count, step, &start, why, sizeof why)) {
+    return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation, "axis %d of %s: %s",
+                     (int)at, compute_shape_text(tensor->shape, text, sizeof text), why);
   }
   compute_shape shape = tensor->shape;
   int64_t strides[COMPUTE_MAX_RANK];
@@ -102,7 +90,8 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   int32_t rank = tensor->shape.rank;
   uint32_t mask;
   char text[192];
-  if ((order.count != 0 && order.count != rank) || !shape_axes_mask(rank, order, &mask)) {
+  const bool reversed = order.count == 0, kept = order.count == COMPUTE_NO_AXES.count;
+  if ((!reversed && !kept && order.count != rank) || !shape_axes_mask(rank, order, &mask)) {
     return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
                      "the %d axes given are no order of the axes of %s", (int)order.count,
                      compute_shape_text(tensor->shape, text, sizeof text));
@@ -110,7 +99,7 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   compute_shape shape = {.rank = rank};
   int64_t strides[COMPUTE_MAX_RANK] = {0};
   for (int32_t i = 0; i < rank; i++) {
-    int32_t from = order.count == 0 ? rank - 1 - i : shape_axis(rank, order.axis[i]);
+    int32_t from = reversed ? rank - 1 - i : kept ? i : shape_axis(rank, order.axis[i]);
     shape.size[i] = tensor->shape.size[from];
     strides[i] = tensor->strides[from];
   }

@@ -55,7 +55,7 @@ static void check_slices(compute_device *device, compute_tensor *whole) {
   assert_ok(compute_tensor_slice_view(whole, 0, 2, 0, 5, &view)); /* empty, at the very end */
   assert_int_equal(compute_tensor_count(view), 0);
   compute_tensor_release(view);
-  assert_ok(compute_tensor_slice_view(whole, 2, 3, 1, INT64_MAX, &view)); /* a step never taken */
+  assert_ok(compute_tensor_slice_view(whole, 2, -1, 1, INT64_MAX, &view)); /* a step never taken */
   ASSERT_HOLDS(view, 3, -2, -4, 15, -6, -8);
   compute_tensor_release(view);
 }
@@ -160,7 +160,9 @@ static void check_bad_views(compute_device *device, compute_tensor *whole) {
     int64_t start, count, step;
   } bad[] = {{3, 0, 1, 1},
              {-4, 0, 1, 1},
-             {0, -1, 1, 1},
+             {0, -3, 1, 1},
+             {0, -1, 2, 1},
+             {0, INT64_MIN, 0, 1},
              {0, 0, 3, 1},
              {0, 0, -1, 1},
              {0, 0, 1, 0},
