@@ -132,10 +132,12 @@ COMPUTE_API compute_status compute_tensor_select(const compute_tensor *condition
 /* x limited to low … high. */
 COMPUTE_API compute_status compute_tensor_clamp(const compute_tensor *x, double low, double high,
                                                 compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_clamp_i64(const compute_tensor *x, int64_t low,
+                                                    int64_t high, compute_tensor **result);
 
 /* ---- Shape: dense copies; compute_tensor_…_view copies nothing ------------------------------ */
 
-/* Axes in a new order; an empty list reverses them. */
+/* Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. */
 COMPUTE_API compute_status compute_tensor_transpose(const compute_tensor *x, compute_axes order,
                                                     compute_tensor **result);
 
@@ -168,7 +170,8 @@ COMPUTE_API compute_status compute_tensor_matmul(const compute_tensor *a, const 
 
 /* ---- Reductions and rows ------------------------------------------------------------------- */
 
-/* Along `axes` (empty: all); with keep_axes the reduced axes stay with size 1. */
+/* Along `axes` (empty: all; COMPUTE_NO_AXES: none); with keep_axes the reduced axes stay with
+ * size 1. */
 COMPUTE_API compute_status compute_tensor_sum(const compute_tensor *x, compute_axes axes,
                                               bool keep_axes, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_mean(const compute_tensor *x, compute_axes axes,

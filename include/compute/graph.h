@@ -58,7 +58,8 @@ COMPUTE_API compute_node compute_name(compute_graph *graph, compute_node node, c
 
 /* ---- Sources ------------------------------------------------------------------------------- */
 
-/* A tensor given at every run (compute_binding). */
+/* A tensor given at every run (compute_binding). No node has 2^55 elements or more, sizes of 0
+ * counted as 1: COMPUTE_ERROR_OVERFLOW. */
 COMPUTE_API compute_node compute_input(compute_graph *graph, compute_dtype dtype,
                                        compute_shape shape);
 
@@ -69,12 +70,23 @@ COMPUTE_API compute_node compute_parameter(compute_graph *graph, compute_tensor 
 COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dtype,
                                           compute_shape shape, const void *values);
 
-/* A constant of rank 0, cast to dtype. */
+/* A constant of rank 0; and a tensor whose every element is `value`, which takes no memory.
+ *
+ * COMPUTE_ERROR_INVALID_ARGUMENT for a value that the dtype does not hold: for integers a fraction,
+ * NaN, an infinity and what is out of range, for bool all but 0 and 1, for floats a finite number
+ * that would become infinite (f16: from 65520 on). Floats hold NaN and infinities, and round what
+ * lies between two of their numbers to the nearest. A double is exact for integers up to 2^53 only:
+ * write larger ones with the forms below. */
 COMPUTE_API compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value);
-
-/* Every element `value`; takes no memory. */
 COMPUTE_API compute_node compute_full(compute_graph *graph, compute_dtype dtype,
                                       compute_shape shape, double value);
+
+/* The same for an integer that the dtype holds exactly; COMPUTE_ERROR_INVALID_ARGUMENT for any
+ * other: out of range, or, in a float dtype, one that would have to be rounded. */
+COMPUTE_API compute_node compute_scalar_i64(compute_graph *graph, compute_dtype dtype,
+                                            int64_t value);
+COMPUTE_API compute_node compute_full_i64(compute_graph *graph, compute_dtype dtype,
+                                          compute_shape shape, int64_t value);
 
 /* Each element is its own position along `axis`, from 0 (a number dtype). */
 COMPUTE_API compute_node compute_index(compute_graph *graph, compute_dtype dtype,
@@ -119,6 +131,8 @@ COMPUTE_API compute_node compute_gelu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_gelu_tanh(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_silu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_softplus(compute_graph *graph, compute_node x);
+/* COMPUTE_ERROR_INVALID_ARGUMENT for a slope or alpha that is not finite, or not in f32 (f64 for an
+ * x in f64). */
 COMPUTE_API compute_node compute_leaky_relu(compute_graph *graph, compute_node x, double slope);
 COMPUTE_API compute_node compute_elu(compute_graph *graph, compute_node x, double alpha);
 
@@ -150,21 +164,31 @@ COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node 
 COMPUTE_API compute_node compute_select(compute_graph *graph, compute_node condition,
                                         compute_node a, compute_node b);
 
-/* x limited to low … high; for integers, to the whole numbers among them. */
+/* x limited to low … high; for integers, to the whole numbers among them. A limit beyond the
+ * dtype's range does not limit: −infinity and infinity never do. COMPUTE_ERROR_INVALID_ARGUMENT
+ * where no value of the dtype lies in low … high, as when low > high or one is NaN. */
 COMPUTE_API compute_node compute_clamp(compute_graph *graph, compute_node x, double low,
                                        double high);
 
+/* The same with limits that any i64 can be. A float x must hold both exactly. */
+COMPUTE_API compute_node compute_clamp_i64(compute_graph *graph, compute_node x, int64_t low,
+                                           int64_t high);
+
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-/* Axes in a new order; an empty list reverses them. Costs nothing where the consumer can stride. */
+/* Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. Costs nothing
+ * where the consumer can stride. */
 COMPUTE_API compute_node compute_transpose(compute_graph *graph, compute_node x,
                                            compute_axes order);
 
 /* Another shape of as many elements; one size may be −1 and is then worked out. */
 COMPUTE_API compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape shape);
 
-/* Elements start, start + step, … (`count` of them) along `axis`; step ≥ 1. A negative start counts
- * from the end. */
+/* Elements start, start + step, … (`count` of them) along `axis`. A negative start counts from the
+ * end. Nothing is clipped: start must be in −size … size, and every element that is taken inside
+ * the axis (so start = size, the end, goes with count 0 only), else COMPUTE_ERROR_SHAPE; that
+ * includes a start past the end with count 0. COMPUTE_ERROR_INVALID_ARGUMENT for count < 0 and step
+ * < 1. */
 COMPUTE_API compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t start, int64_t count, int64_t step);
 
@@ -176,7 +200,8 @@ COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
 COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
                                         size_t count, int32_t axis);
 
-/* Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice. */
+/* Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice, and
+ * has its rule for start and step, with x's own size as count. */
 COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t size, int64_t start, int64_t step);
 
@@ -189,9 +214,10 @@ COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, co
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* Along `axes` (empty: all); with keep_axes the reduced axes stay with size 1. Of nothing, sum is
- * 0, prod 1, mean NaN; max, min, argmax and argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16
- * accumulate in f32; u8 and u16 sum as i32 and wrap when stored, so cast before summing. */
+/* Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
+ * reduced axes stay with size 1. Of nothing, sum is 0, prod 1, mean NaN; max, min, argmax and
+ * argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; u8 and u16 sum as i32
+ * and wrap when stored, so cast before summing. */
 COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
 COMPUTE_API compute_node compute_mean(compute_graph *graph, compute_node x, compute_axes axes,
@@ -212,7 +238,9 @@ COMPUTE_API compute_node compute_argmin(compute_graph *graph, compute_node x, in
 COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, int32_t axis);
 COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
 
-/* (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance. */
+/* (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance.
+ * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, or not in f32 (f64
+ * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);
 
 /* normalize(x) · gain + bias; gain and bias have the last axis's size, or are {0} for none. */
@@ -229,16 +257,19 @@ COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, co
                                         int32_t axis);
 
 /* result[i,j] = x[i, indices[i,j]] for axis 1, and so on: one element for each index. `indices` has
- * x's rank and, off the axis, sizes no larger than x's. */
+ * x's rank and, off the axis, sizes no larger than x's. They are those of gather: i32 or i64,
+ * negative ones count from the end, others outside the axis fail the run. */
 COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_node x,
                                                  compute_node indices, int32_t axis);
 
 /* Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: undoes
- * gather. x has the index tensor's axes at `axis`. Sums in index order. */
+ * gather, and takes its indices: negative ones count from the end of the result's axis, others
+ * outside it fail the run. x has the index tensor's axes at `axis`. Sums in index order. */
 COMPUTE_API compute_node compute_scatter_add(compute_graph *graph, compute_node x,
                                              compute_node indices, int32_t axis, int64_t size);
 
-/* Zeros of `shape`, each x[i,j] added at [i, indices[i,j]] for axis 1, and so on. */
+/* Zeros of `shape`, each x[i,j] added at [i, indices[i,j]] for axis 1, and so on. Indices as for
+ * scatter_add. */
 COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
                                                       compute_node indices, int32_t axis,
                                                       compute_shape shape);
@@ -276,7 +307,9 @@ COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node param
 COMPUTE_API compute_node compute_group(compute_graph *graph, const compute_node *nodes,
                                        size_t count);
 
-/* learning_rate_node, a float scalar, takes precedence over learning_rate. */
+/* learning_rate_node, a float scalar, takes precedence over learning_rate. Numbers are finite and
+ * not negative, in f32 too unless all parameters are f64, and betas (and RMSprop's alpha) below 1,
+ * else COMPUTE_ERROR_INVALID_ARGUMENT. */
 typedef struct compute_sgd_options {
   double learning_rate; /* 0: 0.01 */
   double momentum;

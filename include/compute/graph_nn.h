@@ -57,7 +57,8 @@ COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute
 /* ---- Normalisation, dropout ---------------------------------------------------------------- */
 
 /* With given statistics: (x − mean) / sqrt(variance + epsilon) · gain + bias for each channel (axis
- * 1); x has rank ≥ 2, the others [channels]; gain and bias may be {0}. Behind a convolution it
+ * 1); x has rank ≥ 2, the others [channels]; gain and bias may be {0}; epsilon as in
+ * compute_normalize. Behind a convolution it
  * becomes part of it. */
 COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                             compute_node variance, compute_node gain,
@@ -70,7 +71,8 @@ COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compu
                                                      double epsilon, compute_node *mean,
                                                      compute_node *variance);
 
-/* Each element is 0 with `probability` (0 ≤ p < 1), else divided by 1 − p; by the random numbers of
+/* Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) a number of x's dtype), else
+ * divided by 1 − p; by the random numbers of
  * compute_random_uniform, so the same seed and stream drop the same elements on every device. */
 COMPUTE_API compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                                          compute_node seed, uint32_t stream);
@@ -83,17 +85,23 @@ typedef enum compute_pad_mode {
   COMPUTE_PAD_REFLECT = 2 /* mirrored, the edge itself not repeated; less than the axis's size */
 } compute_pad_mode;
 
-/* `before` and `after` (≥ 0) elements more along `axis`. */
+/* `before` and `after` (≥ 0) elements more along `axis`. COMPUTE_PAD_CONSTANT fills them with
+ * `value`, which x's dtype must hold as compute_full says (graph.h), in compute_pad_i64 exactly;
+ * the other modes ignore it. */
 COMPUTE_API compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis,
                                      int64_t before, int64_t after, compute_pad_mode mode,
                                      double value);
+COMPUTE_API compute_node compute_pad_i64(compute_graph *graph, compute_node x, int32_t axis,
+                                         int64_t before, int64_t after, compute_pad_mode mode,
+                                         int64_t value);
 
 typedef enum compute_upsample_mode {
   COMPUTE_UPSAMPLE_NEAREST = 0,
   COMPUTE_UPSAMPLE_BILINEAR = 1 /* pixel areas aligned, not corners */
 } compute_upsample_mode;
 
-/* [n, c, h, w] → [n, c, height, width]. */
+/* [n, c, h, w] → [n, c, height, width]. What is read where is worked out by the plan: the graph
+ * takes no memory for it. */
 COMPUTE_API compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t height,
                                             int64_t width, compute_upsample_mode mode);
 

@@ -104,6 +104,20 @@ bool build_axis(compute_graph *graph, const char *operation, compute_shape shape
   return true;
 }
 
+bool build_size(compute_graph *graph, const char *operation, compute_shape shape) {
+  if (!build_shape(graph, operation, shape)) return false;
+  if (shape_fits_memory(shape)) return true;
+  char text[BUILD_TEXT];
+  graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
+             "%s has 2^55 elements or more, which no memory holds",
+             compute_shape_text(shape, text, sizeof text));
+  return false;
+}
+
+compute_node build_same(compute_graph *graph, compute_node x) {
+  return compute_reshape(graph, x, compute_node_shape(graph, x));
+}
+
 /* Everything about a new node that can fail, except its shape; the graph is unchanged then. */
 static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, uint32_t **copy) {
   void *nodes = graph->nodes;
@@ -119,18 +133,8 @@ static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, 
 
 compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
                         const uint32_t *inputs, size_t count) {
-  char text[BUILD_TEXT];
-  int64_t elements = 0, bytes;
-  int64_t element_bytes = (int64_t)compute_dtype_size(node->dtype);
   uint32_t *copy;
-  if (!build_shape(graph, operation, node->shape)) goto failed;
-  compute_shape_count(node->shape, &elements);
-  if (!checked_multiply(elements, element_bytes, &bytes)) {
-    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
-               "the bytes of %s in %s cannot be counted in 63 bits",
-               compute_shape_text(node->shape, text, sizeof text), compute_dtype_name(node->dtype));
-    goto failed;
-  }
+  if (!build_size(graph, operation, node->shape)) goto failed;
   if (graph->count >= UINT32_MAX - 1 || count > UINT32_MAX) {
     graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation, "the graph has too many nodes");
     goto failed;

@@ -35,9 +35,45 @@ bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype
 /* Whether a shape that the caller gave is one: rank, signs, and a product of sizes that fits. */
 bool build_shape(compute_graph *graph, const char *operation, compute_shape shape);
 
+/* build_shape, and whether a node of that shape can be: at most SHAPE_MOST_ELEMENTS. build_node
+ * checks as much; what is made of several nodes asks before the first. */
+bool build_size(compute_graph *graph, const char *operation, compute_shape shape);
+
+/* A new node with the value of x. A builder that has nothing to do must not return its operand: the
+ * caller may bind both. */
+compute_node build_same(compute_graph *graph, compute_node x);
+
 /* The axis counted from 0. `shape` is the one that the axis belongs to. */
 bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
                 int32_t *result);
+
+/* Whether start, start + step, … (count of them) lie in 0 … size − 1; *start becomes the position
+ * from 0 (shape_range). */
+bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
+                 int64_t step, int64_t *start);
+
+/* A value as one element of a dtype. */
+typedef struct build_element {
+  unsigned char bytes[8];
+} build_element;
+
+/* The argument called `name` as an element of `dtype`, which must hold it (dtype_holds,
+ * dtype_holds_integer). */
+bool build_element_of(compute_graph *graph, const char *operation, const char *name,
+                      compute_dtype dtype, double value, build_element *element);
+bool build_element_of_i64(compute_graph *graph, const char *operation, const char *name,
+                          compute_dtype dtype, int64_t value, build_element *element);
+
+/* Whether the argument called `name` is finite and stays so in `dtype`, the float dtype in which
+ * the operation uses it; and, build_epsilon, not negative. */
+bool build_number(compute_graph *graph, const char *operation, const char *name,
+                  compute_dtype dtype, double value);
+bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dtype,
+                   double epsilon);
+
+/* A constant whose elements are all the same. */
+compute_node build_uniform(compute_graph *graph, const char *operation, compute_dtype dtype,
+                           compute_shape shape, const build_element *element);
 
 /* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes, and hands
  * over constant and tensor, also on failure. Checks that the shape's elements and bytes can be

@@ -1,4 +1,5 @@
-/* Builders of sources, of elementwise operations (all of them from ops.def) and of cast. */
+/* Builders of sources (constants of one value: build_value.c), of elementwise operations (all of
+ * them from ops.def) and of cast. */
 #include "graph/build.h"
 
 #include <string.h>
@@ -61,26 +62,6 @@ compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute
   graph_node node = {
       .op = OP_constant, .dtype = dtype, .shape = shape, .constant = copy, .uniform = count == 1};
   return build_node(graph, operation, &node, NULL, 0);
-}
-
-static compute_node uniform_constant(compute_graph *graph, const char *operation,
-                                     compute_dtype dtype, compute_shape shape, double value) {
-  if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype)) return BUILD_NONE;
-  void *element = graph_constant_create(1, compute_dtype_size(dtype));
-  if (!element) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
-  dtype_store(dtype, element, value);
-  graph_node node = {
-      .op = OP_constant, .dtype = dtype, .shape = shape, .constant = element, .uniform = true};
-  return build_node(graph, operation, &node, NULL, 0);
-}
-
-compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value) {
-  return uniform_constant(graph, "scalar", dtype, COMPUTE_SCALAR, value);
-}
-
-compute_node compute_full(compute_graph *graph, compute_dtype dtype, compute_shape shape,
-                          double value) {
-  return uniform_constant(graph, "full", dtype, shape, value);
 }
 
 compute_node compute_index(compute_graph *graph, compute_dtype dtype, compute_shape shape,
@@ -168,6 +149,20 @@ compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_
   return build_node(graph, info->name, &node, inputs, info->arity);
 }
 
+/* The attribute is a number of the type in which elements are computed. */
+static compute_node scaled(compute_graph *graph, graph_op op, const char *attribute, compute_node x,
+                           double value) {
+  const graph_op_info *info = graph_op_describe(op);
+  uint32_t input;
+  if (!build_operands(graph, info->name, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  if (!build_domain(graph, info->name, info->domain, dtype) ||
+      !build_number(graph, info->name, attribute, dtype_compute_type(dtype), value)) {
+    return BUILD_NONE;
+  }
+  return build_elementwise(graph, op, &x, value);
+}
+
 #define BUILDER_1(name)                                                                            \
   compute_node compute_##name(compute_graph *graph, compute_node x) {                              \
     return build_elementwise(graph, OP_##name, &x, 0);                                             \
@@ -184,7 +179,7 @@ compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_
 #define ELEMENTWISE(name, arity, ...) BUILDER_##arity(name)
 #define SCALED(name, instruction, gradient, low, high, ulp, attribute, text)                       \
   compute_node compute_##name(compute_graph *graph, compute_node x, double attribute) {            \
-    return build_elementwise(graph, OP_##name, &x, attribute);                                     \
+    return scaled(graph, OP_##name, #attribute, x, attribute);                                     \
   }
 #include "graph/ops.def"
 

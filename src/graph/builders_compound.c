@@ -1,28 +1,9 @@
-/* Builders that are made of others: clamp, layer norm and the losses. They check under their own
+/* Builders that are made of others: layer norm and the losses. They check under their own
  * name what would otherwise be reported under the name of a part. */
 #include "graph/build.h"
 
-#include <math.h>
-
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
-
-compute_node compute_clamp(compute_graph *graph, compute_node x, double low, double high) {
-  BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "clamp";
-  uint32_t input;
-  if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
-  const compute_dtype dtype = build_at(graph, input)->dtype;
-  if (!build_domain(graph, operation, DOMAIN_NUMBER, dtype)) return BUILD_NONE;
-  double from = low, to = high;
-  if (dtype_is_integer(dtype)) from = ceil(low), to = floor(high);
-  if (!(from <= to)) {
-    return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                      "no %s value lies in %g … %g", compute_dtype_name(dtype), low, high);
-  }
-  compute_node raised = compute_maximum(graph, x, compute_scalar(graph, dtype, from));
-  return compute_minimum(graph, raised, compute_scalar(graph, dtype, to));
-}
 
 /* Whether gain or bias has the dtype of x and the size of its last axis. */
 static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,
@@ -44,8 +25,10 @@ compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_no
   BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "layer_norm";
   uint32_t input;
-  if (!build_operands(graph, operation, &x, 1, &input) ||
-      !build_domain(graph, operation, DOMAIN_FLOAT, build_at(graph, input)->dtype)) {
+  if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype) ||
+      !build_epsilon(graph, operation, dtype_compute_type(dtype), epsilon)) {
     return BUILD_NONE;
   }
   const bool has_gain = gain.id || gain.graph, has_bias = bias.id || bias.graph;

@@ -1,6 +1,7 @@
 /* Builders of matrix products, reductions and row operations. */
 #include "graph/build.h"
 
+#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 /* ---- Matrix product ------------------------------------------------------------------------ */
@@ -67,12 +68,13 @@ compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b
 /* The axes as a mask, with a message for the first that does not fit. */
 static bool axes_mask(compute_graph *graph, const char *operation, compute_shape shape,
                       compute_axes axes, uint32_t *mask) {
+  if (shape_axes_mask(shape.rank, axes, mask)) return true;
   if (axes.count < 0 || axes.count > COMPUTE_MAX_RANK) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "a list of %d axes; it may have 0 … %d",
-               axes.count, COMPUTE_MAX_RANK);
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+               "a list of %d axes; it may have 0 … %d, or be COMPUTE_NO_AXES", axes.count,
+               COMPUTE_MAX_RANK);
     return false;
   }
-  if (shape_axes_mask(shape.rank, axes, mask)) return true;
   for (int32_t i = 0; i < axes.count; i++) {
     int32_t axis;
     if (!build_axis(graph, operation, shape, axes.axis[i], &axis)) return false;
@@ -129,6 +131,7 @@ static compute_node reduce(compute_graph *graph, graph_op op, compute_node x, co
                  &node.attributes.axes_mask)) {
     return BUILD_NONE;
   }
+  if (axes.count == COMPUTE_NO_AXES.count) return build_same(graph, x);
   return finish_reduction(graph, &node, input);
 }
 
@@ -202,10 +205,12 @@ compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t a
 
 compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon) {
   const char *operation = "normalize";
-  if (!build_start(graph, operation)) return BUILD_NONE;
-  if (!(epsilon >= 0)) {
-    return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                      "epsilon is %g; it must not be negative", epsilon);
+  uint32_t input;
+  if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype) ||
+      !build_epsilon(graph, operation, dtype_compute_type(dtype), epsilon)) {
+    return BUILD_NONE;
   }
   return row_operation(graph, OP_normalize, x, -1, epsilon);
 }

@@ -16,7 +16,8 @@ compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axe
   if (!single(graph, operation, x, &input)) return BUILD_NONE;
   const compute_shape from = build_at(graph, input)->shape;
   graph_node node = {.op = OP_transpose, .dtype = build_at(graph, input)->dtype, .shape = from};
-  if (order.count != 0 && order.count != from.rank) {
+  const bool reversed = order.count == 0, kept = order.count == COMPUTE_NO_AXES.count;
+  if (!reversed && !kept && order.count != from.rank) {
     char text[BUILD_TEXT];
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "the order names %d axes, but %s has %d", order.count,
@@ -24,8 +25,8 @@ compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axe
   }
   uint32_t seen = 0;
   for (int32_t i = 0; i < from.rank; i++) {
-    int32_t axis = from.rank - 1 - i;
-    if (order.count != 0 && !build_axis(graph, operation, from, order.axis[i], &axis)) {
+    int32_t axis = reversed ? from.rank - 1 - i : i;
+    if (!reversed && !kept && !build_axis(graph, operation, from, order.axis[i], &axis)) {
       return BUILD_NONE;
     }
     if (seen & 1u << axis) {
@@ -84,34 +85,6 @@ compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* Whether start, start + step, … (count of them) lie in 0 … size − 1. A negative start counts from
- * the end; *start becomes the position from 0. An empty range may stand at the end. */
-static bool check_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
-                        int64_t step, int64_t *start) {
-  const int64_t given = *start;
-  if (count < 0 || step < 1) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-               "count %lld and step %lld; count must be at least 0 and step at least 1",
-               (long long)count, (long long)step);
-    return false;
-  }
-  int64_t first = given < 0 ? given + size : given, last = first;
-  bool fits = first >= 0 && first <= size;
-  if (fits && count > 0) {
-    int64_t span;
-    fits =
-        checked_multiply(count - 1, step, &span) && checked_add(first, span, &last) && last < size;
-  }
-  if (!fits) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "%lld elements from %lld in steps of %lld do not fit an axis of %lld",
-               (long long)count, (long long)given, (long long)step, (long long)size);
-    return false;
-  }
-  *start = first;
-  return true;
-}
-
 compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, int64_t start,
                            int64_t count, int64_t step) {
   const char *operation = "slice";
@@ -122,7 +95,7 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
                      .shape = build_at(graph, input)->shape,
                      .attributes = {.step = step}};
   if (!build_axis(graph, operation, node.shape, axis, &axis) ||
-      !check_range(graph, operation, node.shape.size[axis], count, step, &start)) {
+      !build_range(graph, operation, node.shape.size[axis], count, step, &start)) {
     return BUILD_NONE;
   }
   node.attributes.axis = axis;
@@ -145,7 +118,7 @@ compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, i
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "size %lld is negative",
                       (long long)size);
   }
-  if (!check_range(graph, operation, size, node.shape.size[axis], step, &start)) return BUILD_NONE;
+  if (!build_range(graph, operation, size, node.shape.size[axis], step, &start)) return BUILD_NONE;
   node.attributes.axis = axis;
   node.attributes.start = start;
   node.shape.size[axis] = size;

@@ -68,6 +68,21 @@ compute_status compute_tensor_clamp(const compute_tensor *x, double low, double 
   return eager_run(&call, result);
 }
 
+static compute_node build_clamp_i64(compute_graph *graph, const compute_node *x,
+                                    const eager_call *call) {
+  return compute_clamp_i64(graph, x[0], call->integer[0], call->integer[1]);
+}
+
+compute_status compute_tensor_clamp_i64(const compute_tensor *x, int64_t low, int64_t high,
+                                        compute_tensor **result) {
+  const eager_call call = {.operation = "clamp",
+                           .build = build_clamp_i64,
+                           .operands = &x,
+                           .operand_count = 1,
+                           .integer = {low, high}};
+  return eager_run(&call, result);
+}
+
 /* ---- Shape
  * --------------------------------------------------------------------------------------- */
 

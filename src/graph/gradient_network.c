@@ -176,7 +176,7 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
   compute_graph *graph = s->graph;
   const compute_shape shape = COMPUTE_SHAPE(queries, keys);
   node last = compute_add(graph, compute_index(graph, COMPUTE_I64, shape, 0),
-                          compute_scalar(graph, COMPUTE_I64, (double)(keys - queries)));
+                          compute_scalar_i64(graph, COMPUTE_I64, keys - queries));
   return compute_less_equal(graph, compute_index(graph, COMPUTE_I64, shape, 1), last);
 }
 

@@ -143,8 +143,8 @@ static node kept(const step *s, node reduced) {
   return compute_reshape(s->graph, reduced, shape);
 }
 
-/* The reduced axes as a list. An empty list means all axes; only a scalar's mask is empty, and
- * there that is the same. */
+/* The reduced axes as a list. An empty list means all axes; only a scalar's mask is empty (a
+ * reduction over COMPUTE_NO_AXES makes no node), and there that is the same. */
 static compute_axes reduced_axes(const step *s) {
   compute_axes axes = {0};
   for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++) {

@@ -20,20 +20,16 @@ bool descriptor_refuse(const explanation *why, const char *format, ...) {
 
 /* ---- Space and operands -------------------------------------------------------------------- */
 
-/* More elements than any memory has, and few enough that rounding a size up to whole tiles, or
- * adding some of them, never overflows. */
-#define MOST_ELEMENTS (INT64_MAX >> 8)
-
 static bool check_space(const compute_kernel_descriptor *d, const explanation *why) {
   compute_shape space = {.rank = d->rank};
-  if (d->k > MOST_ELEMENTS || d->axis_size > MOST_ELEMENTS)
+  if (d->k > SHAPE_MOST_ELEMENTS || d->axis_size > SHAPE_MOST_ELEMENTS)
     return descriptor_refuse(why, "no memory has an axis of that many elements");
   for (int32_t i = 0; i < d->rank && i < COMPUTE_MAX_RANK; i++) space.size[i] = d->size[i];
   int64_t count;
   compute_status status = shape_validate(space, &count);
   if (status) return descriptor_refuse(why, "space: %s", shape_problem(space, status));
   for (int32_t i = 0; i < d->rank; i++)
-    if (space.size[i] > MOST_ELEMENTS || count > MOST_ELEMENTS)
+    if (space.size[i] > SHAPE_MOST_ELEMENTS || count > SHAPE_MOST_ELEMENTS)
       return descriptor_refuse(why, "space: no memory has that many elements");
   return true;
 }
@@ -290,7 +286,7 @@ static bool check_convolution_strides(const compute_kernel_descriptor *d, const 
     const compute_operand *o = k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
     for (int i = 0; i < 4; i++)
       if (__builtin_mul_overflow(i < 2 ? most : reach[i - 2], o->stride[i], &steps) ||
-          steps > MOST_ELEMENTS || steps < -MOST_ELEMENTS)
+          steps > SHAPE_MOST_ELEMENTS || steps < -SHAPE_MOST_ELEMENTS)
         return descriptor_refuse(why, "the convolution reaches beyond all memory");
   }
   return true;
@@ -404,7 +400,7 @@ static bool check_strides(const compute_kernel_descriptor *d, const explanation 
     const bool input = k < d->input_count;
     const compute_operand *o = input ? &d->inputs[k] : &d->outputs[k - d->input_count];
     for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++)
-      if (o->stride[i] < -MOST_ELEMENTS || o->stride[i] > MOST_ELEMENTS)
+      if (o->stride[i] < -SHAPE_MOST_ELEMENTS || o->stride[i] > SHAPE_MOST_ELEMENTS)
         return descriptor_refuse(why, "a stride of %s %u is beyond all memory",
                                  input ? "input" : "output",
                                  (unsigned)(input ? k : k - d->input_count));

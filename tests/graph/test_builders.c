@@ -109,7 +109,7 @@ static void constants_are_copied_and_full_ones_take_one_element(void **state) {
   const float *copy = stored(c)->constant;
   assert_true(copy[1] == 2.0f);
   assert_false(stored(c)->uniform);
-  compute_node full = compute_full(graph, COMPUTE_I32, COMPUTE_SHAPE(1 << 20, 1 << 20), -7.9);
+  compute_node full = compute_full(graph, COMPUTE_I32, COMPUTE_SHAPE(1 << 20, 1 << 20), -7);
   expect(full, COMPUTE_I32, COMPUTE_SHAPE(1 << 20, 1 << 20));
   assert_true(stored(full)->uniform);
   assert_int_equal(*(const int32_t *)stored(full)->constant, -7);
