@@ -14,20 +14,22 @@ enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
 
 static bool is_foldable(const compute_graph *g, const graph_node *n) {
   graph_category c = graph_op_describe(n->op)->category;
-  if (c == CATEGORY_SOURCE || c == CATEGORY_STATE) return false;
+  if (c == CATEGORY_SOURCE) return n->op == OP_index && shape_count(n->shape) <= LARGE_RESULT;
+  if (c == CATEGORY_STATE) return false;
   int64_t largest = 0;
   for (uint32_t k = 0; k < n->input_count; k++) {
     const graph_node *x = &g->nodes[n->inputs[k]];
-    int64_t held = x->uniform ? 1 : shape_count(x->shape);
+    int64_t held = x->uniform || x->op == OP_index ? 1 : shape_count(x->shape);
     if (held > largest) largest = held;
   }
   int64_t count = shape_count(n->shape);
   return count <= LARGE_RESULT || count <= largest;
 }
 
-/* Views of constants cost nothing at run time; folding them alone would only copy. */
-static bool is_view(const graph_node *n) {
-  return graph_op_describe(n->op)->category == CATEGORY_VIEW;
+/* Views of constants cost nothing at run time, and a kernel has positions for nothing; folding them
+ * alone would only copy. */
+static bool is_free(const graph_node *n) {
+  return n->op == OP_index || graph_op_describe(n->op)->category == CATEGORY_VIEW;
 }
 
 static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t output_count,
@@ -39,7 +41,7 @@ static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t o
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
     if (!flags[i]) continue;
-    bool constant = n->op == OP_constant || (n->input_count > 0 && is_foldable(g, n));
+    bool constant = n->op == OP_constant || is_foldable(g, n);
     for (uint32_t k = 0; k < n->input_count; k++) constant &= (flags[n->inputs[k]] & CONSTANT) != 0;
     if (constant) flags[i] |= CONSTANT;
   }
@@ -48,13 +50,13 @@ static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t o
   /* Whatever is read by something that is not constant; through a view, what the view shows. */
   for (size_t i = g->count; i-- > 0;) {
     bool reads =
-        flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_view(&g->nodes[i])));
+        flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_free(&g->nodes[i])));
     for (uint32_t k = 0; reads && k < g->nodes[i].input_count; k++)
       flags[g->nodes[i].inputs[k]] |= TOP;
   }
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
-    bool fold = (flags[i] & CONSTANT) && (flags[i] & TOP) && n->op != OP_constant && !is_view(n) &&
+    bool fold = (flags[i] & CONSTANT) && (flags[i] & TOP) && n->op != OP_constant && !is_free(n) &&
                 shape_count(n->shape) > 0;
     flags[i] = fold;
     count += fold;
