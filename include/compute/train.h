@@ -69,6 +69,8 @@ typedef enum compute_optimizer_kind {
   COMPUTE_RMSPROP = 3
 } compute_optimizer_kind;
 
+/* Numbers are finite and not negative, in f32 too unless all weights are f64; betas and alpha below
+ * 1. */
 typedef struct compute_optimizer_options {
   compute_optimizer_kind kind;
   double learning_rate;                /* 0: 0.01 for SGD and RMSprop, 0.001 for Adam and AdamW */

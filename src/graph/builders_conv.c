@@ -255,6 +255,51 @@ static bool transposed_sizes(convolution_call *call) {
   return true;
 }
 
+/* Elements of a shape, sizes of 0 counted as 1, times `factor`, against a sixteenth of what any
+ * memory holds, as layouts may round channels up. */
+static bool is_reachable(compute_shape shape, int64_t factor) {
+  int64_t product = factor;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] > 0 && !checked_multiply(product, shape.size[i], &product)) return false;
+  return product <= SHAPE_MOST_ELEMENTS / 16;
+}
+
+/* Kernels calculate with positions in the padding, and with one axis's positions times another's
+ * stride: what would overflow there is refused here. */
+static bool check_positions(convolution_call *call) {
+  compute_convolution *c = &call->geometry;
+  const compute_shape shapes[] = {
+      COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]),
+      COMPUTE_SHAPE(c->batch, c->result_channels, c->result_size[0], c->result_size[1]),
+      COMPUTE_SHAPE(c->result_channels, c->data_channels, c->filter_size[0], c->filter_size[1])};
+  int64_t most = c->batch > 1 ? c->batch : 1;
+  if (c->data_channels > most) most = c->data_channels;
+  if (c->result_channels > most) most = c->result_channels;
+  for (int i = 0; i < 2; i++) {
+    int64_t steps, taps, reach;
+    /* A stride that leaves one result is as good as any other that does; the sum has been checked.
+     */
+    const int64_t padded = c->data_size[i] + 2 * c->padding[i];
+    if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;
+    if (!checked_multiply(c->result_size[i], c->stride[i], &steps) ||
+        !checked_multiply(c->filter_size[i], c->dilation[i], &taps) ||
+        !checked_add(steps, taps, &reach) || !checked_add(reach, c->padding[i], &reach))
+      most = INT64_MAX;
+    else if (reach > most)
+      most = reach;
+  }
+  for (int i = 0; i < 3; i++) {
+    if (is_reachable(shapes[i], most)) continue;
+    graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+               "filter %s with stride %" PRId64 " × %" PRId64 ", dilation %" PRId64 " × %" PRId64
+               " and padding %" PRId64 " × %" PRId64 " on %s reaches beyond all memory",
+               call->filter, c->stride[0], c->stride[1], c->dilation[0], c->dilation[1],
+               c->padding[0], c->padding[1], call->x);
+    return false;
+  }
+  return true;
+}
+
 /* ---- Bias ---------------------------------------------------------------------------------- */
 
 static bool check_bias(convolution_call *call, int64_t channels) {
@@ -286,7 +331,7 @@ compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node f
   BUILD_ALL_OR_NOTHING(graph);
   convolution_call call = {.graph = graph, .operation = "conv2d", .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, false) ||
-      !check_channels(&call, 1) || !forward_sizes(&call) ||
+      !check_channels(&call, 1) || !forward_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.result_channels)) {
     return BUILD_NONE;
   }
@@ -299,7 +344,7 @@ compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, comp
   BUILD_ALL_OR_NOTHING(graph);
   convolution_call call = {.graph = graph, .operation = "conv2d_transpose", .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, true) ||
-      !check_channels(&call, 0) || !transposed_sizes(&call) ||
+      !check_channels(&call, 0) || !transposed_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.data_channels)) {
     return BUILD_NONE;
   }

@@ -92,6 +92,7 @@ compute_node compute_huber(compute_graph *graph, compute_node a, compute_node b,
                       "delta is %g; it must be finite and larger than 0", delta);
   }
   const compute_dtype dtype = compute_node_dtype(graph, a), work = dtype_compute_type(dtype);
+  if (!build_number(graph, operation, "delta", work, delta)) return BUILD_NONE;
   const compute_node error = compute_sub(graph, widen(graph, a, work), widen(graph, b, work));
   const compute_node size = compute_abs(graph, error);
   const compute_node near =

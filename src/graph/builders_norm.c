@@ -1,7 +1,5 @@
 /* Batch normalisation and dropout, made of others' nodes: they become part of the kernels around
  * them. */
-#include <math.h>
-
 #include "graph/network.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -26,11 +24,7 @@ static bool check_x(norm_call *call, compute_node x, double epsilon) {
   call->dtype = build_at(call->graph, input)->dtype;
   call->work = dtype_compute_type(call->dtype);
   if (!build_domain(call->graph, call->operation, DOMAIN_FLOAT, call->dtype)) return false;
-  if (!isfinite(epsilon) || epsilon < 0) {
-    graph_fail(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
-               "epsilon is %g; it must be finite and not negative", epsilon);
-    return false;
-  }
+  if (!build_epsilon(call->graph, call->operation, call->work, epsilon)) return false;
   if (call->shape.rank >= 2) return true;
   graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
              "x has shape %s; it needs a batch axis and a channel axis",
@@ -155,7 +149,9 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                       "probability is %g; it must be at least 0 and less than 1", probability);
   }
-  if (probability == 0) return x;
+  if (probability == 0) return build_same(graph, x);
+  if (!build_number(graph, operation, "1 / (1 - probability)", dtype, 1 / (1 - probability)))
+    return BUILD_NONE;
   compute_node drawn = compute_random_uniform(graph, COMPUTE_F32, shape, seed, stream);
   compute_node keep =
       compute_greater_equal(graph, drawn, compute_scalar(graph, COMPUTE_F32, probability));

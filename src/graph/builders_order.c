@@ -83,7 +83,9 @@ compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t 
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "labels %s have %d axes; one more would be too many", text, (int)shape.rank);
   }
-  shape.size[shape.rank++] = 1;
+  shape.size[shape.rank++] = classes;
+  if (!build_size(graph, operation, shape)) return BUILD_NONE;
+  shape.size[shape.rank - 1] = 1;
   compute_node column = compute_reshape(graph, labels, shape);
   shape.size[shape.rank - 1] = classes;
   compute_node number = compute_index(graph, index, shape, shape.rank - 1);
@@ -134,13 +136,15 @@ static bool check_matrices(attention_call *call) {
   return true;
 }
 
-/* The bias broadcasts to the scores, but does not enlarge them. */
-static bool check_bias(attention_call *call) {
-  if (!call->geometry.biased) return true;
-  const compute_shape bias = build_at(call->graph, call->inputs[3])->shape;
+/* The scores can be counted, though they are never stored; the bias broadcasts to them, but does
+ * not enlarge them. */
+static bool check_scores(attention_call *call) {
   compute_shape scores = call->result, both;
   char text[BUILD_TEXT];
   scores.size[scores.rank - 1] = call->geometry.keys;
+  if (!build_size(call->graph, call->operation, scores)) return false;
+  if (!call->geometry.biased) return true;
+  const compute_shape bias = build_at(call->graph, call->inputs[3])->shape;
   if (shape_broadcast(bias, scores, &both) && compute_shape_equal(both, scores)) return true;
   graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
              "the bias %s does not broadcast to the scores %s", call->text[3],
@@ -166,7 +170,8 @@ static bool read_attention(attention_call *call, const compute_attention_options
                "scale is %g; it must be finite (0 means 1 / sqrt(width))", o->scale);
     return false;
   }
-  return check_matrices(call) && check_bias(call);
+  return build_number(call->graph, call->operation, "scale", dtype_compute_type(dtype), o->scale) &&
+         check_matrices(call) && check_scores(call);
 }
 
 compute_node compute_scaled_attention(compute_graph *graph, compute_node q, compute_node k,

@@ -112,6 +112,7 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
     w.data_size[i] = shape.size[2 + i];
     if (!count_windows(graph, operation, text, options->ceil, &w, i)) return BUILD_NONE;
   }
+  if (!build_size(graph, operation, COMPUTE_SHAPE(w.size[0], w.size[1]))) return BUILD_NONE;
   const compute_shape result =
       COMPUTE_SHAPE(shape.size[0], shape.size[1], w.result_size[0], w.result_size[1]);
   return network_pool(graph, operation, &w, result, x, BUILD_NONE);

@@ -30,7 +30,7 @@ static bool check_gradients(compute_graph *graph, const compute_node *gradients,
     if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype)) return false;
     if (dtype == COMPUTE_F64) *work = COMPUTE_F64;
   }
-  return true;
+  return build_number(graph, operation, "limit", *work, limit);
 }
 
 static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype dtype) {

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/error.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
@@ -29,6 +28,7 @@ typedef struct optimizer {
   compute_node *gradients;
   compute_node *assign;
   size_t assign_count;
+  compute_dtype narrowest; /* of the dtypes in which updates are calculated */
 } optimizer;
 
 /* The parameter that is being updated, in the dtype to calculate in. */
@@ -40,22 +40,35 @@ typedef struct update {
 
 /* ---- Arguments ----------------------------------------------------------------------------- */
 
-static bool is_zeroed(const uint64_t *reserved, size_t count) {
+static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    if (reserved[i]) return false;
+    if (reserved[i] == 0) continue;
+    graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+               "options.reserved is not zero");
+    return false;
   }
   return true;
 }
 
-/* Whether an option is a finite number in low … high (high included). */
-static bool check_option(compute_graph *graph, const char *operation, const char *name,
-                         double value, double low, double high) {
-  if (isfinite(value) && value >= low && value <= high) return true;
-  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %g", name, value);
+/* Whether an option is not negative and finite, also in the dtype of every update. */
+static bool check_amount(const optimizer *o, const char *name, double value) {
+  if (!(value < 0)) return build_number(o->graph, o->operation, name, o->narrowest, value);
+  graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+             "%s is %g; it must not be negative", name, value);
   return false;
 }
 
-static bool check_rate_node(compute_graph *graph, const char *operation, compute_node rate) {
+/* Whether an option is a share that may stay from step to step. */
+static bool check_decay(const optimizer *o, const char *name, double value) {
+  if (value >= 0 && value < 1) return true;
+  graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+             "%s is %g; it must be at least 0 and less than 1", name, value);
+  return false;
+}
+
+static bool check_rate_node(const optimizer *o, compute_node rate) {
+  compute_graph *graph = o->graph;
+  const char *operation = o->operation;
   if (rate.id == 0 && rate.graph == 0) return true;
   uint32_t index;
   if (!build_operands(graph, operation, &rate, 1, &index) ||
@@ -71,7 +84,8 @@ static bool check_rate_node(compute_graph *graph, const char *operation, compute
 }
 
 /* Whether every parameter is a float parameter node, and none of them comes twice. */
-static bool check_parameters(const optimizer *o) {
+static bool check_parameters(optimizer *o) {
+  o->narrowest = COMPUTE_F64;
   compute_graph *graph = o->graph;
   if (!o->parameters) {
     graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
@@ -92,6 +106,7 @@ static bool check_parameters(const optimizer *o) {
       return false;
     }
     if (!build_domain(graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
+    if (node->dtype != COMPUTE_F64) o->narrowest = COMPUTE_F32;
     for (size_t j = 0; j < i; j++) {
       if (compute_parameter_tensor(graph, o->parameters[j]) != node->tensor) continue;
       graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
@@ -104,19 +119,6 @@ static bool check_parameters(const optimizer *o) {
 
 /* ---- State --------------------------------------------------------------------------------- */
 
-static compute_status fill_zero(compute_tensor *tensor) {
-  const size_t size = compute_dtype_size(compute_tensor_dtype(tensor));
-  const size_t count = (size_t)compute_tensor_count(tensor);
-  void *zeros = base_allocate(count, size);
-  if (!zeros) {
-    return error_set(compute_device_context(compute_tensor_device(tensor)),
-                     COMPUTE_ERROR_OUT_OF_MEMORY, "optimizer", "optimizer: no memory for zeros");
-  }
-  compute_status status = compute_tensor_write(tensor, zeros, count * size);
-  base_release(zeros);
-  return status;
-}
-
 /* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
  * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
  * that is open while the graph is built must not take the state away. */
@@ -127,8 +129,7 @@ static compute_node create_state(const optimizer *o, size_t beside, bool own, co
   const graph_node *owner = build_at(graph, o->parameters[beside].id - 1);
   compute_tensor *tensor = NULL;
   compute_status status =
-      tensor_create_private(compute_tensor_device(owner->tensor), dtype, shape, &tensor);
-  if (!status) status = fill_zero(tensor);
+      tensor_create_zero(compute_tensor_device(owner->tensor), dtype, shape, &tensor);
   if (status) {
     compute_error detail = {0};
     compute_error_get(graph->context, &detail);
@@ -239,7 +240,6 @@ static bool take_gradients(const optimizer *o, const compute_node *given) {
 
 /* Memory and gradients; afterwards updates can be built. */
 static bool optimizer_start(optimizer *o, const gradient_source *from, size_t state_count) {
-  if (!check_parameters(o)) return false;
   o->gradients = base_allocate(o->count, sizeof *o->gradients);
   /* The parameter, its state, and (once in all) a step counter. */
   o->assign = base_allocate(o->count, (state_count + 2) * sizeof *o->assign);
@@ -263,19 +263,16 @@ static compute_node optimizer_finish(optimizer *o) {
 
 /* ---- SGD ----------------------------------------------------------------------------------- */
 
-static bool check_sgd(compute_graph *graph, const char *operation, const compute_sgd_options *p) {
-  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
-    return false;
-  }
+static bool check_sgd(const optimizer *o, const compute_sgd_options *p) {
+  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
   if (p->nesterov && p->momentum == 0) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "nesterov needs a momentum");
+    graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "nesterov needs a momentum");
     return false;
   }
-  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
-         check_option(graph, operation, "momentum", p->momentum, 0, HUGE_VAL) &&
-         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
-         check_rate_node(graph, operation, p->learning_rate_node);
+  return check_amount(o, "learning_rate", p->learning_rate) &&
+         check_amount(o, "momentum", p->momentum) &&
+         check_amount(o, "weight_decay", p->weight_decay) &&
+         check_rate_node(o, p->learning_rate_node);
 }
 
 static void sgd_update(optimizer *o, const update *u, const compute_sgd_options *p) {
@@ -300,9 +297,9 @@ static compute_node descend_sgd(compute_graph *graph, const char *operation,
   BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_sgd_options p = options ? *options : (compute_sgd_options){0};
-  if (!check_sgd(graph, operation, &p)) return BUILD_NONE;
-  if (p.learning_rate == 0) p.learning_rate = 0.01;
   optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (!check_parameters(&o) || !check_sgd(&o, &p)) return BUILD_NONE;
+  if (p.learning_rate == 0) p.learning_rate = 0.01;
   if (optimizer_start(&o, from, 1)) {
     for (size_t i = 0; i < count && !graph->status; i++) {
       update u = start_update(&o, i);
@@ -328,18 +325,12 @@ compute_node compute_sgd_apply(compute_graph *graph, const compute_node *paramet
 
 /* ---- Adam ---------------------------------------------------------------------------------- */
 
-static bool check_adam(compute_graph *graph, const char *operation, const compute_adam_options *p) {
-  const double below_one = nextafter(1, 0);
-  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
-    return false;
-  }
-  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
-         check_option(graph, operation, "beta1", p->beta1, 0, below_one) &&
-         check_option(graph, operation, "beta2", p->beta2, 0, below_one) &&
-         check_option(graph, operation, "epsilon", p->epsilon, 0, HUGE_VAL) &&
-         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
-         check_rate_node(graph, operation, p->learning_rate_node);
+static bool check_adam(const optimizer *o, const compute_adam_options *p) {
+  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
+  return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "beta1", p->beta1) &&
+         check_decay(o, "beta2", p->beta2) && check_amount(o, "epsilon", p->epsilon) &&
+         check_amount(o, "weight_decay", p->weight_decay) &&
+         check_rate_node(o, p->learning_rate_node);
 }
 
 /* 1 − beta^step, as −expm1(step · log(beta)): the difference would lose half the digits of f32 in
@@ -396,12 +387,12 @@ static compute_node descend_adam(compute_graph *graph, const char *operation,
   BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_adam_options p = options ? *options : (compute_adam_options){0};
-  if (!check_adam(graph, operation, &p)) return BUILD_NONE;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (!check_parameters(&o) || !check_adam(&o, &p)) return BUILD_NONE;
   if (p.learning_rate == 0) p.learning_rate = 0.001;
   if (p.beta1 == 0) p.beta1 = 0.9;
   if (p.beta2 == 0) p.beta2 = 0.999;
   if (p.epsilon == 0) p.epsilon = 1e-8;
-  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
   if (optimizer_start(&o, from, 2)) {
     adam_scalars scalars = adam_count(&o, &p);
     for (size_t i = 0; i < count && !graph->status; i++) {
@@ -428,19 +419,12 @@ compute_node compute_adam_apply(compute_graph *graph, const compute_node *parame
 
 /* ---- RMSprop ------------------------------------------------------------------------------- */
 
-static bool check_rmsprop(compute_graph *graph, const char *operation,
-                          const compute_rmsprop_options *p) {
-  const double below_one = nextafter(1, 0);
-  if (!is_zeroed(p->reserved, sizeof p->reserved / sizeof *p->reserved)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.reserved is not zero");
-    return false;
-  }
-  return check_option(graph, operation, "learning_rate", p->learning_rate, 0, HUGE_VAL) &&
-         check_option(graph, operation, "alpha", p->alpha, 0, below_one) &&
-         check_option(graph, operation, "epsilon", p->epsilon, 0, HUGE_VAL) &&
-         check_option(graph, operation, "momentum", p->momentum, 0, HUGE_VAL) &&
-         check_option(graph, operation, "weight_decay", p->weight_decay, 0, HUGE_VAL) &&
-         check_rate_node(graph, operation, p->learning_rate_node);
+static bool check_rmsprop(const optimizer *o, const compute_rmsprop_options *p) {
+  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
+  return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "alpha", p->alpha) &&
+         check_amount(o, "epsilon", p->epsilon) && check_amount(o, "momentum", p->momentum) &&
+         check_amount(o, "weight_decay", p->weight_decay) &&
+         check_rate_node(o, p->learning_rate_node);
 }
 
 static void rmsprop_update(optimizer *o, const update *u, const compute_rmsprop_options *p) {
@@ -468,11 +452,11 @@ static compute_node descend_rmsprop(compute_graph *graph, const char *operation,
   BUILD_ALL_OR_NOTHING(graph);
   if (!build_start(graph, operation)) return BUILD_NONE;
   compute_rmsprop_options p = options ? *options : (compute_rmsprop_options){0};
-  if (!check_rmsprop(graph, operation, &p)) return BUILD_NONE;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (!check_parameters(&o) || !check_rmsprop(&o, &p)) return BUILD_NONE;
   if (p.learning_rate == 0) p.learning_rate = 0.01;
   if (p.alpha == 0) p.alpha = 0.99;
   if (p.epsilon == 0) p.epsilon = 1e-8;
-  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
   if (optimizer_start(&o, from, 2)) {
     for (size_t i = 0; i < count && !graph->status; i++) {
       update u = start_update(&o, i);

@@ -94,9 +94,10 @@ static compute_status read_options(compute_context *context, const char *operati
   *o = given ? *given : (compute_norm_options){0};
   if (o->epsilon == 0) o->epsilon = 1e-5;
   if (o->momentum == 0) o->momentum = 0.1;
-  if (!isfinite(o->epsilon) || o->epsilon < 0)
+  /* Statistics are f32 at least, whatever the data turns out to be. */
+  if (!isfinite(o->epsilon) || o->epsilon < 0 || !dtype_holds(COMPUTE_F32, o->epsilon))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: epsilon is %g; it must be finite and not negative", operation,
+                     "%s: epsilon is %g; it must be finite in f32 and not negative", operation,
                      o->epsilon);
   if (!(o->momentum > 0 && o->momentum <= 1))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

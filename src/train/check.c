@@ -12,25 +12,50 @@
 
 #define refuse(context, status, ...) error_set((context), (status), HERE, HERE ": " __VA_ARGS__)
 
-static compute_status check_number(compute_context *context, const char *name, double value,
-                                   double low, double high) {
-  if (isfinite(value) && value >= low && value <= high) return COMPUTE_OK;
-  return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%s is %g", name, value);
+/* What an option must be beside a number of the dtype of the weights. */
+typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
+
+static compute_status check_number(compute_context *context, compute_dtype dtype, const char *name,
+                                   double value, allowed range) {
+  static const char *const text[] = {[NOT_NEGATIVE] = "finite and not negative",
+                                     [BELOW_ONE] = "at least 0 and less than 1",
+                                     [UP_TO_ONE] = "in 0 … 1"};
+  const bool fits = range == NOT_NEGATIVE ? isfinite(value)
+                    : range == BELOW_ONE  ? value < 1
+                                          : value <= 1;
+  char why[DTYPE_REFUSAL];
+  if (!fits || !(value >= 0))
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%s is %g; it must be %s", name, value,
+                  text[range]);
+  if (dtype_holds(dtype, value)) return COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%s is %s", name,
+                dtype_refusal(dtype, value, why, sizeof why));
 }
 
-static compute_status check_optimizer(compute_context *context, compute_optimizer_options *o) {
+/* The dtype of the updates that holds least: f64 if all weights are, else f32. */
+static compute_dtype narrowest(const compute_layer *model) {
+  const size_t count = compute_layer_parameter_count(model);
+  for (size_t i = 0; i < count; i++) {
+    compute_layer_parameter p;
+    if (compute_layer_parameter_at(model, i, &p)) return COMPUTE_F32;
+    if (p.trainable && compute_tensor_dtype(p.tensor) != COMPUTE_F64) return COMPUTE_F32;
+  }
+  return COMPUTE_F64;
+}
+
+static compute_status check_optimizer(compute_context *context, compute_dtype dtype,
+                                      compute_optimizer_options *o) {
   static const double usual_rate[] = {0.01, 0.001, 0.001, 0.01};
   if (o->kind < COMPUTE_SGD || o->kind > COMPUTE_RMSPROP)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no optimizer", (int)o->kind);
-  const double below_one = nextafter(1, 0);
   compute_status s =
-      check_number(context, "optimizer.learning_rate", o->learning_rate, 0, HUGE_VAL);
-  if (!s) s = check_number(context, "optimizer.momentum", o->momentum, 0, HUGE_VAL);
-  if (!s) s = check_number(context, "optimizer.beta1", o->beta1, 0, below_one);
-  if (!s) s = check_number(context, "optimizer.beta2", o->beta2, 0, below_one);
-  if (!s) s = check_number(context, "optimizer.alpha", o->alpha, 0, below_one);
-  if (!s) s = check_number(context, "optimizer.epsilon", o->epsilon, 0, HUGE_VAL);
-  if (!s) s = check_number(context, "optimizer.weight_decay", o->weight_decay, 0, HUGE_VAL);
+      check_number(context, dtype, "optimizer.learning_rate", o->learning_rate, NOT_NEGATIVE);
+  if (!s) s = check_number(context, dtype, "optimizer.momentum", o->momentum, NOT_NEGATIVE);
+  if (!s) s = check_number(context, dtype, "optimizer.beta1", o->beta1, BELOW_ONE);
+  if (!s) s = check_number(context, dtype, "optimizer.beta2", o->beta2, BELOW_ONE);
+  if (!s) s = check_number(context, dtype, "optimizer.alpha", o->alpha, BELOW_ONE);
+  if (!s) s = check_number(context, dtype, "optimizer.epsilon", o->epsilon, NOT_NEGATIVE);
+  if (!s) s = check_number(context, dtype, "optimizer.weight_decay", o->weight_decay, NOT_NEGATIVE);
   if (s) return s;
   if (o->nesterov && (o->kind != COMPUTE_SGD || o->momentum == 0))
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
@@ -39,7 +64,8 @@ static compute_status check_optimizer(compute_context *context, compute_optimize
   return COMPUTE_OK;
 }
 
-static compute_status check_schedule(compute_context *context, compute_schedule *p) {
+static compute_status check_schedule(compute_context *context, compute_dtype dtype,
+                                     compute_schedule *p) {
   if (p->kind < COMPUTE_SCHEDULE_CONSTANT || p->kind > COMPUTE_SCHEDULE_COSINE)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no schedule", (int)p->kind);
   if (p->period < 0 || p->warm_up < 0)
@@ -54,7 +80,7 @@ static compute_status check_schedule(compute_context *context, compute_schedule 
                   "schedule.warm_up, %" PRId64 ", leaves nothing of schedule.period, %" PRId64,
                   p->warm_up, p->period);
   if (p->kind == COMPUTE_SCHEDULE_STEP && p->factor == 0) p->factor = 0.1;
-  return check_number(context, "schedule.factor", p->factor, 0, HUGE_VAL);
+  return check_number(context, dtype, "schedule.factor", p->factor, NOT_NEGATIVE);
 }
 
 static compute_status check_port(compute_context *context, const char *name,
@@ -70,11 +96,12 @@ static compute_status check_port(compute_context *context, const char *name,
   return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item has no elements", name);
 }
 
-static compute_status check_loss(compute_context *context, compute_trainer_options *o) {
+static compute_status check_loss(compute_context *context, compute_dtype dtype,
+                                 compute_trainer_options *o) {
   if (o->loss < COMPUTE_LOSS_CROSS_ENTROPY || o->loss > COMPUTE_LOSS_HUBER)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no loss", (int)o->loss);
-  compute_status s = check_number(context, "label_smoothing", o->label_smoothing, 0, 1);
-  if (!s) s = check_number(context, "huber_delta", o->huber_delta, 0, HUGE_VAL);
+  compute_status s = check_number(context, dtype, "label_smoothing", o->label_smoothing, UP_TO_ONE);
+  if (!s) s = check_number(context, dtype, "huber_delta", o->huber_delta, NOT_NEGATIVE);
   if (s) return s;
   if (o->huber_delta == 0) o->huber_delta = 1;
   if (o->label_smoothing != 0 && o->loss != COMPUTE_LOSS_CROSS_ENTROPY)
@@ -156,12 +183,13 @@ compute_status train_check_options(compute_context *context, compute_trainer_opt
       o->precision != COMPUTE_BF16)
     return refuse(context, COMPUTE_ERROR_DTYPE, "precision is %s; it can be f16 or bf16",
                   compute_dtype_name(o->precision));
-  compute_status s = check_number(context, "clip_norm", o->clip_norm, 0, HUGE_VAL);
+  const compute_dtype dtype = narrowest(o->model);
+  compute_status s = check_number(context, dtype, "clip_norm", o->clip_norm, NOT_NEGATIVE);
   if (!s) s = check_port(context, "input", &o->input);
   if (!s) s = check_port(context, "target", &o->target);
-  if (!s) s = check_loss(context, o);
-  if (!s) s = check_optimizer(context, &o->optimizer);
-  if (!s) s = check_schedule(context, &o->schedule);
+  if (!s) s = check_loss(context, dtype, o);
+  if (!s) s = check_optimizer(context, dtype, &o->optimizer);
+  if (!s) s = check_schedule(context, dtype, &o->schedule);
   if (!s) s = check_model(context, o);
   return s ? s : check_devices(context, o);
 }

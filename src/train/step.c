@@ -101,9 +101,11 @@ static compute_node count_true(compute_graph *graph, compute_node condition) {
 static void record_label_check(train_record *record, compute_node labels, int64_t classes) {
   compute_graph *graph = record->graph;
   if (record->replica->host || graph->status) return;
-  const compute_dtype dtype = compute_node_dtype(graph, labels);
+  compute_dtype dtype = compute_node_dtype(graph, labels);
+  if (!dtype_holds_integer(dtype, classes))
+    labels = compute_cast(graph, labels, dtype = COMPUTE_I64);
   const compute_node least = compute_scalar(graph, dtype, 0);
-  const compute_node beyond = compute_scalar(graph, dtype, (double)classes);
+  const compute_node beyond = compute_scalar_i64(graph, dtype, classes);
   const compute_node each = compute_logical_and(graph, compute_greater_equal(graph, labels, least),
                                                 compute_less(graph, labels, beyond));
   const compute_node least_of_all =

@@ -205,12 +205,8 @@ static void strides_and_windows_beyond_all_memory_are_harmless(void **state) {
   const int64_t size = INT64_C(192153584101141163);
   const compute_pool2d_options all = {
       .size = {1, size}, .stride = {1, 1}, .padding = {0, size / 2}};
-  const compute_node x = ones(graph, COMPUTE_SHAPE(1, 1, 4, 4));
-  const compute_node y = compute_average_pool2d(graph, x, &all);
-  compute_node dx;
-  assert_ok(compute_gradients(graph, compute_sum(graph, y, COMPUTE_ALL_AXES, false), &x, 1, &dx));
-  compute_plan *plan = NULL;
-  assert_int_not_equal(compute_compile(graph, &dx, 1, NULL, &plan), COMPUTE_OK);
+  compute_average_pool2d(graph, ones(graph, COMPUTE_SHAPE(1, 1, 4, 4)), &all);
+  assert_fails(compute_graph_status(graph), COMPUTE_ERROR_OVERFLOW);
   compute_graph_release(graph);
 }
 

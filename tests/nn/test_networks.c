@@ -339,6 +339,8 @@ static void constructors_refuse_what_cannot_be(void **state) {
           "momentum");
   refused(compute_layer_norm_layer(d, 2, &(compute_norm_options){.epsilon = NAN}), argument,
           "epsilon");
+  refused(compute_batch_norm_layer(d, 2, &(compute_norm_options){.epsilon = 1e39}), argument,
+          "epsilon is 1e+39");
   refused(compute_layer_norm_layer(d, 2, &(compute_norm_options){.reserved = {1}}), argument,
           "reserved[0]");
   refused(compute_embedding(d, 3, 0, NULL), argument, "width is 0");

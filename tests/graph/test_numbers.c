@@ -1,0 +1,590 @@
+/* Numbers among the arguments of builders. Whatever the number, the builder either takes it, and
+ * then the graph, its gradient included, compiles and runs, or refuses it by operation and
+ * argument: no later stage is left to find out, and none reports a defect of the library. */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "compute/fit.h"
+#include "compute/graph_nn.h"
+#include "support/test.h"
+
+/* What a row may build of: x has 3 axes or is a stack of images, w is a parameter like x. */
+typedef struct operands {
+  compute_graph *g;
+  compute_node x;       /* [3, 4, 5] */
+  compute_node images;  /* [1, 2, 6, 6] */
+  compute_node filter;  /* [4, 2, 3, 3] */
+  compute_node across;  /* [2, 4, 3, 3]: for transposed convolution */
+  compute_node vector;  /* [5] */
+  compute_node channel; /* [4] */
+  compute_node w;       /* parameter [4] */
+  compute_node labels;  /* i64 [3] */
+  compute_node places;  /* i64 [3, 4, 5] */
+  compute_node seed;    /* i64 scalar */
+  compute_dtype dtype;
+} operands;
+
+static compute_node ones(compute_graph *g, compute_dtype dtype, compute_shape shape) {
+  return compute_full(g, dtype, shape, 1);
+}
+
+static operands create(compute_dtype dtype) {
+  operands o = {.g = compute_graph_create(test_context), .dtype = dtype};
+  compute_tensor *weights;
+  assert_non_null(o.g);
+  assert_ok(compute_tensor_full(compute_default_device(test_context), dtype, COMPUTE_SHAPE(4), 1,
+                                &weights));
+  /* Inputs, so that nothing is folded. */
+  o.x = compute_input(o.g, dtype, COMPUTE_SHAPE(3, 4, 5));
+  o.images = compute_input(o.g, dtype, COMPUTE_SHAPE(1, 2, 6, 6));
+  o.filter = ones(o.g, dtype, COMPUTE_SHAPE(4, 2, 3, 3));
+  o.across = ones(o.g, dtype, COMPUTE_SHAPE(2, 4, 3, 3));
+  o.vector = ones(o.g, dtype, COMPUTE_SHAPE(5));
+  o.channel = ones(o.g, dtype, COMPUTE_SHAPE(4));
+  o.w = compute_parameter(o.g, weights);
+  o.labels = ones(o.g, COMPUTE_I64, COMPUTE_SHAPE(3));
+  o.places = ones(o.g, COMPUTE_I64, COMPUTE_SHAPE(3, 4, 5));
+  o.seed = compute_scalar(o.g, COMPUTE_I64, 7);
+  compute_tensor_release(weights);
+  return o;
+}
+
+/* ---- What happens to a number -------------------------------------------------------------- */
+
+enum { SMALL = 1 << 16 /* elements of a result that is run */ };
+
+/* A tensor of ones for an input of the plan. */
+static compute_tensor *bound(const operands *o, compute_node node) {
+  compute_tensor *tensor;
+  assert_ok(compute_tensor_full(compute_default_device(test_context),
+                                compute_node_dtype(o->g, node), compute_node_shape(o->g, node), 1,
+                                &tensor));
+  return tensor;
+}
+
+static bool acceptable(compute_status status) {
+  return status == COMPUTE_OK || status == COMPUTE_ERROR_OUT_OF_MEMORY ||
+         status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || status == COMPUTE_ERROR_INDEX ||
+         status == COMPUTE_ERROR_OVERFLOW || status == COMPUTE_ERROR_UNSUPPORTED;
+}
+
+static int64_t count_of(const operands *o, compute_node node) {
+  int64_t count = 0;
+  assert_ok(compute_shape_count(compute_node_shape(o->g, node), &count));
+  return count;
+}
+
+/* What takes long or much memory is only compiled. */
+static void run(const operands *o, compute_node output, bool small, const char *what) {
+  compute_plan *plan;
+  compute_status status = compute_compile(o->g, &output, 1, NULL, &plan);
+  if (!acceptable(status)) fail_msg("%s: compile: %s", what, compute_error_message(test_context));
+  if (status) return;
+  const bool own_input = !strcmp(what, "input"); /* nothing is bound to it */
+  if (small && count_of(o, output) <= SMALL && !own_input) {
+    const compute_node inputs[] = {o->x, o->images};
+    compute_binding bindings[3];
+    size_t used = 0;
+    for (size_t i = 0; i < 2; i++)
+      bindings[used++] = (compute_binding){inputs[i], bound(o, inputs[i])};
+    if (compute_node_dtype(o->g, output) != COMPUTE_DTYPE_NONE) {
+      compute_tensor *result;
+      assert_ok(compute_plan_create_tensor(plan, output, &result));
+      bindings[used++] = (compute_binding){output, result};
+    }
+    /* What the output does not read is not among the plan's inputs, and may not be bound. */
+    for (size_t skip = 0; skip < 4; skip++) {
+      compute_binding some[3];
+      size_t taken = 0;
+      for (size_t i = 0; i < used; i++)
+        if (i >= 2 || !(skip >> i & 1)) some[taken++] = bindings[i];
+      status = compute_run(plan, some, taken, NULL);
+      if (status != COMPUTE_ERROR_BINDING) break;
+    }
+    if (!acceptable(status)) fail_msg("%s: run: %s", what, compute_error_message(test_context));
+    for (size_t i = 0; i < used; i++) compute_tensor_release(bindings[i].tensor);
+  }
+  compute_plan_release(plan);
+}
+
+/* A builder that took its number must have a gradient that takes it, too. */
+static void run_gradient(const operands *o, compute_node output, const char *what) {
+  const compute_dtype dtype = compute_node_dtype(o->g, output);
+  if (dtype != o->dtype) return;
+  const compute_node of[] = {o->x, o->images};
+  compute_node gradients[2];
+  const compute_node loss =
+      compute_mean(o->g, compute_square(o->g, output), COMPUTE_ALL_AXES, false);
+  const compute_status status = compute_gradients(o->g, loss, of, 2, gradients);
+  if (!acceptable(status) && status != COMPUTE_ERROR_NOT_DIFFERENTIABLE)
+    fail_msg("%s: gradients: %s", what, compute_error_message(test_context));
+  if (status) return;
+  for (size_t i = 0; i < 2; i++) run(o, gradients[i], count_of(o, output) <= SMALL, what);
+}
+
+static void check_refusal(const operands *o, const char *operation, const char *argument,
+                          const char *what) {
+  char start[64];
+  const compute_status status = compute_graph_status(o->g);
+  const char *message = compute_error_message(test_context);
+  snprintf(start, sizeof start, "%s: ", operation);
+  if (status != COMPUTE_ERROR_INVALID_ARGUMENT && status != COMPUTE_ERROR_SHAPE &&
+      status != COMPUTE_ERROR_OVERFLOW)
+    fail_msg("%s: refused with %s: %s", what, compute_status_name(status), message);
+  if (strncmp(message, start, strlen(start)) || !strstr(message, argument))
+    fail_msg("%s: refused with \"%s\"", what, message);
+}
+
+static void settle(const operands *o, compute_node output, const char *operation,
+                   const char *argument, const char *what) {
+  if (compute_graph_status(o->g)) {
+    check_refusal(o, operation, argument, what);
+  } else {
+    run(o, output, true, what);
+    if (!compute_graph_status(o->g)) run_gradient(o, output, what);
+  }
+  compute_graph_release(o->g);
+}
+
+/* ---- Doubles ------------------------------------------------------------------------------- */
+
+typedef compute_node with_double(const operands *o, double value);
+
+typedef struct double_row {
+  const char *operation, *argument;
+  with_double *build;
+} double_row;
+
+#define ROW(name, ...)                                                                             \
+  static compute_node name(const operands *o, double v) {                                          \
+    return __VA_ARGS__;                                                                            \
+  }
+#define STEP(name, loss, apply, type, field)                                                       \
+  static compute_node name(const operands *o, double v) {                                          \
+    const type options = {.field = v};                                                             \
+    const compute_node gradient = compute_mul(o->g, o->w, o->channel);                             \
+    return apply(o->g, &o->w, &gradient, 1, &options);                                             \
+  }
+
+ROW(scalar, compute_add(o->g, o->x, compute_scalar(o->g, o->dtype, v)))
+ROW(full, compute_add(o->g, o->x, compute_full(o->g, o->dtype, COMPUTE_SHAPE(5), v)))
+ROW(leaky_relu, compute_leaky_relu(o->g, o->x, v))
+ROW(elu, compute_elu(o->g, o->x, v))
+ROW(clamp_low, compute_clamp(o->g, o->x, v, 2))
+ROW(clamp_high, compute_clamp(o->g, o->x, -2, v))
+ROW(normalize, compute_normalize(o->g, o->x, v))
+ROW(layer_norm, compute_layer_norm(o->g, o->x, o->vector, o->vector, v))
+ROW(batch_norm, compute_batch_norm(o->g, o->x, o->channel, o->channel, o->channel, o->channel, v))
+ROW(batch_norm_training,
+    compute_batch_norm_training(o->g, o->x, o->channel, o->channel, v, NULL, NULL))
+ROW(dropout, compute_dropout(o->g, o->x, v, o->seed, 0))
+ROW(pad, compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, v))
+ROW(pad_edge, compute_pad(o->g, o->x, 1, 1, 2, COMPUTE_PAD_EDGE, v))
+ROW(smoothing, compute_cross_entropy_smoothed(o->g, compute_max(o->g, o->x, COMPUTE_AXES(1), false),
+                                              o->labels, v))
+ROW(huber, compute_huber(o->g, o->x, o->vector, v))
+ROW(attention,
+    compute_scaled_attention(o->g, o->x, o->x, o->x, &(compute_attention_options){.scale = v}))
+
+static compute_node clip(const operands *o, double v) {
+  compute_node gradient = o->x;
+  compute_clip_gradients(o->g, &gradient, 1, v, NULL);
+  return gradient;
+}
+
+STEP(sgd_rate, loss, compute_sgd_apply, compute_sgd_options, learning_rate)
+STEP(sgd_momentum, loss, compute_sgd_apply, compute_sgd_options, momentum)
+STEP(sgd_decay, loss, compute_sgd_apply, compute_sgd_options, weight_decay)
+STEP(adam_rate, loss, compute_adam_apply, compute_adam_options, learning_rate)
+STEP(adam_beta1, loss, compute_adam_apply, compute_adam_options, beta1)
+STEP(adam_beta2, loss, compute_adam_apply, compute_adam_options, beta2)
+STEP(adam_epsilon, loss, compute_adam_apply, compute_adam_options, epsilon)
+STEP(adam_decay, loss, compute_adam_apply, compute_adam_options, weight_decay)
+STEP(rmsprop_rate, loss, compute_rmsprop_apply, compute_rmsprop_options, learning_rate)
+STEP(rmsprop_alpha, loss, compute_rmsprop_apply, compute_rmsprop_options, alpha)
+STEP(rmsprop_epsilon, loss, compute_rmsprop_apply, compute_rmsprop_options, epsilon)
+STEP(rmsprop_momentum, loss, compute_rmsprop_apply, compute_rmsprop_options, momentum)
+STEP(rmsprop_decay, loss, compute_rmsprop_apply, compute_rmsprop_options, weight_decay)
+
+static const double_row double_rows[] = {
+    {"scalar", "value", scalar},
+    {"full", "value", full},
+    {"leaky_relu", "slope", leaky_relu},
+    {"elu", "alpha", elu},
+    {"clamp", " … ", clamp_low},
+    {"clamp", " … ", clamp_high},
+    {"normalize", "epsilon", normalize},
+    {"layer_norm", "epsilon", layer_norm},
+    {"batch_norm", "epsilon", batch_norm},
+    {"batch_norm_training", "epsilon", batch_norm_training},
+    {"dropout", "probability", dropout},
+    {"pad", "value", pad},
+    {"pad", "never", pad_edge},
+    {"cross_entropy_smoothed", "smoothing", smoothing},
+    {"huber", "delta", huber},
+    {"scaled_attention", "scale", attention},
+    {"clip_gradients", "limit", clip},
+    {"sgd_apply", "learning_rate", sgd_rate},
+    {"sgd_apply", "momentum", sgd_momentum},
+    {"sgd_apply", "weight_decay", sgd_decay},
+    {"adam_apply", "learning_rate", adam_rate},
+    {"adam_apply", "beta1", adam_beta1},
+    {"adam_apply", "beta2", adam_beta2},
+    {"adam_apply", "epsilon", adam_epsilon},
+    {"adam_apply", "weight_decay", adam_decay},
+    {"rmsprop_apply", "learning_rate", rmsprop_rate},
+    {"rmsprop_apply", "alpha", rmsprop_alpha},
+    {"rmsprop_apply", "epsilon", rmsprop_epsilon},
+    {"rmsprop_apply", "momentum", rmsprop_momentum},
+    {"rmsprop_apply", "weight_decay", rmsprop_decay},
+};
+
+static void doubles_are_taken_or_refused_by_the_builder(void **state) {
+  (void)state;
+  static const double values[] = {(double)NAN, INFINITY, -INFINITY,
+                                  -1,          0,        -0.0,
+                                  5e-324,      -5e-324,  1e-310,
+                                  1e-45,       0.25,     0x1.fffffffffffffp-1,
+                                  1,           65520,    -65520,
+                                  1e39,        -1e39,    (double)INT32_MIN,
+                                  INT32_MAX,   0x1p53,   (double)INT64_MIN,
+                                  0x1p63,      DBL_MAX,  -DBL_MAX};
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16};
+  for (size_t r = 0; r < sizeof double_rows / sizeof *double_rows; r++) {
+    const double_row *row = &double_rows[r];
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+      for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        char what[128];
+        snprintf(what, sizeof what, "%s(%s = %g) in %s", row->operation, row->argument, values[v],
+                 compute_dtype_name(dtypes[d]));
+        const operands o = create(dtypes[d]);
+        assert_ok(compute_graph_status(o.g));
+        settle(&o, row->build(&o, values[v]), row->operation, row->argument, what);
+      }
+    }
+  }
+}
+
+/* ---- The fit ------------------------------------------------------------------------------- */
+
+/* Writes the number into one field of a problem, and says which. */
+static const char *set_field(compute_fit_problem *p, int field, double v) {
+  switch (field) {
+  case 0: p->epsilon = v; return "epsilon";
+  case 1: p->sigma[0] = v; return "sigma[0]";
+  case 2: p->sigma[1] = v; return "sigma[1]";
+  case 3: p->camera = COMPUTE_FIT_SCMOS, p->offset = v; return "offset";
+  case 4: p->camera = COMPUTE_FIT_SCMOS, p->gain = v; return "gain";
+  case 5: p->camera = COMPUTE_FIT_EMCCD, p->em_gain = v; return "em_gain";
+  case 6: p->camera = COMPUTE_FIT_SCMOS, p->variance = v; return "variance";
+  case 7: p->start_set = 4, p->start[2] = v; return "start[2]";
+  case 8: p->lower_set = 1, p->lower[0] = v; return "lower[0]";
+  case 9: p->upper_set = 8, p->upper[3] = v; return "upper[3]";
+  default: break;
+  }
+  p->model = COMPUTE_FIT_XYZNB;
+  p->depth = field == 10 ? v : 0.5;
+  p->gamma = field == 11 ? v : 0.2;
+  p->a[1] = field == 12 ? v : 0;
+  p->b[0] = field == 13 ? v : 0;
+  p->z_start_count = 1;
+  p->z_start[0] = field == 14 ? v : 0;
+  static const char *const names[] = {"depth", "gamma", "a[1]", "b[0]", "z_start[0]"};
+  return field < 15 ? names[field - 10] : NULL;
+}
+
+static void numbers_of_a_fit_are_taken_or_refused_by_the_builder(void **state) {
+  (void)state;
+  static const double values[] = {(double)NAN, INFINITY, -INFINITY, -1,    0,      5e-324,
+                                  1e-45,       1,        1e39,      -1e39, 0x1p63, DBL_MAX};
+  for (int field = 0; field < 15; field++) {
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+      char what[128];
+      compute_fit_problem p = {
+          .model = COMPUTE_FIT_XYNB, .rows = 4, .columns = 5, .sigma = {1.3, 1.2}};
+      const char *name = set_field(&p, field, values[v]);
+      snprintf(what, sizeof what, "gaussian_fit(%s = %g)", name, values[v]);
+      const operands o = create(COMPUTE_F32);
+      settle(&o, compute_gaussian_fit(o.g, o.x, &p, NULL), "gaussian_fit", name, what);
+    }
+  }
+}
+
+/* ---- Integers ------------------------------------------------------------------------------ */
+
+typedef compute_node with_integer(const operands *o, int64_t value);
+
+typedef struct integer_row {
+  const char *operation;
+  with_integer *build;
+  bool narrow; /* the argument is an int32_t */
+} integer_row;
+
+#undef ROW
+#define ROW(name, ...)                                                                             \
+  static compute_node name(const operands *o, int64_t v) {                                         \
+    return __VA_ARGS__;                                                                            \
+  }
+#define AT(v) ((int32_t)(v))
+#define CONV(...)                                                                                  \
+  &(compute_conv2d_options) {                                                                      \
+    __VA_ARGS__                                                                                    \
+  }
+#define POOL(...)                                                                                  \
+  &(compute_pool2d_options) {                                                                      \
+    __VA_ARGS__                                                                                    \
+  }
+#define NONE                                                                                       \
+  (compute_node) {                                                                                 \
+    0                                                                                              \
+  }
+
+ROW(scalar_i64, compute_add(o->g, o->x, compute_scalar_i64(o->g, o->dtype, v)))
+ROW(full_i64, compute_add(o->g, o->x, compute_full_i64(o->g, o->dtype, COMPUTE_SHAPE(5), v)))
+ROW(clamp_i64, compute_clamp_i64(o->g, o->x, v, 2))
+ROW(pad_i64, compute_pad_i64(o->g, o->x, 1, 1, 2, COMPUTE_PAD_CONSTANT, v))
+ROW(input_size, compute_input(o->g, o->dtype, COMPUTE_SHAPE(v, 0)))
+ROW(full_size, compute_full(o->g, o->dtype, COMPUTE_SHAPE(v, 3), 1))
+ROW(index_size, compute_index(o->g, o->dtype, COMPUTE_SHAPE(3, v), 1))
+ROW(index_axis, compute_index(o->g, o->dtype, COMPUTE_SHAPE(3, 4), AT(v)))
+ROW(random_size, compute_random_uniform(o->g, o->dtype, COMPUTE_SHAPE(v), o->seed, 1))
+ROW(random_stream, compute_random_uniform(o->g, o->dtype, COMPUTE_SHAPE(3), o->seed, (uint32_t)v))
+ROW(reshape, compute_reshape(o->g, o->x, COMPUTE_SHAPE(v, 20)))
+ROW(slice_axis, compute_slice(o->g, o->x, AT(v), 0, 1, 1))
+ROW(slice_start, compute_slice(o->g, o->x, 1, v, 1, 1))
+ROW(slice_end, compute_slice(o->g, o->x, 1, v, 0, 1))
+ROW(slice_count, compute_slice(o->g, o->x, 1, 1, v, 2))
+ROW(slice_step, compute_slice(o->g, o->x, 1, 1, 2, v))
+ROW(broadcast, compute_broadcast(o->g, o->x, COMPUTE_SHAPE(v, 3, 4, 5)))
+ROW(concat, compute_concat(o->g, (const compute_node[]){o->x, o->x}, 2, AT(v)))
+ROW(embed_axis, compute_embed(o->g, o->x, AT(v), 6, 0, 1))
+ROW(embed_size, compute_embed(o->g, o->x, 1, v, 0, 1))
+ROW(embed_start, compute_embed(o->g, o->x, 1, 9, v, 1))
+ROW(embed_step, compute_embed(o->g, o->x, 1, 9, 0, v))
+ROW(transpose, compute_transpose(o->g, o->x, COMPUTE_AXES(2, 1, AT(v))))
+ROW(sum, compute_sum(o->g, o->x, COMPUTE_AXES(AT(v)), false))
+ROW(mean_count, compute_mean(o->g, o->x, (compute_axes){.count = AT(v), .axis = {0, 1, 2}}, true))
+ROW(max, compute_max(o->g, o->x, COMPUTE_AXES(AT(v)), true))
+ROW(argmax, compute_argmax(o->g, o->x, AT(v), false))
+ROW(softmax, compute_softmax(o->g, o->x, AT(v)))
+ROW(log_softmax, compute_log_softmax(o->g, o->x, AT(v)))
+ROW(gather, compute_gather(o->g, o->x, o->labels, AT(v)))
+ROW(gather_elements, compute_gather_elements(o->g, o->x, o->places, AT(v)))
+ROW(scatter_axis, compute_scatter_add(o->g, o->x, o->labels, AT(v), 4))
+ROW(scatter_size, compute_scatter_add(o->g, o->x, o->labels, 0, v))
+ROW(scatter_elements,
+    compute_scatter_add_elements(o->g, o->x, o->places, AT(v), COMPUTE_SHAPE(3, 4, 5)))
+ROW(scatter_shape, compute_scatter_add_elements(o->g, o->x, o->places, 0, COMPUTE_SHAPE(v, 4, 5)))
+ROW(cumulative, compute_cumulative_sum(o->g, o->x, AT(v), true, false))
+ROW(top_k, compute_top_k(o->g, o->x, v, 2, false, NULL))
+ROW(top_k_axis, compute_top_k(o->g, o->x, 1, AT(v), true, NULL))
+ROW(one_hot, compute_one_hot(o->g, o->labels, v, o->dtype))
+ROW(pad_axis, compute_pad(o->g, o->x, AT(v), 1, 1, COMPUTE_PAD_EDGE, 0))
+ROW(pad_before, compute_pad(o->g, o->x, 1, v, 1, COMPUTE_PAD_CONSTANT, 2))
+ROW(pad_zeros, compute_pad(o->g, o->x, 1, 1, v, COMPUTE_PAD_CONSTANT, 0))
+ROW(pad_edges, compute_pad(o->g, o->x, 1, 1, v, COMPUTE_PAD_EDGE, 0))
+ROW(pad_mirror, compute_pad(o->g, o->x, 1, v, 1, COMPUTE_PAD_REFLECT, 0))
+ROW(pad_mode, compute_pad(o->g, o->x, 1, 1, 1, (compute_pad_mode)AT(v), 0))
+ROW(nearest, compute_upsample2d(o->g, o->images, 7, v, COMPUTE_UPSAMPLE_NEAREST))
+ROW(bilinear, compute_upsample2d(o->g, o->images, v, 7, COMPUTE_UPSAMPLE_BILINEAR))
+ROW(upsample_mode, compute_upsample2d(o->g, o->images, 7, 7, (compute_upsample_mode)AT(v)))
+ROW(conv_stride, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.stride = {v})))
+ROW(conv_dilation, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.dilation = {1, v})))
+ROW(conv_padding, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.padding = {v})))
+ROW(conv_groups, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.groups = v)))
+ROW(conv_more, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.output_padding = {v})))
+ROW(across_stride, compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.stride = {v})))
+ROW(across_dilation,
+    compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.dilation = {1, v})))
+ROW(across_padding,
+    compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.padding = {0, v})))
+ROW(across_groups, compute_conv2d_transpose(o->g, o->images, o->across, NONE, CONV(.groups = v)))
+static compute_node fit(const operands *o, const compute_fit_problem *p) {
+  return compute_gaussian_fit(o->g, o->x, p, NULL);
+}
+
+#define FIT(...)                                                                                   \
+  fit(o, &(compute_fit_problem){.model = COMPUTE_FIT_XYNB, .sigma = {1.3}, __VA_ARGS__})
+
+ROW(fit_rows, FIT(.rows = AT(v), .columns = 5))
+ROW(fit_columns, FIT(.rows = 4, .columns = AT(v)))
+ROW(fit_iterations, FIT(.rows = 4, .columns = 5, .iterations = AT(v)))
+ROW(fit_model, FIT(.rows = 4, .columns = 5, .fixed = 1, .profile = (compute_fit_profile)AT(v)))
+ROW(across_more, compute_conv2d_transpose(o->g, o->images, o->across, NONE,
+                                          CONV(.stride = {INT32_MAX}, .output_padding = {v})))
+ROW(max_size, compute_max_pool2d(o->g, o->images, POOL(.size = {v, 2})))
+ROW(max_stride, compute_max_pool2d(o->g, o->images, POOL(.size = {2}, .stride = {v}, .ceil = true)))
+ROW(max_dilation, compute_max_pool2d(o->g, o->images, POOL(.size = {2}, .dilation = {v})))
+ROW(max_padding, compute_max_pool2d(o->g, o->images, POOL(.size = {4}, .padding = {v})))
+ROW(average_size, compute_average_pool2d(o->g, o->images, POOL(.size = {2, v}, .ceil = true)))
+ROW(average_padding, compute_average_pool2d(o->g, o->images, POOL(.size = {2}, .padding = {0, v})))
+
+ROW(max_all, compute_max_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2, -1})))
+ROW(average_all, compute_average_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2})))
+static const integer_row integer_rows[] = {
+    {"scalar_i64", scalar_i64, false},
+    {"full_i64", full_i64, false},
+    {"clamp", clamp_i64, false},
+    {"pad", pad_i64, false},
+    {"input", input_size, false},
+    {"full", full_size, false},
+    {"index", index_size, false},
+    {"index", index_axis, true},
+    {"random_uniform", random_size, false},
+    {"random_uniform", random_stream, false},
+    {"reshape", reshape, false},
+    {"slice", slice_axis, true},
+    {"slice", slice_start, false},
+    {"slice", slice_end, false},
+    {"slice", slice_count, false},
+    {"slice", slice_step, false},
+    {"broadcast", broadcast, false},
+    {"concat", concat, true},
+    {"embed", embed_axis, true},
+    {"embed", embed_size, false},
+    {"embed", embed_start, false},
+    {"embed", embed_step, false},
+    {"transpose", transpose, true},
+    {"sum", sum, true},
+    {"mean", mean_count, true},
+    {"max", max, true},
+    {"argmax", argmax, true},
+    {"softmax", softmax, true},
+    {"log_softmax", log_softmax, true},
+    {"gather", gather, true},
+    {"gather_elements", gather_elements, true},
+    {"scatter_add", scatter_axis, true},
+    {"scatter_add", scatter_size, false},
+    {"scatter_add_elements", scatter_elements, true},
+    {"scatter_add_elements", scatter_shape, false},
+    {"cumulative_sum", cumulative, true},
+    {"top_k", top_k, false},
+    {"top_k", top_k_axis, true},
+    {"one_hot", one_hot, false},
+    {"pad", pad_axis, true},
+    {"pad", pad_before, false},
+    {"pad", pad_zeros, false},
+    {"pad", pad_edges, false},
+    {"pad", pad_mirror, false},
+    {"pad", pad_mode, true},
+    {"upsample2d", nearest, false},
+    {"upsample2d", bilinear, false},
+    {"upsample2d", upsample_mode, true},
+    {"conv2d", conv_stride, false},
+    {"conv2d", conv_dilation, false},
+    {"conv2d", conv_padding, false},
+    {"conv2d", conv_groups, false},
+    {"conv2d", conv_more, false},
+    {"conv2d_transpose", across_stride, false},
+    {"conv2d_transpose", across_dilation, false},
+    {"conv2d_transpose", across_padding, false},
+    {"conv2d_transpose", across_groups, false},
+    {"conv2d_transpose", across_more, false},
+    {"gaussian_fit", fit_rows, true},
+    {"gaussian_fit", fit_columns, true},
+    {"gaussian_fit", fit_iterations, true},
+    {"gaussian_fit", fit_model, true},
+    {"max_pool2d", max_size, false},
+    {"max_pool2d", max_stride, false},
+    {"max_pool2d", max_dilation, false},
+    {"max_pool2d", max_padding, false},
+    {"average_pool2d", average_size, false},
+    {"average_pool2d", average_padding, false},
+    {"max_pool2d", max_all, false},
+    {"average_pool2d", average_all, false},
+};
+
+static void integers_are_taken_or_refused_by_the_builder(void **state) {
+  (void)state;
+  static const int64_t values[] = {INT64_MIN,
+                                   INT64_MIN + 1,
+                                   -((INT64_C(1) << 53) + 1),
+                                   (int64_t)INT32_MIN - 1,
+                                   INT32_MIN,
+                                   INT32_MIN + 1,
+                                   -9,
+                                   -4,
+                                   -3,
+                                   -1,
+                                   0,
+                                   1,
+                                   2,
+                                   3,
+                                   4,
+                                   5,
+                                   9,
+                                   (1 << 24) + 1,
+                                   INT32_MAX - 1,
+                                   INT32_MAX,
+                                   UINT32_MAX,
+                                   INT64_C(1) << 32,
+                                   (INT64_C(1) << 53) + 1,
+                                   INT64_MAX / 8,
+                                   INT64_MAX / 4 + 1,
+                                   INT64_MAX - 1,
+                                   INT64_MAX};
+  for (size_t r = 0; r < sizeof integer_rows / sizeof *integer_rows; r++) {
+    const integer_row *row = &integer_rows[r];
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+      char what[128];
+      if (row->narrow && (values[v] < INT32_MIN || values[v] > INT32_MAX)) continue;
+      snprintf(what, sizeof what, "row %zu, %s(%" PRId64 ")", r, row->operation, values[v]);
+      if (row->build == input_size) strcpy(what, "input");
+      const operands o = create(COMPUTE_F32);
+      settle(&o, row->build(&o, values[v]), row->operation, "", what);
+    }
+  }
+}
+
+/* Each of these shapes can be, but what the operation makes of them in between cannot. */
+static void products_of_sizes_are_counted_by_the_builder(void **state) {
+  (void)state;
+  const int64_t many = INT64_C(1) << 40;
+  compute_node y[4];
+  for (int i = 0; i < 4; i++) {
+    const operands o = create(COMPUTE_F32);
+    const compute_node tall = compute_input(o.g, COMPUTE_F32, COMPUTE_SHAPE(many, 1));
+    const compute_node wide = compute_input(o.g, COMPUTE_F32, COMPUTE_SHAPE(1, many));
+    const compute_node row = compute_input(o.g, COMPUTE_F32, COMPUTE_SHAPE(1, 1, 1, many));
+    const compute_node taps = compute_input(o.g, COMPUTE_F32, COMPUTE_SHAPE(many / 64, 1, 1, 1));
+    y[0] = i ? tall : compute_matmul(o.g, tall, wide);
+    y[1] = i != 1 ? tall : compute_scaled_attention(o.g, tall, tall, tall, NULL);
+    y[2] = i != 2 ? tall : compute_conv2d(o.g, row, taps, NONE, CONV(.stride = {1, many}));
+    y[3] = i != 3 ? tall : compute_add(o.g, tall, wide);
+    assert_false(compute_node_is_valid(y[i]));
+    assert_fails(compute_graph_status(o.g), COMPUTE_ERROR_OVERFLOW);
+    compute_graph_release(o.g);
+  }
+}
+
+/* The builders that fill in what compute_normalize once left to the kernels' own check. */
+static void an_infinite_epsilon_is_refused_where_it_is_given(void **state) {
+  (void)state;
+  static const double values[] = {(double)NAN, INFINITY, 1e39};
+  for (size_t i = 0; i < 3; i++) {
+    compute_tensor *x, *y;
+    assert_ok(compute_tensor_full(compute_default_device(test_context), COMPUTE_F32,
+                                  COMPUTE_SHAPE(2, 3), 1, &x));
+    assert_fails(compute_tensor_normalize(x, values[i], &y), COMPUTE_ERROR_INVALID_ARGUMENT);
+    test_check_message(test_context, "normalize: epsilon is ");
+    assert_fails(compute_tensor_layer_norm(x, NULL, NULL, values[i], &y),
+                 COMPUTE_ERROR_INVALID_ARGUMENT);
+    test_check_message(test_context, "layer_norm: epsilon is ");
+    assert_fails(compute_tensor_elu(x, values[i], &y), COMPUTE_ERROR_INVALID_ARGUMENT);
+    test_check_message(test_context, "elu: alpha is ");
+    compute_tensor_release(x);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(doubles_are_taken_or_refused_by_the_builder),
+      cmocka_unit_test(numbers_of_a_fit_are_taken_or_refused_by_the_builder),
+      cmocka_unit_test(integers_are_taken_or_refused_by_the_builder),
+      cmocka_unit_test(products_of_sizes_are_counted_by_the_builder),
+      cmocka_unit_test(an_infinite_epsilon_is_refused_where_it_is_given),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
