@@ -10,7 +10,7 @@ CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd
 
 # Tests that take the device from COMPUTE_TEST_DEVICE; and of their programs those that
 # compute-sanitizer watches, which makes them slower by a factor of ten to a hundred.
-TESTS='^(operations_(cast|convolution|network|network_gradients|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|kernel_fit|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|faults|checkpoint)|threads_plans|public_use|device_slots)$'
+TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|kernel_fit|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|faults|checkpoint)|threads_plans|public_use|device_slots)$'
 WATCHED=(plan_run device_slots operations_matmul operations_reduction operations_row
   operations_indexed kernel_fit)
 

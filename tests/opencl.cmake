@@ -58,6 +58,7 @@ foreach(name gradients indexed matmul network reduction row structural)
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
+compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
 foreach(name plan_run plan_bindings plan_index_errors plan_training plan_endurance job_job graph_eager graph_gradients

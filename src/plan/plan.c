@@ -134,18 +134,20 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
   return s == COMPUTE_OK ? make_checks(plan, l) : s;
 }
 
+/* A constant without elements, too, is an operand with an address, so what there is a piece of gets
+ * memory, if only a byte. */
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   compute_status s = COMPUTE_OK;
-  for (uint32_t d = 0; s == COMPUTE_OK && d < PLAN_DEVICES; d++) {
-    if (l->constant_bytes[d] == 0) continue;
-    plan->info.constant_bytes += l->constant_bytes[d];
-    s = buffer_create(plan->device[d], l->constant_bytes[d], &plan->constants[d]);
-    for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next)
-      if (c->device == d)
-        s = transfer_upload(plan->device[d],
-                            &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
-                            c->bytes);
+  for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
+    const uint32_t d = c->device;
+    const uint64_t bytes = l->constant_bytes[d] > 0 ? l->constant_bytes[d] : 1;
+    if (plan->constants[d] == NULL) s = buffer_create(plan->device[d], bytes, &plan->constants[d]);
+    if (s == COMPUTE_OK && c->bytes > 0)
+      s = transfer_upload(plan->device[d],
+                          &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
+                          c->bytes);
   }
+  plan->info.constant_bytes = l->constant_bytes[PLAN_MAIN] + l->constant_bytes[PLAN_CPU];
   return s;
 }
 

@@ -1,7 +1,11 @@
 /* One sample of one operation (or a small expression), judged by the double-precision reference:
  * builds the graph, compiles it as usual, without fusion, and as written, runs each plan on guarded
  * tensors, and compares every element. With the variable COMPUTE_TEST_STRICT set, a step that the
- * device under test leaves to the CPU is a failure. */
+ * device under test leaves to the CPU is a failure.
+ *
+ * The operands are inputs. Then the sample is repeated with operands of other kinds: parameters,
+ * constants, or some of each. A sample with an operand that has no elements is repeated for all of
+ * these, since such operands have no memory, and others for one, each for another one. */
 #ifndef SUPPORT_OPERATION_H
 #define SUPPORT_OPERATION_H
 
@@ -44,8 +48,12 @@ typedef struct operation_case {
 } operation_case;
 
 /* Runs a sample; what is wrong is printed and counted, and the test goes on. Of those of one name
- * and dtype it runs what test_takes says. */
+ * and dtype it runs what test_takes says. Where samples are spread or sampled (test_spread,
+ * test_samples), only the first of one name and dtype is repeated with operands of other kinds. */
 void operation_check(compute_context *context, const operation_case *sample);
+
+/* The same with operands of every kind, whatever else has been run. */
+void operation_check_kinds(compute_context *context, const operation_case *sample);
 
 /* Ends a test that used operation_check: writes down the errors seen, and fails the test
  * if any sample failed, or if none was run. */
