@@ -1,6 +1,7 @@
-/* The largest flow through a network of directed edges, and with it the cheapest cut between its
- * source and its sink (Dinic's method: augment along all shortest paths at once, then look for
- * longer ones). Capacities are whole numbers, so that the result is exact. */
+/* The largest flow into the sink of a network of directed edges, and with it the cheapest cut
+ * between its source and that (push and relabel, Goldberg and Tarjan 1988, the highest node first:
+ * what arrives at a node from many is sent on together, so that long chains take no longer than
+ * short ones). Capacities are whole numbers, so that the result is exact. */
 #ifndef ROUTE_FLOW_H
 #define ROUTE_FLOW_H
 
@@ -18,7 +19,18 @@ typedef struct flow_edge {
 typedef struct flow_network {
   uint32_t node_count, edge_count, edge_capacity;
   flow_edge *edges;
-  uint32_t *first, *level, *next, *queue, *path; /* by node */
+  uint32_t *first;  /* by node: its list of edges */
+  uint32_t *level;  /* by node: at least so far from the sink; node_count: it is out of reach */
+  uint32_t *next;   /* by node: where to continue in the list */
+  uint32_t *queue;  /* of a search */
+  uint32_t *active; /* by level: a list of nodes with an excess */
+  uint32_t *next_active;    /* by node */
+  int64_t *excess;          /* by node: what has arrived and not gone on */
+  uint32_t *at_level;       /* by level: a list of all nodes there … */
+  uint32_t *before, *after; /* … by node: its neighbours in the list */
+  uint32_t highest;         /* no active node is above this level */
+  uint32_t top;             /* no node is above this level, unless it is out of reach */
+  uint64_t relabelled;      /* edges looked at since the levels were exact */
 } flow_network;
 
 /* Room for so many edges. False when memory is short. */

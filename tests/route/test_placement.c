@@ -146,6 +146,30 @@ static void a_large_plan_is_placed_in_no_time(void **unused) {
   free(on);
 }
 
+/* The first half is better off on the CPU, the second on the accelerator, and the copy between them
+ * is as dear as what very many units would lose elsewhere: that has to be added up along the whole
+ * chain. */
+static void a_long_chain_is_cut_where_it_should_be(void **unused) {
+  (void)unused;
+  enum { UNITS = 100000, COPY = 1000000 };
+  placement_unit *unit = calloc(UNITS, sizeof *unit);
+  placement_value *value = calloc(UNITS, sizeof *value);
+  uint32_t *reader = calloc(UNITS, sizeof *reader);
+  unsigned char *on = calloc(UNITS, 1);
+  assert_true(unit && value && reader && on);
+  for (uint32_t i = 0; i < UNITS; i++) {
+    unit[i] = i < UNITS / 2 ? (placement_unit){1, 100} : (placement_unit){100, 1};
+    reader[i] = i + 1 < UNITS ? i + 1 : PLACEMENT_ON_CPU;
+    value[i] = (placement_value){.maker = i, .to = COPY, .from = 50, .first = i, .count = 1};
+  }
+  assert_int_equal(solve(unit, UNITS, value, UNITS, reader, on), UNITS + COPY + 50);
+  for (uint32_t i = 0; i < UNITS; i++) assert_int_equal(on[i], i >= UNITS / 2);
+  free(unit);
+  free(value);
+  free(reader);
+  free(on);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_cut_costs_as_little_as_the_best_of_all_placements),
@@ -153,6 +177,7 @@ int main(void) {
       cmocka_unit_test(a_chain_is_moved_as_a_whole),
       cmocka_unit_test(a_value_with_many_readers_is_copied_once),
       cmocka_unit_test(a_large_plan_is_placed_in_no_time),
+      cmocka_unit_test(a_long_chain_is_cut_where_it_should_be),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
