@@ -1,6 +1,7 @@
 /* Checking operands and appending nodes: what every builder does. */
 #include "graph/build.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -168,4 +169,23 @@ void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kin
 void build_origin(compute_graph *graph, size_t first, const graph_origin *origin) {
   for (size_t i = first; i < graph->count; i++)
     if (graph_is_indexed(graph->nodes[i].op)) graph->nodes[i].origin = *origin;
+}
+
+static int by_tensor(const void *a, const void *b) {
+  const build_target *x = a, *y = b;
+  if (x->tensor != y->tensor) return (uintptr_t)x->tensor < (uintptr_t)y->tensor ? -1 : 1;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+bool build_find_repeated(build_target *targets, size_t count, size_t *first, size_t *second) {
+  bool found = false;
+  qsort(targets, count, sizeof *targets, by_tensor);
+  for (size_t i = 1; i < count; i++) {
+    if (targets[i].tensor != targets[i - 1].tensor) continue;
+    if (found && targets[i].number > *second) continue;
+    *first = targets[i - 1].number;
+    *second = targets[i].number;
+    found = true;
+  }
+  return found;
 }

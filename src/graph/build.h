@@ -119,6 +119,16 @@ static inline void build_end(const build_transaction *transaction) {
 compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,
                                double scalar);
 
+/* A parameter's tensor, and its number in the list that the caller gave. */
+typedef struct build_target {
+  const compute_tensor *tensor;
+  size_t number;
+} build_target;
+
+/* Whether a tensor is in the list twice: then *second is the first number at which one is repeated,
+ * and *first where it was before. Reorders the list. */
+bool build_find_repeated(build_target *targets, size_t count, size_t *first, size_t *second);
+
 static inline const graph_node *build_at(const compute_graph *graph, uint32_t index) {
   return &graph->nodes[index];
 }

@@ -35,8 +35,8 @@ compute_node compute_assign(compute_graph *graph, compute_node parameter, comput
  * in topological order, so walking down from `index` needs no recursion: pending[i] says that node
  * i is part of the group. */
 static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t count,
-                          uint8_t *pending, uint32_t *targets) {
-  size_t found = 0;
+                          uint8_t *pending, build_target *targets) {
+  size_t found = 0, first, second;
   for (size_t i = 0; i < count; i++) {
     if (pending[inputs[i]]++) goto twice;
   }
@@ -44,19 +44,16 @@ static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t c
     if (!pending[i]) continue;
     const graph_node *node = build_at(graph, (uint32_t)i);
     if (node->op == OP_assign) {
-      targets[found++] = node->inputs[0];
+      targets[found].tensor = build_at(graph, node->inputs[0])->tensor;
+      targets[found].number = found;
+      found++;
       continue;
     }
     for (uint32_t k = 0; k < node->input_count; k++) {
       if (pending[node->inputs[k]]++) goto twice;
     }
   }
-  for (size_t i = 0; i < found; i++) {
-    for (size_t j = 0; j < i; j++) {
-      if (build_at(graph, targets[i])->tensor == build_at(graph, targets[j])->tensor) goto twice;
-    }
-  }
-  return true;
+  if (!build_find_repeated(targets, found, &first, &second)) return true;
 twice:
   graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "group",
              "a parameter would be assigned twice in one run");
@@ -72,7 +69,7 @@ compute_node compute_group(compute_graph *graph, const compute_node *nodes, size
   }
   compute_node result = BUILD_NONE;
   uint32_t *inputs = base_allocate(count, sizeof *inputs);
-  uint32_t *targets = base_allocate(graph->count, sizeof *targets);
+  build_target *targets = base_allocate(graph->count, sizeof *targets);
   uint8_t *pending = base_allocate(graph->count, 1);
   if (!inputs || !targets || !pending) {
     graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu nodes", count);

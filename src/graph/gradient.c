@@ -24,6 +24,7 @@ typedef struct gradient_walk {
   size_t loss;
   bool *wanted;           /* some of[i] flows into it */
   compute_node *gradient; /* {0} where nothing has arrived yet */
+  uint32_t *path;         /* how the loss depends on it; NULL until somebody asks */
 } gradient_walk;
 
 static const char *const operation = "gradients";
@@ -206,34 +207,38 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
   }
 }
 
-/* What is known about the paths from of[i] to a node; any other number is 1 + the node that blocks
- * the path. */
+/* What is known about the paths from a node to the loss; any other number is 1 + the first node on
+ * them that blocks all of them. */
 #define PATH_NONE  UINT32_C(0)
 #define PATH_FLOWS UINT32_MAX
 
-/* Why nothing arrived at of[position]: the loss does not depend on it (true), or every path leads
- * through an operation without a derivative (false, with the error). */
-static bool explain_zero(compute_graph *graph, const gradient_walk *walk, uint32_t of,
-                         size_t position) {
-  if (of > walk->loss) return true;
-  uint32_t *path = base_allocate(walk->loss + 1, sizeof *path);
-  if (!path) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
-    return false;
-  }
-  path[of] = PATH_FLOWS;
-  for (size_t n = (size_t)of + 1; n <= walk->loss; n++) {
+/* Fills in walk->path, from the loss down to its operands. */
+static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
+  uint32_t *path = walk->path = base_allocate(walk->loss + 1, sizeof *path);
+  if (!path) return false;
+  path[walk->loss] = PATH_FLOWS;
+  for (size_t n = walk->loss + 1; n-- > 0;) {
+    if (path[n] == PATH_NONE) continue;
     const graph_node *node = &graph->nodes[n];
     const bool passes = dtype_is_float(node->dtype) &&
                         (graph_op_describe(node->op)->differentiable || is_step_function(node->op));
-    for (uint32_t k = 0; k < node->input_count && path[n] != PATH_FLOWS; k++) {
-      const uint32_t before = path[node->inputs[k]];
-      if (before == PATH_FLOWS) path[n] = passes ? PATH_FLOWS : (uint32_t)n + 1;
-      if (before != PATH_FLOWS && before != PATH_NONE) path[n] = before;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      uint32_t *before = &path[node->inputs[k]];
+      if (*before != PATH_FLOWS) *before = passes ? path[n] : (uint32_t)n + 1;
     }
   }
-  const uint32_t end = path[walk->loss];
-  base_release(path);
+  return true;
+}
+
+/* Why nothing arrived at of[position]: the loss does not depend on it (true), or every path leads
+ * through an operation without a derivative (false, with the error). */
+static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of, size_t position) {
+  if (of > walk->loss) return true;
+  if (!walk->path && !trace_paths(graph, walk)) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+    return false;
+  }
+  const uint32_t end = walk->path[of];
   if (end == PATH_FLOWS || end == PATH_NONE) return true;
   const graph_node *blocking = &graph->nodes[end - 1];
   graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, operation,
@@ -316,6 +321,7 @@ compute_status compute_gradients(compute_graph *graph, compute_node loss, const 
         graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
       }
     }
+    base_release(walk.path);
     base_release(walk.gradient);
     base_release(walk.wanted);
     base_release(indices);

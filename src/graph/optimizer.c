@@ -83,18 +83,10 @@ static bool check_rate_node(const optimizer *o, compute_node rate) {
   return false;
 }
 
-/* Whether every parameter is a float parameter node, and none of them comes twice. */
-static bool check_parameters(optimizer *o) {
+/* Notes the tensors of the parameters, which must be float parameter nodes. */
+static bool collect_targets(optimizer *o, build_target *targets) {
   o->narrowest = COMPUTE_F64;
   compute_graph *graph = o->graph;
-  if (!o->parameters) {
-    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
-    return false;
-  }
-  if (o->count == 0) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "needs at least one parameter");
-    return false;
-  }
   for (size_t i = 0; i < o->count; i++) {
     uint32_t index;
     if (!build_operands(graph, o->operation, &o->parameters[i], 1, &index)) return false;
@@ -107,14 +99,32 @@ static bool check_parameters(optimizer *o) {
     }
     if (!build_domain(graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
     if (node->dtype != COMPUTE_F64) o->narrowest = COMPUTE_F32;
-    for (size_t j = 0; j < i; j++) {
-      if (compute_parameter_tensor(graph, o->parameters[j]) != node->tensor) continue;
-      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-                 "parameters[%zu] and [%zu] are the same tensor", j, i);
-      return false;
-    }
+    targets[i] = (build_target){node->tensor, i};
   }
   return true;
+}
+
+/* Whether every parameter is a float parameter node, and none of them comes twice. */
+static bool check_parameters(optimizer *o) {
+  compute_graph *graph = o->graph;
+  if (!o->parameters) {
+    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
+    return false;
+  }
+  if (o->count == 0) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "needs at least one parameter");
+    return false;
+  }
+  size_t first, second;
+  build_target *targets = base_allocate(o->count, sizeof *targets);
+  if (!targets)
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation, "no memory for %zu parameters",
+               o->count);
+  else if (collect_targets(o, targets) && build_find_repeated(targets, o->count, &first, &second))
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+               "parameters[%zu] and [%zu] are the same tensor", first, second);
+  base_release(targets);
+  return graph->status == COMPUTE_OK;
 }
 
 /* ---- State --------------------------------------------------------------------------------- */
