@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 #include "plan/lower.h"
-
-#define ALIGNMENT 64
+#include "plan/occupancy.h"
 
 static uint32_t find_home(const lowering *l, uint32_t id) {
   while (l->storages[id].home != id) id = l->storages[id].home;
@@ -58,48 +57,39 @@ static int larger_first(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static bool alive_together(const storage *a, const storage *b) {
-  return a->device == b->device && a->first <= b->last && b->first <= a->last;
+/* Places storages of one device in the order of the list. */
+static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device) {
+  occupancy taken;
+  /* Memory that was taken over may be noted as used one step after the last. */
+  occupancy_begin(&taken, l->step_count + 1, l->memory);
+  for (uint32_t i = 0; i < count; i++) {
+    storage *s = &l->storages[waiting[i].id];
+    if (s->device != device) continue;
+    if (!occupancy_place(&taken, s->first, s->last, s->bytes, &s->offset)) return false;
+    if (s->offset + s->bytes > l->plan->arena_bytes[device])
+      l->plan->arena_bytes[device] = s->offset + s->bytes;
+  }
+  return true;
 }
 
-/* The lowest offset at which `s` collides with none of those placed, which are kept ascending by
- * offset in `order`. Inserts it there. */
-static void place_one(lowering *l, uint32_t id, uint32_t *order, uint32_t *placed) {
-  storage *s = &l->storages[id];
-  uint64_t offset = 0;
-  for (uint32_t i = 0; i < *placed; i++) {
-    const storage *other = &l->storages[order[i]];
-    if (!alive_together(s, other)) continue;
-    if (other->offset >= offset + s->bytes) break;
-    uint64_t end = other->offset + other->bytes;
-    if (end > offset) offset = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  }
-  s->offset = offset;
-  uint32_t at = (*placed)++;
-  while (at > 0 && l->storages[order[at - 1]].offset > offset) {
-    order[at] = order[at - 1];
-    at--;
-  }
-  order[at] = id;
-  if (offset + s->bytes > l->plan->arena_bytes[s->device])
-    l->plan->arena_bytes[s->device] = offset + s->bytes;
+static compute_status short_of_memory(const lowering *l) {
+  return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "no memory for the memory plan");
 }
 
 compute_status arena_place(lowering *l) {
   placing *waiting = scratch_take(l->memory, l->storage_count, sizeof *waiting);
-  uint32_t *order = scratch_take(l->memory, l->storage_count, sizeof *order);
-  if (waiting == NULL || order == NULL)
-    return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                     "no memory for the memory plan");
+  if (waiting == NULL) return short_of_memory(l);
   reuse_in_place(l);
-  uint32_t count = 0, placed = 0;
+  uint32_t count = 0;
   for (uint32_t i = 0; i < l->storage_count; i++) {
     const storage *s = &l->storages[i];
     if (s->slot == IR_NONE && s->home == i && s->first != IR_NONE && s->bytes > 0)
       waiting[count++] = (placing){.bytes = s->bytes, .id = i};
   }
   qsort(waiting, count, sizeof *waiting, larger_first);
-  for (uint32_t i = 0; i < count; i++) place_one(l, waiting[i].id, order, &placed);
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++)
+    if (!place_all(l, waiting, count, d)) return short_of_memory(l);
   for (uint32_t i = 0; i < l->storage_count; i++) {
     storage *s = &l->storages[i];
     if (s->slot != IR_NONE) continue;

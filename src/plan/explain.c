@@ -17,19 +17,21 @@ static void print_bytes(text_buffer *t, uint64_t bytes) {
     text_add(t, "%.1f MB", (double)bytes / 1e6);
 }
 
+static void print_port(const plan_port *p, bool input, text_buffer *t) {
+  if (p->name != NULL)
+    text_add(t, "%s", p->name);
+  else
+    text_add(t, "%s %u", input ? "input" : "output", p->node + 1);
+}
+
 static void print_operand(const compute_plan *plan, text_buffer *t, const plan_operand *o) {
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
-    const plan_port *p = &plan->ports[i];
-    if (p->slot != o->slot) continue;
-    if (p->name != NULL)
-      text_add(t, "%s", p->name);
-    else
-      text_add(t, "%s %u", i < plan->input_count ? "input" : "output", p->node + 1);
+  const uint32_t ports = plan_port_count(plan);
+  if (o->slot < ports) {
+    print_port(&plan->ports[o->slot], o->slot < plan->input_count, t);
     if (o->offset != 0) text_add(t, "+%llu", (unsigned long long)o->offset);
     return;
   }
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    if (plan->parameters[i].slot == o->slot) text_add(t, "parameter %u", i);
+  if (plan_slot_is_parameter(plan, o->slot)) text_add(t, "parameter %u", o->slot - ports);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constant_slot[d] == o->slot)
       text_add(t, "constant %llu", (unsigned long long)o->offset);
@@ -90,7 +92,7 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
 
 static void print_ports(const compute_plan *plan, text_buffer *t) {
   char shape[96];
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
+  for (uint32_t i = 0; i < plan_port_count(plan); i++) {
     const plan_port *p = &plan->ports[i];
     text_add(t, "%-10s node %u %s %s%s%s\n", i < plan->input_count ? "input" : "output",
              p->node + 1, compute_dtype_name(p->dtype),
@@ -98,7 +100,7 @@ static void print_ports(const compute_plan *plan, text_buffer *t) {
              p->name ? p->name : "");
   }
   for (uint32_t i = 0; i < plan->parameter_count; i++) {
-    const compute_tensor *x = plan->parameters[i].tensor;
+    const compute_tensor *x = plan->parameters[i];
     text_add(t, "parameter  %u %s %s\n", i, compute_dtype_name(x->dtype),
              compute_shape_text(x->shape, shape, sizeof shape));
   }

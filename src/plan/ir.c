@@ -22,14 +22,21 @@ static bool has_block(const ir_node *n) {
   return n->op == OP_constant || graph_block_bytes(n->op) > 0;
 }
 
+/* Nodes of these are equal only if they stand for the same node of the graph. */
+static bool is_unique(const ir_node *n) {
+  return n->op == OP_input || n->op == OP_assign || n->op == OP_group;
+}
+
 static uint64_t node_hash(const ir_node *n) {
   uint64_t h = hash_u64(HASH_SEED, (uint64_t)n->op << 32 | (uint64_t)n->dtype << 1 | n->uniform);
   h = hash_u64(h, (uint64_t)n->shape.rank);
   h = hash_bytes(h, n->shape.size, sizeof(int64_t) * (size_t)n->shape.rank);
   h = hash_bytes(h, n->inputs, sizeof *n->inputs * n->input_count);
   h = hash_bytes(h, &n->attributes, sizeof n->attributes);
-  if (has_block(n) && constant_bytes(n) <= SMALL_CONSTANT)
-    h = hash_bytes(h, n->constant, constant_bytes(n));
+  if (is_unique(n)) h = hash_u64(h, n->source);
+  if (has_block(n))
+    h = constant_bytes(n) <= SMALL_CONSTANT ? hash_bytes(h, n->constant, constant_bytes(n))
+                                            : hash_u64(h, (uint64_t)(uintptr_t)n->constant);
   return hash_u64(h, (uint64_t)(uintptr_t)n->tensor);
 }
 
@@ -41,45 +48,50 @@ static bool node_equal(const ir_node *a, const ir_node *b) {
     return false;
   if (a->input_count && memcmp(a->inputs, b->inputs, sizeof *a->inputs * a->input_count) != 0)
     return false;
-  if (a->op == OP_input || a->op == OP_assign || a->op == OP_group) return a->source == b->source;
+  if (is_unique(a)) return a->source == b->source;
   if (!has_block(a) || a->constant == b->constant) return true;
   size_t bytes = constant_bytes(a);
   return bytes <= SMALL_CONSTANT && memcmp(a->constant, b->constant, bytes) == 0;
+}
+
+/* The place of a node in the table: where it, or one equal to it, is listed, or a free one. */
+static uint32_t find_slot(const ir *r, const ir_node *node) {
+  uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
+  while (r->table[slot] != IR_NONE && !node_equal(&r->nodes[r->table[slot]], node))
+    slot = (slot + 1) & (r->table_size - 1);
+  return slot;
 }
 
 static bool grow_nodes(ir *r) {
   if (r->count < r->capacity) return true;
   uint32_t capacity = r->capacity ? r->capacity * 2 : 64;
   ir_node *nodes = scratch_take(r->memory, capacity, sizeof *nodes);
-  uint32_t *table = scratch_take(r->memory, (size_t)capacity * 2, sizeof *table);
-  if (nodes == NULL || table == NULL) return false;
+  if (nodes == NULL) return false;
   if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
-  memset(table, 0xff, sizeof *table * capacity * 2);
   r->nodes = nodes;
   r->capacity = capacity;
-  r->table = table;
+  if (!r->simplify) return true; /* equal nodes stay apart: nothing is looked up */
   r->table_size = capacity * 2;
-  for (uint32_t i = 0; i < r->count; i++) {
-    uint32_t slot = (uint32_t)node_hash(&nodes[i]) & (r->table_size - 1);
-    while (table[slot] != IR_NONE) slot = (slot + 1) & (r->table_size - 1);
-    table[slot] = i;
-  }
+  r->table = scratch_take(r->memory, r->table_size, sizeof *r->table);
+  if (r->table == NULL) return false;
+  memset(r->table, 0xff, sizeof *r->table * r->table_size);
+  for (uint32_t i = 0; i < r->count; i++) r->table[find_slot(r, &nodes[i])] = i;
   return true;
 }
 
 uint32_t ir_add(ir *r, const ir_node *node) {
   if (!grow_nodes(r)) return IR_NONE;
-  uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
-  while (r->table[slot] != IR_NONE) {
-    if (r->simplify && node_equal(&r->nodes[r->table[slot]], node)) {
-      ir_node *same = &r->nodes[r->table[slot]];
+  if (r->simplify) {
+    uint32_t *slot = &r->table[find_slot(r, node)];
+    if (*slot != IR_NONE) {
+      ir_node *same = &r->nodes[*slot];
       same->folded += node->folded;
       /* An error is better told of the call that has a name. */
       if (graph_is_indexed(node->op) && !check_is_named(r->graph, same->source))
         same->source = node->source;
-      return r->table[slot];
+      return *slot;
     }
-    slot = (slot + 1) & (r->table_size - 1);
+    *slot = r->count;
   }
   ir_node *added = &r->nodes[r->count];
   *added = *node;
@@ -87,7 +99,6 @@ uint32_t ir_add(ir *r, const ir_node *node) {
   if (added->inputs == NULL) return IR_NONE;
   if (node->input_count)
     memcpy(added->inputs, node->inputs, sizeof *added->inputs * node->input_count);
-  r->table[slot] = r->count;
   return r->count++;
 }
 

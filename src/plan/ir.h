@@ -30,7 +30,7 @@ typedef struct ir {
   scratch *memory;
   ir_node *nodes;
   uint32_t count, capacity;
-  uint32_t *table; /* hash table of node numbers, IR_NONE where empty */
+  uint32_t *table; /* hash table of node numbers, IR_NONE where empty; only to simplify */
   uint32_t table_size;
   uint32_t *of_graph; /* graph index -> node */
   uint32_t *outputs;  /* nodes, as the caller ordered them */

@@ -67,7 +67,7 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
     if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
       return "a tensor that is bound lies on the lost device";
   for (uint32_t i = 0; i < plan->parameter_count; i++)
-    if (is_out_of_reach(plan->parameters[i].tensor)) return "a parameter lies on the lost device";
+    if (is_out_of_reach(plan->parameters[i])) return "a parameter lies on the lost device";
   return NULL;
 }
 

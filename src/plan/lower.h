@@ -96,10 +96,12 @@ typedef struct kernel_draft {
   int64_t output_offset[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
   uint32_t operations;
+  int64_t joined; /* of a concat: length of the parts drafted so far */
 } kernel_draft;
 
 /* The drafts of a cluster: at most two, of which the first may fill the output with zeros, plus one
- * for each part of a concat. `part` counts from 0; returns false when there is no such part. */
+ * for each part of a concat. Ask for them in order, `part` counting from 0, with the same `draft`;
+ * returns false when there is no such part. */
 bool draft_cluster(const lowering *l, uint32_t cluster, uint32_t part, kernel_draft *draft);
 
 /* A copy of node's elements (through its layout) to a dense space of output_node. */

@@ -139,8 +139,14 @@ static compute_combine combine_of(graph_op op) {
   }
 }
 
-static void forget_loads(const lowering *l, uint32_t *value) {
-  for (uint32_t i = 0; i < l->r->count; i++) value[i] = IR_NONE;
+/* Only what this cluster's programs can have set, since a look at every node for each kernel would
+ * make long plans slow to compile. */
+static void forget_loads(const lowering *l, const cluster *c, uint32_t *value) {
+  for (uint32_t m = 0; m < c->member_count; m++) {
+    const ir_node *n = &l->r->nodes[c->members[m]];
+    value[c->members[m]] = IR_NONE;
+    for (uint32_t k = 0; k < n->input_count; k++) value[n->inputs[k]] = IR_NONE;
+  }
 }
 
 static void draft_reduce(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d) {
@@ -164,7 +170,7 @@ static void draft_reduce(const lowering *l, const cluster *c, uint32_t *value, k
   d->descriptor.kept_rank = kept;
   d->descriptor.combine = combine_of(anchor->op);
   emit_prologue(l, c, value, d, &source);
-  forget_loads(l, value); /* the two programs share no values */
+  forget_loads(l, c, value); /* the two programs share no values */
   draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &result);
 }
 
@@ -180,7 +186,7 @@ static void draft_row(const lowering *l, const cluster *c, uint32_t *value, kern
                                                      : COMPUTE_ROW_NORMALIZE;
   d->descriptor.epsilon = anchor->op == OP_normalize ? anchor->attributes.scalar : 0;
   emit_prologue(l, c, value, d, &map);
-  forget_loads(l, value);
+  forget_loads(l, c, value);
   draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &map);
 }
 
@@ -379,10 +385,9 @@ static bool draft_join(const lowering *l, const cluster *c, uint32_t part, kerne
   const ir_node *n = &l->r->nodes[c->root];
   if (n->op == OP_concat) {
     if (part >= n->input_count) return false;
-    int64_t start = 0;
-    for (uint32_t i = 0; i < part; i++)
-      start += l->r->nodes[n->inputs[i]].shape.size[n->attributes.axis];
-    draft_placement(l, c, part, start, 1, d);
+    if (part == 0) d->joined = 0;
+    draft_placement(l, c, part, d->joined, 1, d);
+    d->joined += l->r->nodes[n->inputs[part]].shape.size[n->attributes.axis];
     return true;
   }
   if (part > 1) return false;
@@ -455,7 +460,7 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
 static void draft_single(const lowering *l, const cluster *c, kernel_draft *d) {
   uint32_t *value = l->values;
   const ir_node *root = &l->r->nodes[c->root];
-  forget_loads(l, value);
+  forget_loads(l, c, value);
   if (c->anchor == IR_NONE) {
     if (ir_category(root) == CATEGORY_FIT)
       draft_fit(l, c, d);

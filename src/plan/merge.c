@@ -11,12 +11,14 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "tensor/shape.h"
 
 enum {
   MOST_ELEMENTS = 1 << 16, /* of one result: with more, starting the kernel does not matter */
   MOST_OUTPUTS = 8,
-  MOST_MEMBERS = 64
+  MOST_MEMBERS = 64,
+  MOST_TRIES = 64 /* later kernels of its shape that one kernel is tried with */
 };
 
 typedef struct merging {
@@ -25,6 +27,7 @@ typedef struct merging {
   scratch *memory;
   unsigned char *is_update; /* by cluster */
   uint32_t *stamp, now;     /* for counting distinct operands */
+  uint32_t *next;           /* by cluster: the next update of its shape, IR_NONE */
 } merging;
 
 static bool is_candidate(const merging *m, uint32_t c) {
@@ -97,6 +100,51 @@ static bool merge(merging *m, uint32_t a, uint32_t b) {
   return true;
 }
 
+static bool same_shape(const merging *m, uint32_t a, uint32_t b) {
+  return compute_shape_equal(m->r->nodes[m->f->clusters[a].root].shape,
+                             m->r->nodes[m->f->clusters[b].root].shape);
+}
+
+static uint64_t shape_hash(const merging *m, uint32_t c) {
+  const compute_shape *shape = &m->r->nodes[m->f->clusters[c].root].shape;
+  const uint64_t h = hash_u64(HASH_SEED, (uint64_t)shape->rank);
+  return hash_bytes(h, shape->size, sizeof *shape->size * (size_t)shape->rank);
+}
+
+/* Lists the updates of each shape, ascending. */
+static bool list_by_shape(merging *m) {
+  uint32_t size = 16;
+  while (size < 2 * m->f->cluster_count) size *= 2;
+  uint32_t *first = scratch_take(m->memory, size, sizeof *first); /* by hash: of the list so far */
+  m->next = scratch_take(m->memory, m->f->cluster_count, sizeof *m->next);
+  if (first == NULL || m->next == NULL) return false;
+  memset(first, 0xff, sizeof *first * size);
+  for (uint32_t c = m->f->cluster_count; c-- > 0;) {
+    if (!m->is_update[c]) continue;
+    uint32_t slot = (uint32_t)shape_hash(m, c) & (size - 1);
+    while (first[slot] != IR_NONE && !same_shape(m, first[slot], c)) slot = (slot + 1) & (size - 1);
+    m->next[c] = first[slot];
+    first[slot] = c;
+  }
+  return true;
+}
+
+/* The next update of a's shape that can still take in another one. Full ones leave the list. */
+static uint32_t find_next(merging *m, uint32_t a) {
+  while (m->next[a] != IR_NONE && m->f->clusters[m->next[a]].output_count >= MOST_OUTPUTS)
+    m->next[a] = m->next[m->next[a]];
+  return m->next[a];
+}
+
+/* Makes an update part of the first later one that it fits together with. */
+static bool merge_one(merging *m, uint32_t a) {
+  if (m->f->clusters[a].output_count >= MOST_OUTPUTS) return true;
+  uint32_t tries = MOST_TRIES;
+  for (uint32_t b = find_next(m, a); b != IR_NONE && tries > 0; b = find_next(m, b), tries--)
+    if (fit_together(m, &m->f->clusters[a], &m->f->clusters[b])) return merge(m, a, b);
+  return true;
+}
+
 static void drop_empty(merging *m) {
   fusion *f = m->f;
   uint32_t kept = 0;
@@ -115,13 +163,12 @@ compute_status merge_updates(const ir *r, scratch *memory, fusion *f) {
   m.is_update = scratch_take(memory, f->cluster_count, 1);
   m.stamp = scratch_take(memory, r->count, sizeof *m.stamp);
   bool room = m.is_update != NULL && m.stamp != NULL;
-  if (room) find_updates(&m);
+  if (room) {
+    find_updates(&m);
+    room = list_by_shape(&m);
+  }
   for (uint32_t a = 0; room && a < f->cluster_count; a++)
-    for (uint32_t b = a + 1; m.is_update[a] && b < f->cluster_count; b++) {
-      if (!m.is_update[b] || !fit_together(&m, &f->clusters[a], &f->clusters[b])) continue;
-      room = merge(&m, a, b);
-      break;
-    }
+    if (m.is_update[a]) room = merge_one(&m, a);
   if (room) drop_empty(&m);
   if (room) return COMPUTE_OK;
   return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",

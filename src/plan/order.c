@@ -21,16 +21,27 @@ typedef struct edges {
   uint32_t *start, *to;
 } edges;
 
+/* What running a cluster now would do to memory. */
+typedef enum effect { TAKES_NOTHING, TAKES_NO_MORE_THAN_IT_GIVES, TAKES_MORE } effect;
+
 typedef struct ordering {
   const lowering *l;
   const port_plan *ports;
   const unsigned char *late;
   uint32_t count;
-  edges after;        /* by cluster: the clusters that wait for it */
-  uint32_t *waits;    /* by cluster: how many it still waits for */
-  uint32_t *readers;  /* by node: clusters that still read it; of those that stay, one too many */
-  edges reads;        /* by cluster: the nodes that it reads, each once */
-  unsigned char *ran; /* by cluster */
+  edges after;       /* by cluster: the clusters that wait for it */
+  uint32_t *waits;   /* by cluster: how many it still waits for; all earlier checks count as one */
+  uint32_t *readers; /* by node: clusters that still read it; of those that stay, one too many */
+  uint32_t *last_reader;  /* by node: their numbers combined by exclusive or: of the last one, it */
+  edges reads;            /* by cluster: the nodes that it reads, each once */
+  uint64_t *takes;        /* by cluster: bytes of temporaries that it makes … */
+  uint64_t *gives;        /* … and of those that nobody else reads any more */
+  unsigned char *ran;     /* by cluster */
+  unsigned char *gated;   /* by cluster: waits for checks of indices before it */
+  uint32_t checked;       /* all checks in clusters before this one have run */
+  unsigned char *offered; /* by cluster: is or was in the heap */
+  uint64_t *heap;         /* clusters that are best run at once, the first of them on top */
+  uint32_t heap_count;
 } ordering;
 
 static uint64_t bytes_of(const lowering *l, uint32_t node) {
@@ -41,15 +52,6 @@ static uint64_t bytes_of(const lowering *l, uint32_t node) {
 /* Whether a node is a temporary: stored, and not in somebody else's memory. */
 static bool is_temporary(const lowering *l, uint32_t node) {
   return l->f->cluster_of[node] != IR_NONE && l->f->stored[node] && l->target[node] == IR_NONE;
-}
-
-/* The parameter that a node's value overwrites where it is computed; or IR_NONE. */
-static uint32_t overwrites(const ordering *o, uint32_t node) {
-  for (uint32_t i = 0; i < o->ports->assign_count; i++) {
-    const port_assign *a = &o->ports->assigns[i];
-    if (a->value == node && o->l->target[node] == a->storage) return a->parameter;
-  }
-  return IR_NONE;
 }
 
 /* Nodes that cluster c reads from memory, each once; returns how many. */
@@ -69,6 +71,11 @@ static uint32_t list_reads(const ordering *o, uint32_t c, uint32_t *stamp, uint3
   return count;
 }
 
+static void add_reader(ordering *o, uint32_t node, uint32_t reader) {
+  o->readers[node]++;
+  o->last_reader[node] ^= reader;
+}
+
 static bool collect_reads(ordering *o) {
   const lowering *l = o->l;
   uint32_t total = 0;
@@ -79,16 +86,19 @@ static bool collect_reads(ordering *o) {
   o->reads.start = scratch_take(l->memory, (size_t)o->count + 1, sizeof *o->reads.start);
   o->reads.to = scratch_take(l->memory, total, sizeof *o->reads.to);
   o->readers = scratch_take(l->memory, l->r->count, sizeof *o->readers);
-  if (!stamp || !o->reads.start || !o->reads.to || !o->readers) return false;
+  o->last_reader = scratch_take(l->memory, l->r->count, sizeof *o->last_reader);
+  if (!stamp || !o->reads.start || !o->reads.to || !o->readers || !o->last_reader) return false;
   for (uint32_t c = 0; c < o->count; c++)
     o->reads.start[c + 1] =
         o->reads.start[c] + list_reads(o, c, stamp, o->reads.to + o->reads.start[c]);
-  for (uint32_t i = 0; i < o->reads.start[o->count]; i++) o->readers[o->reads.to[i]]++;
+  for (uint32_t c = 0; c < o->count; c++)
+    for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++)
+      add_reader(o, o->reads.to[i], c);
   /* What is stored somewhere when all clusters have run lives until then. */
   for (uint32_t i = 0; i < o->ports->output_count; i++)
-    o->readers[l->f->layouts[o->ports->outputs[i].node].base]++;
+    add_reader(o, l->f->layouts[o->ports->outputs[i].node].base, IR_NONE);
   for (uint32_t i = 0; i < o->ports->assign_count; i++)
-    o->readers[l->f->layouts[o->ports->assigns[i].value].base]++;
+    add_reader(o, l->f->layouts[o->ports->assigns[i].value].base, IR_NONE);
   return true;
 }
 
@@ -109,14 +119,8 @@ static bool checks_indices(const ordering *o, uint32_t c) {
   return graph_is_indexed(o->l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor].op);
 }
 
-/* Readers wait for values; who overwrites a parameter waits for the readers of the old value, and
- * for earlier checks. */
+/* Readers wait for values; who overwrites a parameter waits for the readers of the old value. */
 static void visit_edges(ordering *o, const uint32_t *writer, visit_edge *visit) {
-  for (uint32_t c = 0; c < o->count; c++)
-    for (uint32_t i = 0; checks_indices(o, c) && i < o->ports->assign_count; i++) {
-      const uint32_t to = writer[o->ports->assigns[i].parameter];
-      if (to != IR_NONE && to > c) visit(o, c, to);
-    }
   for (uint32_t c = 0; c < o->count; c++)
     for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++) {
       const uint32_t node = o->reads.to[i], from = o->l->f->cluster_of[node];
@@ -129,58 +133,137 @@ static bool collect_edges(ordering *o) {
   const lowering *l = o->l;
   uint32_t *writer = scratch_take(l->memory, l->r->count, sizeof *writer);
   o->after.start = scratch_take(l->memory, (size_t)o->count + 2, sizeof *o->after.start);
-  size_t most = (size_t)2 * o->reads.start[o->count];
-  for (uint32_t c = 0; c < o->count; c++)
-    if (checks_indices(o, c)) most += o->ports->assign_count;
-  o->after.to = scratch_take(l->memory, most, sizeof *o->after.to);
+  o->after.to = scratch_take(l->memory, (size_t)2 * o->reads.start[o->count], sizeof *o->after.to);
   o->waits = scratch_take(l->memory, o->count, sizeof *o->waits);
-  if (!writer || !o->after.start || !o->after.to || !o->waits) return false;
+  o->gated = scratch_take(l->memory, o->count, 1);
+  if (!writer || !o->after.start || !o->after.to || !o->waits || !o->gated) return false;
   for (uint32_t i = 0; i < l->r->count; i++) writer[i] = IR_NONE;
   for (uint32_t i = 0; i < o->ports->assign_count; i++) {
-    const uint32_t value = o->ports->assigns[i].value, parameter = overwrites(o, value);
-    if (parameter != IR_NONE) writer[parameter] = l->f->cluster_of[value];
+    const port_assign *a = &o->ports->assigns[i];
+    if (l->target[a->value] != a->storage) continue;
+    writer[a->parameter] = l->f->cluster_of[a->value];
+    o->gated[writer[a->parameter]] = 1;
   }
   visit_edges(o, writer, count_edge); /* counts, shifted by two; then starts, shifted by one */
   for (uint32_t c = 1; c < o->count + 2; c++) o->after.start[c] += o->after.start[c - 1];
   visit_edges(o, writer, note_edge);
+  bool checks = false;
+  for (uint32_t c = 0; c < o->count; c++) {
+    o->gated[c] = o->gated[c] && checks;
+    o->waits[c] += o->gated[c];
+    checks |= checks_indices(o, c);
+  }
   return true;
 }
 
-/* What running a cluster now would do to memory. */
-typedef enum effect { TAKES_MORE, TAKES_NO_MORE_THAN_IT_GIVES, TAKES_NOTHING } effect;
+/* ---- What is best run at once -----------------------------------------------------------------
+ */
 
 static effect effect_of(const ordering *o, uint32_t c) {
-  const lowering *l = o->l;
-  const cluster *k = &l->f->clusters[c];
-  uint64_t takes = 0, gives = 0;
-  for (uint32_t m = 0; m < k->member_count; m++)
-    if (is_temporary(l, k->members[m])) takes += bytes_of(l, k->members[m]);
-  if (takes <= TINY_BYTES) return TAKES_NOTHING;
-  for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++) {
-    const uint32_t node = o->reads.to[i];
-    if (is_temporary(l, node) && o->readers[node] == 1) gives += bytes_of(l, node);
+  if (o->takes[c] <= TINY_BYTES) return TAKES_NOTHING;
+  return o->takes[c] <= o->gives[c] ? TAKES_NO_MORE_THAN_IT_GIVES : TAKES_MORE;
+}
+
+/* Late clusters after all others; in each group those that need no memory first; among equals the
+ * order of the roots. */
+static uint64_t rank_of(const ordering *o, uint32_t c) {
+  return (uint64_t)o->late[c] << 40 | (uint64_t)effect_of(o, c) << 32 | c;
+}
+
+static void heap_push(ordering *o, uint64_t item) {
+  uint32_t at = o->heap_count++;
+  for (; at > 0 && o->heap[(at - 1) / 2] > item; at = (at - 1) / 2)
+    o->heap[at] = o->heap[(at - 1) / 2];
+  o->heap[at] = item;
+}
+
+static void heap_pop(ordering *o) {
+  const uint64_t item = o->heap[--o->heap_count];
+  uint32_t at = 0;
+  for (uint32_t child = 1; child < o->heap_count; child = 2 * at + 1) {
+    if (child + 1 < o->heap_count && o->heap[child + 1] < o->heap[child]) child++;
+    if (o->heap[child] >= item) break;
+    o->heap[at] = o->heap[child];
+    at = child;
   }
-  return takes <= gives ? TAKES_NO_MORE_THAN_IT_GIVES : TAKES_MORE;
+  o->heap[at] = item;
+}
+
+/* Notes cluster c as one to run at once, if it has become that. It stays so until it runs: what it
+ * takes is known, and what it gives can only grow. */
+static void offer(ordering *o, uint32_t c) {
+  if (o->waits[c] != 0 || o->offered[c] || o->ran[c] || effect_of(o, c) == TAKES_MORE) return;
+  o->offered[c] = 1;
+  heap_push(o, rank_of(o, c));
+}
+
+/* A temporary with one reader left is given back by that one. */
+static void give(ordering *o, uint32_t node) {
+  const uint32_t c = o->last_reader[node];
+  if (c < o->count && is_temporary(o->l, node)) o->gives[c] += bytes_of(o->l, node);
+}
+
+/* Frees what waits only for checks that have all run. */
+static void pass_checks(ordering *o) {
+  while (o->checked < o->count && (o->ran[o->checked] || !checks_indices(o, o->checked))) {
+    const uint32_t c = ++o->checked;
+    if (c == o->count || !o->gated[c]) continue;
+    o->waits[c]--;
+    offer(o, c);
+  }
+}
+
+static bool begin(ordering *o) {
+  const lowering *l = o->l;
+  o->ran = scratch_take(l->memory, o->count, 1);
+  o->offered = scratch_take(l->memory, o->count, 1);
+  o->takes = scratch_take(l->memory, o->count, sizeof *o->takes);
+  o->gives = scratch_take(l->memory, o->count, sizeof *o->gives);
+  o->heap = scratch_take(l->memory, o->count, sizeof *o->heap);
+  return o->ran && o->offered && o->takes && o->gives && o->heap && collect_reads(o) &&
+         collect_edges(o);
+}
+
+/* When it is known which clusters are late. */
+static void fill_heap(ordering *o) {
+  const lowering *l = o->l;
+  for (uint32_t c = 0; c < o->count; c++) {
+    const cluster *k = &l->f->clusters[c];
+    for (uint32_t m = 0; m < k->member_count; m++)
+      if (is_temporary(l, k->members[m])) o->takes[c] += bytes_of(l, k->members[m]);
+  }
+  for (uint32_t i = 0; i < l->r->count; i++)
+    if (o->readers[i] == 1) give(o, i);
+  for (uint32_t c = 0; c < o->count; c++) offer(o, c);
+  pass_checks(o);
 }
 
 static void run(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
   order[(*placed)++] = c;
   o->ran[c] = 1;
-  for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++) o->readers[o->reads.to[i]]--;
-  for (uint32_t i = o->after.start[c]; i < o->after.start[c + 1]; i++) o->waits[o->after.to[i]]--;
+  for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++) {
+    const uint32_t node = o->reads.to[i];
+    o->last_reader[node] ^= c;
+    if (--o->readers[node] != 1) continue;
+    give(o, node);
+    if (o->last_reader[node] < o->count) offer(o, o->last_reader[node]);
+  }
+  for (uint32_t i = o->after.start[c]; i < o->after.start[c + 1]; i++) {
+    o->waits[o->after.to[i]]--;
+    offer(o, o->after.to[i]);
+  }
+  pass_checks(o);
 }
 
-/* The cluster behind `first` that is best run at once, before any that needs memory; IR_NONE if
- * there is none. */
-static uint32_t find_free(const ordering *o, uint32_t first, unsigned char pass) {
-  uint32_t found = IR_NONE;
-  for (uint32_t c = first; c < o->count; c++) {
-    if (o->ran[c] || o->late[c] != pass || o->waits[c] != 0) continue;
-    const effect e = effect_of(o, c);
-    if (e == TAKES_NOTHING) return c;
-    if (e == TAKES_NO_MORE_THAN_IT_GIVES && found == IR_NONE) found = c;
+/* The cluster that is best run at once, before any that needs memory; IR_NONE if there is none. */
+static uint32_t take_free(ordering *o, unsigned char pass) {
+  while (o->heap_count > 0) {
+    const uint32_t c = (uint32_t)o->heap[0];
+    if (!o->ran[c] && o->late[c] != pass) return IR_NONE;
+    heap_pop(o);
+    if (!o->ran[c]) return c;
   }
-  return found;
+  return IR_NONE;
 }
 
 /* Marks what reads the values of late clusters. */
@@ -199,8 +282,7 @@ static void spread_late(const lowering *l, unsigned char *late) {
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late) {
   ordering o = {.l = l, .ports = ports, .late = late, .count = l->f->cluster_count};
   const bool last_resort = l->places == NULL && l->plan->device[PLAN_MAIN] == l->plan->context->cpu;
-  o.ran = scratch_take(l->memory, o.count, 1);
-  if (o.ran == NULL || !collect_reads(&o) || !collect_edges(&o))
+  if (!begin(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "no memory to order %u kernels", (unsigned)o.count);
   /* What nobody waits for, the statistics of a batch norm for one, can stay behind later checks. */
@@ -210,12 +292,13 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   for (uint32_t c = 0; last_resort && c < o.count; c++)
     late[c] = late[c] && c < last_check && o.after.start[c] == o.after.start[c + 1];
   spread_late(l, late);
+  fill_heap(&o);
   uint32_t placed = 0;
   for (unsigned char pass = 0; pass < 2; pass++)
     for (uint32_t c = 0; c < o.count; c++) {
       if (o.ran[c] || late[c] != pass) continue;
       uint32_t early;
-      while ((early = find_free(&o, c, pass)) != IR_NONE) run(&o, early, ports->order, &placed);
+      while ((early = take_free(&o, pass)) != IR_NONE) run(&o, early, ports->order, &placed);
       if (!o.ran[c]) run(&o, c, ports->order, &placed);
     }
   return COMPUTE_OK;

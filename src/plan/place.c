@@ -46,6 +46,7 @@ typedef struct placing {
   placement_unit *costs;
   placement_value *values;
   placement_problem problem;
+  uint32_t *readers_there;   /* per value: how many readers are placed on the candidate */
   unsigned char *on, *asked; /* per unit: placed on the candidate; found to be supported there */
   const char **refusal;      /* per unit */
 } placing;
@@ -179,7 +180,8 @@ static bool finish(placing *p) {
   for (uint32_t v = 0; v < p->value_count; v++) total += p->readers[v].count;
   p->values = scratch_take(p->l->memory, p->value_count, sizeof *p->values);
   p->flat_readers = scratch_take(p->l->memory, total, sizeof *p->flat_readers);
-  if (!p->values || !p->flat_readers) return false;
+  p->readers_there = scratch_take(p->l->memory, p->value_count, sizeof *p->readers_there);
+  if (!p->values || !p->flat_readers || !p->readers_there) return false;
   total = 0;
   for (uint32_t v = 0; v < p->value_count; v++) {
     const list *readers = &p->readers[v];
@@ -267,6 +269,20 @@ static compute_status solve(placing *p, compute_device *candidate, int64_t *tota
   return COMPUTE_OK;
 }
 
+static bool is_there(const placing *p, uint32_t place) {
+  if (place == PLACEMENT_ON_CPU || place == PLACEMENT_ON_ACCELERATOR)
+    return place == PLACEMENT_ON_ACCELERATOR;
+  return p->on[place] != 0;
+}
+
+static void count_readers_there(placing *p) {
+  for (uint32_t v = 0; v < p->value_count; v++) {
+    p->readers_there[v] = 0;
+    for (uint32_t i = 0; i < p->values[v].count; i++)
+      p->readers_there[v] += is_there(p, p->flat_readers[p->values[v].first + i]);
+  }
+}
+
 /* ---- Words ---------------------------------------------------------------------------------- */
 
 typedef struct words {
@@ -288,33 +304,34 @@ static void say_time(words *w, int64_t time) {
   say(w, text);
 }
 
+/* What a copy of a value costs, one unit that makes or reads it being on `side` and all others
+ * where they are. */
+static int64_t copy_cost(const placing *p, uint32_t value, uint32_t index, unsigned char side) {
+  const placement_value *v = &p->values[value];
+  const bool makes = v->maker == index;
+  const uint32_t reads = makes ? 0 : 1, was_there = makes ? 0 : p->on[index];
+  const bool from_there = makes ? side != 0 : is_there(p, v->maker);
+  const uint32_t there = p->readers_there[value] - was_there + (side != 0 ? reads : 0);
+  if (from_there) return there < v->count ? v->from : 0;
+  return there > 0 ? v->to : 0;
+}
+
 /* What copies of the values that a unit makes and reads cost if it were on `side`, all others
  * where they are. */
-static int64_t copies_around(placing *p, uint32_t index, unsigned char side) {
+static int64_t copies_around(const placing *p, uint32_t index, unsigned char side) {
   const unit *u = &p->units[index];
-  unsigned char before = p->on[index];
-  int64_t total = 0;
-  p->on[index] = side;
-  placement_problem one = p->problem;
-  one.unit_count = 0;
-  one.value_count = 1;
-  for (uint32_t i = 0; i < u->read_count; i++) {
-    one.values = &p->values[p->reads.at[u->first_read + i]];
-    total += placement_cost(&one, p->on);
-  }
   const cluster *c = &p->l->f->clusters[index];
-  for (uint32_t m = 0; m < c->member_count; m++) {
-    uint32_t value = p->value_of[c->members[m]];
-    if (value == IR_NONE) continue;
-    one.values = &p->values[value];
-    total += placement_cost(&one, p->on);
-  }
-  p->on[index] = before;
+  int64_t total = 0;
+  for (uint32_t i = 0; i < u->read_count; i++)
+    total += copy_cost(p, p->reads.at[u->first_read + i], index, side);
+  for (uint32_t m = 0; m < c->member_count; m++)
+    if (p->value_of[c->members[m]] != IR_NONE)
+      total += copy_cost(p, p->value_of[c->members[m]], index, side);
   return total;
 }
 
-static void say_side(words *w, placing *p, uint32_t index, unsigned char side, const char *verb,
-                     const char *device) {
+static void say_side(words *w, const placing *p, uint32_t index, unsigned char side,
+                     const char *verb, const char *device) {
   const placement_unit *cost = &p->costs[index];
   int64_t copies = copies_around(p, index, side);
   say(w, side ? device : "the CPU");
@@ -326,7 +343,7 @@ static void say_side(words *w, placing *p, uint32_t index, unsigned char side, c
   say(w, " of copies");
 }
 
-static const char *reason_for(placing *p, uint32_t index, const char *device) {
+static const char *reason_for(const placing *p, uint32_t index, const char *device) {
   words w = {.used = 0};
   if (p->refusal[index] != NULL) {
     say(&w, device);
@@ -368,6 +385,7 @@ static compute_status write_places(placing *p, compute_device *device, bool hold
   bool used = holds;
   cluster_place *places = scratch_take(l->memory, p->problem.unit_count, sizeof *places);
   if (places == NULL) return short_of_memory(l);
+  count_readers_there(p);
   for (uint32_t i = 0; i < p->problem.unit_count; i++) used |= p->on[i] != 0;
   for (uint32_t i = 0; i < p->problem.unit_count; i++) {
     places[i].device = used && !p->on[i] ? PLAN_CPU : PLAN_MAIN;

@@ -26,11 +26,10 @@ static compute_status short_of_memory(const compute_plan *plan) {
 }
 
 static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r, uint32_t node,
-                                uint32_t graph_index, uint32_t slot) {
+                                uint32_t graph_index) {
   const ir_node *n = &r->nodes[node];
   const char *name = r->graph->nodes[graph_index].name;
   *port = (plan_port){.node = graph_index,
-                      .slot = slot,
                       .dtype = n->dtype,
                       .shape = n->shape,
                       .bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype)};
@@ -38,28 +37,23 @@ static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r
   return COMPUTE_OK;
 }
 
-static compute_status copy_ports(compute_plan *plan, const ir *r, const lowering *l,
-                                 const port_plan *p) {
+static compute_status copy_ports(compute_plan *plan, const ir *r, const port_plan *p) {
   plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
   plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
   if (plan->ports == NULL || plan->parameters == NULL) return short_of_memory(plan);
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
     plan->input_count++;
-    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source,
-                  l->storages[l->home[p->inputs[i]]].slot);
+    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source);
   }
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->output_count; i++) {
     plan->output_count++;
     s = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
-                  p->outputs[i].graph_index, p->outputs[i].slot);
+                  p->outputs[i].graph_index);
   }
-  for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++) {
-    compute_tensor *tensor = r->nodes[p->parameters[i]].tensor;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++)
     plan->parameters[plan->parameter_count++] =
-        (plan_parameter){.tensor = compute_tensor_retain(tensor),
-                         .slot = l->storages[l->home[p->parameters[i]]].slot};
-  }
+        compute_tensor_retain(r->nodes[p->parameters[i]].tensor);
   plan->assigns = p->assign_count > 0;
   return s;
 }
@@ -217,7 +211,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   }
   if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
   if (s == COMPUTE_OK) s = lower_all(&l, &ports);
-  if (s == COMPUTE_OK) s = copy_ports(plan, &r, &l, &ports);
+  if (s == COMPUTE_OK) s = copy_ports(plan, &r, &ports);
   if (s == COMPUTE_OK) s = copy_steps(plan, &l);
   if (s == COMPUTE_OK) s = upload_constants(plan, &l);
   if (s == COMPUTE_OK)
@@ -311,6 +305,30 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   return COMPUTE_OK;
 }
 
+/* The port among `count` ascending ones that is for this node, or NULL. */
+static const plan_port *find_port(const plan_port *ports, uint32_t count, uint32_t node) {
+  uint32_t low = 0;
+  const uint32_t end = count;
+  while (count > 0) {
+    const uint32_t half = count / 2;
+    if (ports[low + half].node < node) {
+      low += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return low < end && ports[low].node == node ? &ports[low] : NULL;
+}
+
+const plan_port *plan_find_input(const compute_plan *plan, uint32_t node) {
+  return find_port(plan->ports, plan->input_count, node);
+}
+
+const plan_port *plan_find_output(const compute_plan *plan, uint32_t node) {
+  return find_port(plan->ports + plan->input_count, plan->output_count, node);
+}
+
 compute_plan *plan_retain(compute_plan *plan) {
   __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
   return plan;
@@ -329,10 +347,8 @@ void compute_plan_release(compute_plan *plan) {
     base_release(s->placement);
     base_release(s->reason);
   }
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
-    base_release(plan->ports[i].name);
-  for (uint32_t i = 0; i < plan->parameter_count; i++)
-    compute_tensor_release(plan->parameters[i].tensor);
+  for (uint32_t i = 0; i < plan_port_count(plan); i++) base_release(plan->ports[i].name);
+  for (uint32_t i = 0; i < plan->parameter_count; i++) compute_tensor_release(plan->parameters[i]);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
   index_checks_release(plan->checks);
   base_release(plan->steps);
@@ -364,10 +380,13 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
   if (plan == NULL || tensor == NULL)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here,
                      "compute_plan_create_tensor: %s is NULL", plan == NULL ? "plan" : "tensor");
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
-    if (node.graph == plan->graph_serial && plan->ports[i].node + 1 == node.id)
-      return compute_tensor_create(plan->device[plan->port_device], plan->ports[i].dtype,
-                                   plan->ports[i].shape, tensor);
+  const plan_port *port = NULL;
+  if (node.graph == plan->graph_serial && node.id != 0) {
+    port = plan_find_input(plan, node.id - 1);
+    if (port == NULL) port = plan_find_output(plan, node.id - 1);
+  }
+  if (port != NULL)
+    return compute_tensor_create(plan->device[plan->port_device], port->dtype, port->shape, tensor);
   return error_set(plan->context, COMPUTE_ERROR_BINDING, here,
                    "the node is neither an input nor an output of the plan");
 }

@@ -55,20 +55,14 @@ static inline void plan_step_arguments(const plan_step *step, const compute_memo
   }
 }
 
-/* A bound input or output. */
+/* A bound input or output; its slot is its number among the plan's ports. */
 typedef struct plan_port {
   uint32_t node; /* index in the graph */
-  uint32_t slot;
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes;
   char *name; /* or NULL */
 } plan_port;
-
-typedef struct plan_parameter {
-  compute_tensor *tensor; /* one reference */
-  uint32_t slot;
-} plan_parameter;
 
 struct compute_plan {
   compute_context *context;
@@ -77,9 +71,9 @@ struct compute_plan {
   bool placed;          /* its steps were placed by their cost */
   uint32_t graph_serial;
   char *name;
-  plan_port *ports; /* inputs, then outputs; each part ascending by node */
+  plan_port *ports; /* inputs, then outputs; each part ascending by node, each node once */
   uint32_t input_count, output_count;
-  plan_parameter *parameters;
+  compute_tensor **parameters; /* a reference each; their slots follow those of the ports */
   uint32_t parameter_count;
   memory_buffer *constants[PLAN_DEVICES];
   uint32_t constant_slot[PLAN_DEVICES];
@@ -99,6 +93,19 @@ struct compute_plan {
   pthread_mutex_t idle_mutex;
   struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */
 };
+
+static inline uint32_t plan_port_count(const compute_plan *plan) {
+  return plan->input_count + plan->output_count;
+}
+
+static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slot) {
+  const uint32_t first = plan_port_count(plan);
+  return slot >= first && slot - first < plan->parameter_count;
+}
+
+/* The input or output port for a node of the graph, by its index; NULL if there is none. */
+const plan_port *plan_find_input(const compute_plan *plan, uint32_t node);
+const plan_port *plan_find_output(const compute_plan *plan, uint32_t node);
 
 /* Another reference; compute_plan_release gives one back. */
 compute_plan *plan_retain(compute_plan *plan);

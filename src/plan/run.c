@@ -14,6 +14,9 @@ static void run_destroy(const compute_plan *plan, plan_run *run) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
   base_release(run->bound);
   base_release(run->stand_in);
+  base_release(run->inputs.at);
+  base_release(run->outputs.at);
+  base_release(run->parameters.at);
   base_release(run->memory);
   base_release(run->offset);
   base_release(run->arguments);
@@ -33,10 +36,34 @@ static uint32_t find_first_assign(const compute_plan *plan) {
   for (uint32_t i = 0; plan->assigns && i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
     for (uint32_t k = s->input_count; k < s->operand_count; k++)
-      for (uint32_t p = 0; p < plan->parameter_count; p++)
-        if (s->operands[k].slot == plan->parameters[p].slot) return i;
+      if (plan_slot_is_parameter(plan, s->operands[k].slot)) return i;
   }
   return plan->step_count;
+}
+
+/* NULL when memory is short. */
+static plan_run *run_create(const compute_plan *plan) {
+  plan_run *run = base_allocate(1, sizeof *run);
+  if (run == NULL) return NULL;
+  const size_t ports = plan_port_count(plan);
+  run->bound = base_allocate(ports, sizeof *run->bound);
+  run->stand_in = base_allocate(ports, sizeof *run->stand_in);
+  run->inputs.at = base_allocate(plan->input_count, sizeof *run->inputs.at);
+  run->outputs.at = base_allocate(plan->output_count, sizeof *run->outputs.at);
+  run->parameters.at = base_allocate(plan->parameter_count, sizeof *run->parameters.at);
+  run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
+  run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
+  run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
+  if (!run->bound || !run->stand_in || !run->inputs.at || !run->outputs.at || !run->parameters.at ||
+      !run->memory || !run->offset || !run->arguments) {
+    run_destroy(plan, run);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < plan->parameter_count; i++)
+    spans_add(&run->parameters, plan->parameters[i]);
+  spans_sort(&run->parameters);
+  run->first_assign = find_first_assign(plan);
+  return run;
 }
 
 static compute_status run_acquire(compute_plan *plan, plan_run **result) {
@@ -46,28 +73,15 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   pthread_mutex_unlock(&plan->idle_mutex);
   *result = run;
   if (run != NULL) return COMPUTE_OK;
-  run = base_allocate(1, sizeof *run);
-  if (run == NULL) goto short_of_memory;
-  size_t ports = (size_t)plan->input_count + plan->output_count;
-  run->bound = base_allocate(ports, sizeof *run->bound);
-  run->stand_in = base_allocate(ports, sizeof *run->stand_in);
-  run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
-  run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
-  run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
-  if (!run->bound || !run->stand_in || !run->memory || !run->offset || !run->arguments) {
-    run_destroy(plan, run);
-    goto short_of_memory;
-  }
-  run->first_assign = find_first_assign(plan);
+  run = run_create(plan);
   *result = run;
-  return COMPUTE_OK;
-
-short_of_memory:
-  return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory to run a plan");
+  return run != NULL ? COMPUTE_OK
+                     : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                                 "no memory to run a plan");
 }
 
 static void run_return(compute_plan *plan, plan_run *run) {
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
+  for (uint32_t i = 0; i < plan_port_count(plan); i++) {
     compute_tensor_release(run->stand_in[i]);
     run->stand_in[i] = run->bound[i] = NULL;
   }
@@ -140,8 +154,7 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
   compute_status s = queue_wait_until(queue, deadline);
   attempt->hung |= device_hangs(queue->device);
   attempt->foreign = s != COMPUTE_OK;
-  for (uint32_t i = plan->input_count;
-       s == COMPUTE_OK && i < plan->input_count + plan->output_count; i++)
+  for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
     if (run->stand_in[i] != NULL) s = compute_tensor_copy(run->bound[i], run->stand_in[i]);
   return s;
 }
@@ -161,7 +174,7 @@ static void keep_memory(const compute_plan *plan, const plan_run *run, compute_q
                         memory_buffer *const *arena) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
     if (arena[d] != NULL) queue_keep_hung(queue, arena[d]);
-  for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++)
+  for (uint32_t i = 0; i < plan_port_count(plan); i++)
     if (run->stand_in[i] != NULL) queue_keep_hung(queue, run->stand_in[i]->buffer);
 }
 

@@ -7,6 +7,7 @@
 
 #include "plan/plan.h"
 #include "plan/record.h"
+#include "plan/spans.h"
 
 /* What may end a run before its last step, and where others see how far it is. */
 typedef struct run_control {
@@ -19,11 +20,12 @@ typedef struct run_control {
 /* Scratch of a run, kept by the plan and used again. */
 typedef struct plan_run {
   struct plan_run *next;
-  compute_queue *queue[PLAN_DEVICES]; /* made when first needed */
-  compute_tensor **bound;             /* per port, as the caller gave it */
-  compute_tensor **stand_in;          /* per port, or NULL */
-  const compute_memory **memory;      /* per slot */
-  uint64_t *offset;                   /* per slot */
+  compute_queue *queue[PLAN_DEVICES];    /* made when first needed */
+  compute_tensor **bound;                /* per port, as the caller gave it */
+  compute_tensor **stand_in;             /* per port, or NULL */
+  span_list inputs, outputs, parameters; /* what they span */
+  const compute_memory **memory;         /* per slot */
+  uint64_t *offset;                      /* per slot */
   compute_argument *arguments;
   plan_recording recording;
   uint32_t first_assign; /* step from which on parameters are written; step_count if none is */

@@ -5,6 +5,7 @@
  * a run, which is why runs of one twin take turns: they are a rescue, not a way to be fast. */
 #include "plan/twin.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,11 +85,18 @@ static bool clone_nodes(plan_twin *twin, const compute_graph *graph) {
   return ok;
 }
 
+static int by_original(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t)((const staged_parameter *)a)->original;
+  const uintptr_t y = (uintptr_t)((const staged_parameter *)b)->original;
+  return x < y ? -1 : x > y;
+}
+
 /* The entry for a tensor that does not lie on the CPU. */
-static staged_parameter *find_staged(const plan_twin *twin, const compute_tensor *original) {
-  for (uint32_t i = 0; i < twin->staged_count; i++)
-    if (twin->staged[i].original == original) return &twin->staged[i];
-  return NULL;
+static staged_parameter *find_staged(const plan_twin *twin, compute_tensor *original) {
+  const staged_parameter key = {.original = original};
+  return twin->staged_count == 0
+             ? NULL
+             : bsearch(&key, twin->staged, twin->staged_count, sizeof *twin->staged, by_original);
 }
 
 static bool collect_parameters(plan_twin *twin) {
@@ -98,13 +106,17 @@ static bool collect_parameters(plan_twin *twin) {
   if (most == 0) return true;
   twin->staged = base_allocate(most, sizeof *twin->staged);
   if (!twin->staged) return false;
+  uint32_t count = 0, kept = 0;
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
-    if (n->op != OP_parameter || n->tensor->buffer->device == g->context->cpu ||
-        find_staged(twin, n->tensor))
-      continue;
-    twin->staged[twin->staged_count++].original = compute_tensor_retain(n->tensor);
+    if (n->op == OP_parameter && n->tensor->buffer->device != g->context->cpu)
+      twin->staged[count++].original = n->tensor;
   }
+  qsort(twin->staged, count, sizeof *twin->staged, by_original);
+  for (uint32_t i = 0; i < count; i++)
+    if (kept == 0 || twin->staged[kept - 1].original != twin->staged[i].original)
+      twin->staged[kept++].original = compute_tensor_retain(twin->staged[i].original);
+  twin->staged_count = kept;
   for (size_t i = 0; i < g->count; i++) {
     if (g->nodes[i].op != OP_assign) continue;
     staged_parameter *p = find_staged(twin, g->nodes[g->nodes[i].inputs[0]].tensor);
@@ -168,11 +180,13 @@ static compute_status make_copies(plan_twin *twin) {
     compute_status s =
         tensor_create_private(g->context->cpu, p->original->dtype, p->original->shape, &p->copy);
     if (s != COMPUTE_OK) return s;
-    for (size_t n = 0; n < g->count; n++) {
-      if (g->nodes[n].op != OP_parameter || g->nodes[n].tensor != p->original) continue;
-      compute_tensor_release(g->nodes[n].tensor);
-      g->nodes[n].tensor = compute_tensor_retain(p->copy);
-    }
+  }
+  for (size_t n = 0; n < g->count; n++) {
+    if (g->nodes[n].op != OP_parameter) continue;
+    const staged_parameter *p = find_staged(twin, g->nodes[n].tensor);
+    if (!p) continue; /* lies on the CPU, or has been replaced in an earlier attempt */
+    compute_tensor_release(g->nodes[n].tensor);
+    g->nodes[n].tensor = compute_tensor_retain(p->copy);
   }
   return COMPUTE_OK;
 }
