@@ -51,11 +51,11 @@ typedef struct compute_plan_options {
   uint64_t reserved[8]; /* must be zero */
 } compute_plan_options;
 
-/* Compiles the part of `graph` that `outputs` (1 … 1024 nodes) need. `options` may be NULL. The
- * plan keeps what it needs of the graph. Time and memory are nearly proportional to the size of
- * the graph, and little stack is needed, however deep the graph is. Ownership of *plan passes to
- * the caller. Any error of a builder call is reported here. Thread-safe for a graph that nobody
- * extends meanwhile. */
+/* Compiles the part of `graph` that `outputs` (1 … 1024 nodes; one may be given more than once)
+ * need. `options` may be NULL. The plan keeps what it needs of the graph. Time and memory are
+ * nearly proportional to the size of the graph, and little stack is needed, however deep the graph
+ * is. Ownership of *plan passes to the caller. Any error of a builder call is reported here.
+ * Thread-safe for a graph that nobody extends meanwhile. */
 COMPUTE_API compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                            size_t count, const compute_plan_options *options,
                                            compute_plan **plan);
@@ -73,7 +73,11 @@ typedef struct compute_binding {
 
 /* Runs the plan. Every input that it needs and every output with a value must be bound exactly
  * once; bindings of inputs that the plan does not need are ignored. A node that is both is bound
- * twice, as an input first. With a queue, the run is
+ * twice, as an input first. An output that compute_compile was given n times is bound to 1 to n
+ * tensors, which all get its value (and for any but the first, a run with a queue waits for its
+ * end); binding it to the same tensor again changes nothing. Different nodes are different outputs,
+ * also when their values are the same or views of one another, or are those of an input, a
+ * parameter or a constant: each is bound to a tensor of its own. With a queue, the run is
  * submitted and may finish later: keep the tensors alive until compute_queue_wait. With NULL, the
  * run is finished on return. Short for compute_run_with without options. On failure the contents of
  * outputs are undefined and parameters are unchanged, unless the message says otherwise; inputs are

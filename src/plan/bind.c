@@ -42,6 +42,21 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
   return COMPUTE_OK;
 }
 
+/* Keeps one more tensor for an output that the caller named more than once; false if that is more
+ * than there is room for. */
+static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
+                        compute_tensor *tensor) {
+  uint32_t bound = 0;
+  for (uint32_t i = 0; i < run->repeat_count; i++) {
+    if (run->repeats[i].port != number) continue;
+    if (run->repeats[i].tensor == tensor) return true;
+    bound++;
+  }
+  if (bound == port->repeats) return false;
+  run->repeats[run->repeat_count++] = (plan_repeat){.port = number, .tensor = tensor};
+  return true;
+}
+
 /* A node that is both is bound as an input first, then as an output. */
 static compute_status bind_one(const compute_plan *plan, plan_run *run, const compute_binding *b) {
   if (b->node.graph != plan->graph_serial || b->node.id == 0)
@@ -55,13 +70,21 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
   const plan_port *port = output ? out : in;
   compute_status s = check_tensor(plan, port, output, b->tensor);
   if (s != COMPUTE_OK) return s;
-  compute_tensor **bound = &run->bound[port - plan->ports];
+  const uint32_t number = (uint32_t)(port - plan->ports);
+  if (run->bound[number] == NULL) {
+    run->bound[number] = b->tensor;
+    return COMPUTE_OK;
+  }
+  if (port->repeats > 0 &&
+      (run->bound[number] == b->tensor || bind_repeat(run, port, number, b->tensor)))
+    return COMPUTE_OK;
   char label[64];
-  if (*bound != NULL)
-    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s is bound twice",
-                     port_label(port, label, sizeof label));
-  *bound = b->tensor;
-  return COMPUTE_OK;
+  port_label(port, label, sizeof label);
+  if (port->repeats == 0)
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s is bound twice", label);
+  return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                   "%s is bound to more tensors than the %u times that it is an output", label,
+                   port->repeats + 1);
 }
 
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,
@@ -97,6 +120,7 @@ static compute_status collect_spans(const compute_plan *plan, plan_run *run) {
   for (uint32_t i = 0; i < plan->input_count; i++) spans_add(&run->inputs, run->bound[i]);
   for (uint32_t i = plan->input_count; i < plan_port_count(plan); i++)
     spans_add(&run->outputs, run->bound[i]);
+  for (uint32_t i = 0; i < run->repeat_count; i++) spans_add(&run->outputs, run->repeats[i].tensor);
   spans_sort(&run->inputs);
   spans_sort(&run->outputs);
   if (!spans_collide(&run->outputs)) return COMPUTE_OK;

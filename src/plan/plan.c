@@ -26,10 +26,11 @@ static compute_status short_of_memory(const compute_plan *plan) {
 }
 
 static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r, uint32_t node,
-                                uint32_t graph_index) {
+                                uint32_t graph_index, uint32_t repeats) {
   const ir_node *n = &r->nodes[node];
   const char *name = r->graph->nodes[graph_index].name;
   *port = (plan_port){.node = graph_index,
+                      .repeats = repeats,
                       .dtype = n->dtype,
                       .shape = n->shape,
                       .bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype)};
@@ -44,12 +45,13 @@ static compute_status copy_ports(compute_plan *plan, const ir *r, const port_pla
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
     plan->input_count++;
-    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source);
+    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source, 0);
   }
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->output_count; i++) {
     plan->output_count++;
+    plan->repeat_count += p->outputs[i].repeats;
     s = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
-                  p->outputs[i].graph_index);
+                  p->outputs[i].graph_index, p->outputs[i].repeats);
   }
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++)
     plan->parameters[plan->parameter_count++] =

@@ -57,7 +57,8 @@ static inline void plan_step_arguments(const plan_step *step, const compute_memo
 
 /* A bound input or output; its slot is its number among the plan's ports. */
 typedef struct plan_port {
-  uint32_t node; /* index in the graph */
+  uint32_t node;    /* index in the graph */
+  uint32_t repeats; /* of an output: how many times more the caller named it */
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes;
@@ -73,6 +74,7 @@ struct compute_plan {
   char *name;
   plan_port *ports; /* inputs, then outputs; each part ascending by node, each node once */
   uint32_t input_count, output_count;
+  uint32_t repeat_count;       /* of all outputs together */
   compute_tensor **parameters; /* a reference each; their slots follow those of the ports */
   uint32_t parameter_count;
   memory_buffer *constants[PLAN_DEVICES];

@@ -61,9 +61,12 @@ static compute_status collect_outputs(lowering *l, const uint32_t *graph_outputs
     p->outputs[kept++] = (port_output){.node = node, .graph_index = graph_outputs[i]};
   }
   qsort(p->outputs, kept, sizeof *p->outputs, by_graph_index);
-  for (uint32_t i = 0; i < kept; i++)
-    if (i == 0 || p->outputs[i].graph_index != p->outputs[p->output_count - 1].graph_index)
+  for (uint32_t i = 0; i < kept; i++) {
+    if (i > 0 && p->outputs[i].graph_index == p->outputs[p->output_count - 1].graph_index)
+      p->outputs[p->output_count - 1].repeats++;
+    else
       p->outputs[p->output_count++] = p->outputs[i];
+  }
   return COMPUTE_OK;
 }
 

@@ -8,6 +8,7 @@
 typedef struct port_output {
   uint32_t node;        /* in the IR */
   uint32_t graph_index; /* as the caller named it */
+  uint32_t repeats;     /* how many times more */
   uint32_t storage;
 } port_output;
 

@@ -14,6 +14,7 @@ static void run_destroy(const compute_plan *plan, plan_run *run) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
   base_release(run->bound);
   base_release(run->stand_in);
+  base_release(run->repeats);
   base_release(run->inputs.at);
   base_release(run->outputs.at);
   base_release(run->parameters.at);
@@ -45,17 +46,18 @@ static uint32_t find_first_assign(const compute_plan *plan) {
 static plan_run *run_create(const compute_plan *plan) {
   plan_run *run = base_allocate(1, sizeof *run);
   if (run == NULL) return NULL;
-  const size_t ports = plan_port_count(plan);
+  const size_t ports = plan_port_count(plan), outputs = (size_t)plan->output_count;
   run->bound = base_allocate(ports, sizeof *run->bound);
   run->stand_in = base_allocate(ports, sizeof *run->stand_in);
+  run->repeats = base_allocate(plan->repeat_count, sizeof *run->repeats);
   run->inputs.at = base_allocate(plan->input_count, sizeof *run->inputs.at);
-  run->outputs.at = base_allocate(plan->output_count, sizeof *run->outputs.at);
+  run->outputs.at = base_allocate(outputs + plan->repeat_count, sizeof *run->outputs.at);
   run->parameters.at = base_allocate(plan->parameter_count, sizeof *run->parameters.at);
   run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
   run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
   run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
-  if (!run->bound || !run->stand_in || !run->inputs.at || !run->outputs.at || !run->parameters.at ||
-      !run->memory || !run->offset || !run->arguments) {
+  if (!run->bound || !run->stand_in || !run->repeats || !run->inputs.at || !run->outputs.at ||
+      !run->parameters.at || !run->memory || !run->offset || !run->arguments) {
     run_destroy(plan, run);
     return NULL;
   }
@@ -85,6 +87,7 @@ static void run_return(compute_plan *plan, plan_run *run) {
     compute_tensor_release(run->stand_in[i]);
     run->stand_in[i] = run->bound[i] = NULL;
   }
+  run->repeat_count = 0;
   pthread_mutex_lock(&plan->idle_mutex);
   run->next = plan->idle;
   plan->idle = run;
@@ -145,7 +148,7 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
                              bool own, const run_control *control, memory_buffer *arena,
                              run_attempt *attempt) {
   int64_t deadline = control != NULL ? control->deadline : 0;
-  bool copies = false, inputs_staged = false;
+  bool copies = run->repeat_count > 0, inputs_staged = false;
   for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->stand_in[i] != NULL;
   for (uint32_t i = 0; i < plan->output_count; i++)
     copies |= run->stand_in[plan->input_count + i] != NULL;
@@ -156,6 +159,8 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
   attempt->foreign = s != COMPUTE_OK;
   for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
     if (run->stand_in[i] != NULL) s = compute_tensor_copy(run->bound[i], run->stand_in[i]);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < run->repeat_count; i++)
+    s = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
   return s;
 }
 

@@ -17,13 +17,21 @@ typedef struct run_control {
   bool timed;                   /* every step is waited for, and its time kept in the plan */
 } run_control;
 
+/* A further tensor for an output that the caller named more than once. */
+typedef struct plan_repeat {
+  uint32_t port;
+  compute_tensor *tensor;
+} plan_repeat;
+
 /* Scratch of a run, kept by the plan and used again. */
 typedef struct plan_run {
   struct plan_run *next;
-  compute_queue *queue[PLAN_DEVICES];    /* made when first needed */
-  compute_tensor **bound;                /* per port, as the caller gave it */
-  compute_tensor **stand_in;             /* per port, or NULL */
-  span_list inputs, outputs, parameters; /* what they span */
+  compute_queue *queue[PLAN_DEVICES]; /* made when first needed */
+  compute_tensor **bound;             /* per port, as the caller gave it */
+  compute_tensor **stand_in;          /* per port, or NULL */
+  plan_repeat *repeats;               /* outputs to be copied when the run is over */
+  uint32_t repeat_count;
+  span_list inputs, outputs, parameters; /* what they span; the outputs with repeats */
   const compute_memory **memory;         /* per slot */
   uint64_t *offset;                      /* per slot */
   compute_argument *arguments;

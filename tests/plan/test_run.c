@@ -80,6 +80,92 @@ static void an_output_named_twice_is_bound_once(void **state) {
   compute_graph_release(graph);
 }
 
+/* An importer binds its list of outputs one by one, and some nodes are there more than once. */
+static void an_output_named_twice_can_be_bound_twice(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node y = compute_neg(graph, x);
+  const compute_node outputs[] = {y, x, y, x, y};
+  compute_plan *plan = test_compile(graph, outputs, 5, 0);
+  compute_tensor *in = vector((float[]){1, 2, 3}, 3), *t[6];
+  for (int i = 0; i < 6; i++) t[i] = vector((float[]){9, 9, 9}, 3);
+  const compute_binding all[] = {{x, in},   {y, t[0]}, {x, t[1]}, {y, t[2]},
+                                 {x, t[3]}, {y, t[4]}, {y, t[5]}};
+  assert_ok(compute_run(plan, all, 6, NULL));
+  for (int i = 0; i < 5; i++)
+    check_vector(t[i], i % 2 ? (float[]){1, 2, 3} : (float[]){-1, -2, -3}, 3);
+  check_vector(t[5], (float[]){9, 9, 9}, 3);
+  /* One tensor for all of them, bound as often as one likes; and one less than there are. */
+  const compute_binding same[] = {{x, in},   {y, t[5]}, {y, t[5]}, {y, t[5]},
+                                  {y, t[5]}, {x, t[1]}, {x, t[1]}};
+  assert_ok(compute_run(plan, same, 7, NULL));
+  check_vector(t[5], (float[]){-1, -2, -3}, 3);
+  const compute_binding fewer[] = {{x, in}, {y, t[0]}, {y, t[3]}, {x, t[1]}};
+  assert_ok(compute_run(plan, fewer, 4, NULL));
+  check_vector(t[3], (float[]){-1, -2, -3}, 3);
+  /* What cannot be. */
+  assert_fails(compute_run(plan, all, 7, NULL), COMPUTE_ERROR_BINDING);
+  test_check_message(test_context, "bound to more tensors than the 3 times that it is an output");
+  compute_tensor *view = NULL;
+  assert_ok(compute_tensor_slice_view(t[0], 0, 0, 3, 1, &view));
+  const compute_binding overlapping[] = {{x, in}, {y, t[0]}, {y, view}, {x, t[1]}};
+  assert_fails(compute_run(plan, overlapping, 4, NULL), COMPUTE_ERROR_BINDING);
+  test_check_message(test_context, "two outputs are bound to overlapping tensors");
+  assert_fails(compute_run(plan, (compute_binding[]){{x, in}, {x, t[1]}}, 2, NULL),
+               COMPUTE_ERROR_BINDING);
+  test_check_message(test_context, "is not bound");
+  compute_tensor_release(view);
+  compute_tensor_release(in);
+  for (int i = 0; i < 6; i++) compute_tensor_release(t[i]);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* Sources, equal nodes and views of one another are outputs like others: each gets its tensor. */
+static void outputs_can_be_anything_that_has_a_value(void **state) {
+  (void)state;
+  enum { OUTPUTS = 9 };
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *in = vector((float[]){1, 2, 3}, 3), *weights = vector((float[]){4, 5, 6}, 3);
+  const float values[3] = {7, 8, 9};
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
+  const compute_node p = compute_parameter(graph, weights);
+  const compute_node c = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(3), values);
+  const compute_node y = compute_add(graph, x, p);
+  const compute_node column = compute_reshape(graph, y, COMPUTE_SHAPE(3, 1));
+  const compute_node outputs[OUTPUTS] = {x,
+                                         p,
+                                         c,
+                                         y,
+                                         compute_add(graph, x, p),
+                                         column,
+                                         compute_reshape(graph, column, COMPUTE_SHAPE(3)),
+                                         compute_reshape(graph, p, COMPUTE_SHAPE(1, 3)),
+                                         compute_slice(graph, c, 0, 0, 3, 1)};
+  static const float expected[OUTPUTS][3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {5, 7, 9}, {5, 7, 9},
+                                             {5, 7, 9}, {5, 7, 9}, {4, 5, 6}, {7, 8, 9}};
+  for (uint32_t flags = 0; flags < 4; flags++) {
+    compute_node twice[2 * OUTPUTS];
+    compute_binding b[2 * OUTPUTS + 1] = {{x, in}};
+    for (int i = 0; i < 2 * OUTPUTS; i++) twice[i] = outputs[i % OUTPUTS];
+    compute_plan *plan = test_compile(graph, twice, 2 * OUTPUTS, flags);
+    for (int i = 0; i < 2 * OUTPUTS; i++) {
+      b[i + 1].node = twice[i];
+      assert_ok(compute_plan_create_tensor(plan, twice[i], &b[i + 1].tensor));
+    }
+    assert_ok(compute_run(plan, b, 2 * OUTPUTS + 1, NULL));
+    for (int i = 0; i < 2 * OUTPUTS; i++) {
+      check_vector(b[i + 1].tensor, expected[i % OUTPUTS], 3);
+      compute_tensor_release(b[i + 1].tensor);
+    }
+    compute_plan_release(plan);
+  }
+  compute_graph_release(graph);
+  compute_tensor_release(weights);
+  compute_tensor_release(in);
+}
+
 static void many_outputs_of_one_chain_are_all_right(void **state) {
   (void)state;
   enum { OUTPUTS = 200 };
@@ -458,6 +544,8 @@ int main(void) {
       cmocka_unit_test(constants_are_copied_into_the_plan),
       cmocka_unit_test(an_input_can_be_an_output),
       cmocka_unit_test(an_output_named_twice_is_bound_once),
+      cmocka_unit_test(an_output_named_twice_can_be_bound_twice),
+      cmocka_unit_test(outputs_can_be_anything_that_has_a_value),
       cmocka_unit_test(many_outputs_of_one_chain_are_all_right),
       cmocka_unit_test(a_chain_longer_than_a_program_is_right),
       cmocka_unit_test(a_sum_of_many_inputs_is_right),
