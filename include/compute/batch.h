@@ -181,7 +181,8 @@ typedef struct compute_batch_progress {
 typedef bool (*compute_batch_progress_function)(void *user, const compute_batch_progress *progress);
 
 typedef struct compute_batch_run_options {
-  int64_t items; /* ≥ 0, or COMPUTE_BATCH_UNTIL_END: until a source ends (files and callbacks) */
+  int64_t items; /* ≥ 0, or COMPUTE_BATCH_UNTIL_END: until a source ends (callbacks, and files whose
+                  * items have bytes) */
   const compute_batch_source *sources; /* one for each input */
   const compute_batch_sink *sinks;     /* one for each output */
   compute_batch_progress_function progress;

@@ -43,6 +43,12 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
   return COMPUTE_OK;
 }
 
+/* Whether the source itself shows where it ends. In a file of items without bytes there is no end.
+ */
+static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
+  return source->read != NULL || (source->path != NULL && batch->inputs[i].bytes > 0);
+}
+
 static compute_status check(const compute_batch *batch, const compute_batch_run_options *options) {
   bool ends = options->items != COMPUTE_BATCH_UNTIL_END;
   compute_status s = COMPUTE_OK;
@@ -54,7 +60,7 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
                      options->sinks == NULL ? "sinks" : "sources");
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
     s = check_source(batch, &options->sources[i], i);
-    ends = ends || options->sources[i].array == NULL;
+    ends = ends || has_end(batch, &options->sources[i], i);
   }
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
     s = check_sink(batch, &options->sinks[i], i);
@@ -104,7 +110,7 @@ static int64_t file_items(const compute_batch *batch, uint32_t i) {
 static int64_t total_items(const compute_batch *batch) {
   int64_t total = COMPUTE_BATCH_UNTIL_END;
   for (uint32_t i = 0; i < batch->input_count; i++) {
-    if (batch->sources[i].array != NULL) continue;
+    if (!has_end(batch, &batch->sources[i], i)) continue;
     const int64_t items = file_items(batch, i);
     if (items < 0 || (total >= 0 && items != total)) return COMPUTE_BATCH_UNTIL_END;
     total = items;
@@ -227,7 +233,7 @@ static compute_status read_ending(const compute_batch *batch, const batch_slot *
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
     int64_t got = slot->items;
-    if (batch->sources[i].array != NULL) continue;
+    if (!has_end(batch, &batch->sources[i], i)) continue;
     s = batch->sources[i].path != NULL ? read_file(batch, slot, i, &got)
                                        : read_callback(batch, slot, i, &got);
     if (first == COMPUTE_BATCH_MAX_PORTS) {

@@ -373,6 +373,20 @@ static compute_status copy_step(void *user, const compute_batch_step *step) {
   return status ? status : compute_tensor_copy(step->outputs[0], step->inputs[0]);
 }
 
+/* Copies the last input. */
+static compute_status last_step(void *user, const compute_batch_step *step) {
+  (void)user;
+  const compute_status status = step->queue ? compute_queue_wait(step->queue) : COMPUTE_OK;
+  return status ? status : compute_tensor_copy(step->outputs[0], step->inputs[1]);
+}
+
+/* There is nothing to do. */
+static compute_status no_step(void *user, const compute_batch_step *step) {
+  (void)user;
+  (void)step;
+  return COMPUTE_OK;
+}
+
 static compute_batch *step_batch(step_state *s, compute_device *const *devices, size_t count) {
   compute_batch *batch;
   assert_ok(compute_batch_create(test_context,
@@ -716,6 +730,48 @@ static void inputs_of_several_kinds_go_together(void **state) {
   compute_batch_release(batch);
 }
 
+/* A file of nothing has as many such items as one likes. */
+static void a_file_of_items_without_bytes_has_no_end(void **state) {
+  (void)state;
+  static const char in[] = TEST_SCRATCH_DIR "/empty";
+  const compute_batch_port inputs[] = {{COMPUTE_F32, {.rank = 1, .size = {0}}}, row[0]};
+  stream rows = {.fail_at = -1, .end = 130};
+  compute_batch_result result;
+  compute_batch *batch;
+  static float out[ITEMS * WIDTH];
+  step_state s = {.fail_at = -1};
+  fclose(fopen(in, "wb"));
+  compute_batch_options options = {.step = no_step,
+                                   .user = &s,
+                                   .inputs = inputs,
+                                   .input_count = 1,
+                                   .outputs = inputs,
+                                   .output_count = 1,
+                                   .batch = 20};
+  const compute_batch_source sources[] = {{.path = in}, {.read = read_rows, .user = &rows}};
+  compute_batch_run_options run = {.items = COMPUTE_BATCH_UNTIL_END,
+                                   .sources = sources,
+                                   .sinks = (compute_batch_sink[]){{.discard = true}}};
+  assert_ok(compute_batch_create(test_context, &options, &batch));
+  assert_fails(compute_batch_run(batch, &run, &result), COMPUTE_ERROR_INVALID_ARGUMENT);
+  test_check_message(test_context, "no source has an end");
+  run.items = 45;
+  assert_ok(compute_batch_run(batch, &run, &result));
+  assert_int_equal(result.items, 45);
+  compute_batch_release(batch);
+  /* Beside a source that ends, it ends with that. */
+  options.input_count = 2;
+  options.outputs = row;
+  options.step = last_step;
+  assert_ok(compute_batch_create(test_context, &options, &batch));
+  run.items = COMPUTE_BATCH_UNTIL_END;
+  run.sinks = (compute_batch_sink[]){{.array = out}};
+  assert_ok(compute_batch_run(batch, &run, &result));
+  assert_int_equal(result.items, 130);
+  assert_memory_equal(out, data, 130 * WIDTH * sizeof *out);
+  compute_batch_release(batch);
+}
+
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 static compute_status endless(void *user, int64_t first, int64_t items, void *to, int64_t *count) {
@@ -860,6 +916,7 @@ int main(void) {
       cmocka_unit_test(another_thread_may_cancel),
       cmocka_unit_test(iterators_run_at_once_but_each_only_once),
       cmocka_unit_test(inputs_of_several_kinds_go_together),
+      cmocka_unit_test(a_file_of_items_without_bytes_has_no_end),
       cmocka_unit_test(memory_does_not_grow_with_the_data),
       cmocka_unit_test(what_makes_no_sense_is_refused),
   };
