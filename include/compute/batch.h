@@ -129,7 +129,8 @@ COMPUTE_API void compute_batch_release(compute_batch *batch);
 /* Writes up to `items` items, the first of them number `first`, to `data`, dense and one behind the
  * other, and how many there were to *count: fewer only where the source ends. Calls come in order,
  * from one thread, which is not the one that called compute_batch_run. A status that is not
- * COMPUTE_OK ends the run when what was read before, *count items included, is delivered. */
+ * COMPUTE_OK ends the run when what was read before, *count items included, is delivered; the
+ * remaining sources are asked for just those items. */
 typedef compute_status (*compute_batch_read_function)(void *user, int64_t first, int64_t items,
                                                       void *data, int64_t *count);
 

@@ -224,26 +224,41 @@ static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_
                    (long long)items);
 }
 
-/* Until the end, the first source that has one says where it is, and the others must agree. */
+/* Up to *count items of one source. */
+static compute_status read_source(const compute_batch *batch, const batch_slot *slot, uint32_t i,
+                                  int64_t *count) {
+  return batch->sources[i].path != NULL ? read_file(batch, slot, i, count)
+                                        : read_callback(batch, slot, i, count);
+}
+
+/* Until the end, the first source that has one says where it is, and the others must agree. After a
+ * failure the items before it are still delivered, so the remaining sources are read for those. Of
+ * several failures the one at the earliest item counts. */
 static compute_status read_ending(const compute_batch *batch, const batch_slot *slot,
                                   int64_t *count) {
   const bool until_end = batch->flow.total == COMPUTE_BATCH_UNTIL_END;
   uint32_t first = COMPUTE_BATCH_MAX_PORTS;
   int64_t first_got = slot->items;
   compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
-    int64_t got = slot->items;
+  compute_error error;
+  for (uint32_t i = 0; i < batch->input_count && (s == COMPUTE_OK || *count > 0); i++) {
     if (!has_end(batch, &batch->sources[i], i)) continue;
-    s = batch->sources[i].path != NULL ? read_file(batch, slot, i, &got)
-                                       : read_callback(batch, slot, i, &got);
+    const int64_t wanted = s == COMPUTE_OK ? slot->items : *count;
+    int64_t got = wanted;
+    compute_status mine = read_source(batch, slot, i, &got);
     if (first == COMPUTE_BATCH_MAX_PORTS) {
       first = i;
-      first_got = got;
+      first_got = until_end ? got : wanted;
     }
+    const int64_t expected = s == COMPUTE_OK ? first_got : wanted;
     if (got < *count) *count = got;
-    if (s == COMPUTE_OK && (until_end ? got != first_got : got < slot->items))
-      s = ended_early(batch, got > first_got ? first : i, slot->first + *count);
+    if (mine == COMPUTE_OK && got != expected)
+      mine = ended_early(batch, got > expected ? first : i, slot->first + *count);
+    if (mine == COMPUTE_OK || (s != COMPUTE_OK && got == wanted)) continue;
+    s = mine;
+    compute_error_get(batch->context, &error);
   }
+  if (s != COMPUTE_OK) error_restore(batch->context, &error);
   return s;
 }
 

@@ -730,6 +730,84 @@ static void inputs_of_several_kinds_go_together(void **state) {
   compute_batch_release(batch);
 }
 
+typedef struct number_stream {
+  int64_t end, fail_at;
+} number_stream;
+
+static compute_status read_numbers(void *user, int64_t first, int64_t items, void *to,
+                                   int64_t *count) {
+  const number_stream *s = user;
+  int32_t *numbers = to;
+  const int64_t left = s->end - first;
+  const bool fails = s->fail_at >= first && s->fail_at < first + items;
+  *count = fails ? s->fail_at - first : items < left ? items : left;
+  for (int64_t i = 0; i < *count; i++) numbers[i] = (int32_t)((first + i) % 8);
+  return fails ? COMPUTE_ERROR_INVALID_STATE : COMPUTE_OK;
+}
+
+/* What is read before a failure is delivered, and for that every source must have been read. */
+static void what_one_source_gave_before_it_failed_is_read_from_the_others(void **state) {
+  (void)state;
+  static const struct {
+    stream first;
+    number_stream second;
+    int64_t items; /* complete */
+    compute_status status;
+    const char *message;
+  } cases[] = {
+      {{.fail_at = 250, .end = ITEMS, .status = COMPUTE_ERROR_FILE},
+       {ITEMS, -1},
+       250,
+       COMPUTE_ERROR_FILE,
+       "input 0 failed at item 250"},
+      {{.fail_at = -1, .end = 250},
+       {ITEMS, -1},
+       250,
+       COMPUTE_ERROR_INVALID_ARGUMENT,
+       "input 0 ended after 250"},
+      {{.fail_at = 250, .end = ITEMS, .status = COMPUTE_ERROR_FILE},
+       {240, -1},
+       240,
+       COMPUTE_ERROR_INVALID_ARGUMENT,
+       "input 1 ended after 240"},
+      {{.fail_at = 250, .end = ITEMS, .status = COMPUTE_ERROR_FILE},
+       {ITEMS, 235},
+       235,
+       COMPUTE_ERROR_INVALID_STATE,
+       "input 1 failed at item 235"},
+      {{.fail_at = 250, .end = ITEMS, .status = COMPUTE_ERROR_FILE},
+       {ITEMS, 255},
+       250,
+       COMPUTE_ERROR_FILE,
+       "input 0 failed at item 250"},
+  };
+  static float out[ITEMS * WIDTH];
+  const compute_batch_port inputs[] = {row[0], {COMPUTE_I32, COMPUTE_SCALAR}};
+  compute_batch *batch;
+  compute_batch_result result;
+  assert_ok(compute_batch_create(
+      test_context,
+      &(compute_batch_options){
+          .build = build_two, .inputs = inputs, .input_count = 2, .output_count = 1, .batch = 77},
+      &batch));
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    stream first = cases[c].first;
+    number_stream second = cases[c].second;
+    const compute_batch_run_options options = {
+        .items = ITEMS,
+        .sources = (compute_batch_source[]){{.read = read_rows, .user = &first},
+                                            {.read = read_numbers, .user = &second}},
+        .sinks = (compute_batch_sink[]){{.array = out}}};
+    memset(out, 0, sizeof out);
+    assert_fails(compute_batch_run(batch, &options, &result), cases[c].status);
+    test_check_message(test_context, cases[c].message);
+    assert_int_equal(result.items, cases[c].items);
+    for (int64_t i = 0; i < result.items * WIDTH; i++)
+      assert_true(out[i] == data[i] * (float)(i / WIDTH % 8));
+  }
+  compute_batch_release(batch);
+}
+
 /* A file of nothing has as many such items as one likes. */
 static void a_file_of_items_without_bytes_has_no_end(void **state) {
   (void)state;
@@ -916,6 +994,7 @@ int main(void) {
       cmocka_unit_test(another_thread_may_cancel),
       cmocka_unit_test(iterators_run_at_once_but_each_only_once),
       cmocka_unit_test(inputs_of_several_kinds_go_together),
+      cmocka_unit_test(what_one_source_gave_before_it_failed_is_read_from_the_others),
       cmocka_unit_test(a_file_of_items_without_bytes_has_no_end),
       cmocka_unit_test(memory_does_not_grow_with_the_data),
       cmocka_unit_test(what_makes_no_sense_is_refused),
