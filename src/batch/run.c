@@ -237,6 +237,7 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
 static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
   compute_status s = COMPUTE_OK;
+  flow_start(batch); /* first of all: its counts are the result also of a run that fails early */
   pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
   if (threads == NULL)
     s = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for threads");
@@ -244,7 +245,6 @@ static compute_status run(delivery *d) {
     s = work_refresh(&batch->works[i]);
   if (s == COMPUTE_OK) s = ports_open(batch, d->options);
   if (s == COMPUTE_OK) {
-    flow_start(batch);
     flow_watch(batch, &batch->flow.running, true);
     run_threads(d, threads);
     flow_watch(batch, &batch->flow.running, false);

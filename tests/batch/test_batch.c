@@ -675,6 +675,29 @@ static void iterators_run_at_once_but_each_only_once(void **state) {
   }
 }
 
+static void a_run_that_fails_before_its_first_batch_has_counts_of_its_own(void **state) {
+  (void)state;
+  setting t;
+  compute_batch_result result;
+  compute_batch_device_info info;
+  open_setting(&t, 100, 2);
+  assert_ok(run_setting(&t, ITEMS, &result));
+  assert_ok(compute_batch_device_at(t.batch, 0, &info));
+  assert_int_equal(info.items, ITEMS);
+  assert_fails(
+      compute_batch_run(t.batch,
+                        &(compute_batch_run_options){
+                            .items = ITEMS,
+                            .sources = (compute_batch_source[]){{.path = TEST_SCRATCH_DIR "/none"}},
+                            .sinks = (compute_batch_sink[]){{.discard = true}, {.discard = true}}},
+                        &result),
+      COMPUTE_ERROR_FILE);
+  assert_int_equal(result.items, 0);
+  assert_ok(compute_batch_device_at(t.batch, 0, &info));
+  assert_int_equal(info.items, 0);
+  close_setting(&t);
+}
+
 /* ---- Several inputs ------------------------------------------------------------------------ */
 
 static void build_two(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
@@ -993,6 +1016,7 @@ int main(void) {
       cmocka_unit_test(a_sink_may_cancel),
       cmocka_unit_test(another_thread_may_cancel),
       cmocka_unit_test(iterators_run_at_once_but_each_only_once),
+      cmocka_unit_test(a_run_that_fails_before_its_first_batch_has_counts_of_its_own),
       cmocka_unit_test(inputs_of_several_kinds_go_together),
       cmocka_unit_test(what_one_source_gave_before_it_failed_is_read_from_the_others),
       cmocka_unit_test(a_file_of_items_without_bytes_has_no_end),
