@@ -231,7 +231,7 @@ typedef struct compute_batch_device_info {
 } compute_batch_device_info;
 
 /* The device at `index`, in the order given; COMPUTE_ERROR_INVALID_ARGUMENT past the end,
- * _INVALID_STATE while a run is under way. */
+ * _INVALID_STATE while a run is under way. Thread-safe. */
 COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                                    compute_batch_device_info *info);
 

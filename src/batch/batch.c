@@ -271,15 +271,19 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
   if (index >= batch->lane_count)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "there is no device %zu; the iterator has %u", index, batch->lane_count);
+  const batch_lane *lane = &batch->lanes[index];
+  compute_batch_device_info found = {.device = lane->work->device};
+  /* Held to the end: no run begins meanwhile. */
   pthread_mutex_lock(&batch->run_mutex);
   const bool running = batch->running;
+  if (!running) {
+    found.batch = lane->items;
+    found.items = lane->items_complete;
+    found.items_per_second = lane->rate;
+  }
   pthread_mutex_unlock(&batch->run_mutex);
   if (running)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, operation, "a run is under way");
-  const batch_lane *lane = &batch->lanes[index];
-  *info = (compute_batch_device_info){.device = lane->work->device,
-                                      .batch = lane->items,
-                                      .items = lane->items_complete,
-                                      .items_per_second = lane->rate};
+  *info = found;
   return COMPUTE_OK;
 }

@@ -698,6 +698,34 @@ static void a_run_that_fails_before_its_first_batch_has_counts_of_its_own(void *
   close_setting(&t);
 }
 
+static atomic_bool enough;
+
+/* For ThreadSanitizer. */
+static void *ask_for_devices(void *argument) {
+  const runner *r = argument;
+  compute_batch_device_info info;
+  bool wrong = false;
+  while (!atomic_load(&enough)) {
+    const compute_status s = compute_batch_device_at(r->t.batch, 0, &info);
+    wrong |= s != COMPUTE_OK && s != COMPUTE_ERROR_INVALID_STATE;
+  }
+  return wrong ? argument : NULL;
+}
+
+static void devices_may_be_asked_for_while_runs_begin_and_end(void **state) {
+  (void)state;
+  runner r;
+  pthread_t thread;
+  void *wrong;
+  open_setting(&r.t, 250, 2);
+  assert_int_equal(pthread_create(&thread, NULL, ask_for_devices, &r), 0);
+  for (int i = 0; i < 5; i++) assert_ok(run_setting(&r.t, ITEMS, NULL));
+  atomic_store(&enough, true);
+  pthread_join(thread, &wrong);
+  assert_null(wrong);
+  close_setting(&r.t);
+}
+
 /* ---- Several inputs ------------------------------------------------------------------------ */
 
 static void build_two(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
@@ -1017,6 +1045,7 @@ int main(void) {
       cmocka_unit_test(another_thread_may_cancel),
       cmocka_unit_test(iterators_run_at_once_but_each_only_once),
       cmocka_unit_test(a_run_that_fails_before_its_first_batch_has_counts_of_its_own),
+      cmocka_unit_test(devices_may_be_asked_for_while_runs_begin_and_end),
       cmocka_unit_test(inputs_of_several_kinds_go_together),
       cmocka_unit_test(what_one_source_gave_before_it_failed_is_read_from_the_others),
       cmocka_unit_test(a_file_of_items_without_bytes_has_no_end),
