@@ -62,9 +62,9 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   if (!lost)
     s = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
                               &buffer->tensor);
-  if (s == COMPUTE_OK && lane->direct && !lost)
-    buffer->host = compute_tensor_data(buffer->tensor);
-  else if (s == COMPUTE_OK)
+  /* A device that shares its memory may still have had none to share for this tensor. */
+  if (s == COMPUTE_OK && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
+  if (s == COMPUTE_OK && buffer->host == NULL)
     s = make_staging(lane, buffer, port->bytes * (uint64_t)items);
   if (s == COMPUTE_OK)
     buffer->capacity = items;
@@ -193,14 +193,15 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
 
 /* ---- Copies -------------------------------------------------------------------------------- */
 
-/* One copy in the queue's order, in the profile as "upload" or "download". */
+/* One copy in the queue's order, in the profile as "upload" or "download". There is none where the
+ * host addresses the tensor, or the work is done in the caller's array. */
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {
+  if (!buffer->staged || buffer->data != buffer->host || bytes == 0) return COMPUTE_OK;
   compute_queue *queue = slot->queue;
   const compute_device *device = queue->device;
   const compute_argument at = tensor_argument(buffer->tensor);
   profile_mark mark = {0};
-  if (bytes == 0) return COMPUTE_OK;
   if (profile_is_on(device->context)) profile_begin(queue, &mark);
   const compute_status s = up ? device->backend->upload(queue->handle, &at, buffer->host, bytes)
                               : device->backend->download(queue->handle, buffer->host, &at, bytes);
@@ -215,7 +216,7 @@ static compute_status submit_copy(const batch_slot *slot, const batch_buffer *bu
 compute_status slot_upload(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
   compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; !slot->lane->direct && s == COMPUTE_OK && i < batch->input_count; i++)
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
     s = submit_copy(slot, &slot->inputs[i], batch->inputs[i].bytes * (uint64_t)slot->items, true);
   return s;
 }
@@ -223,7 +224,7 @@ compute_status slot_upload(batch_slot *slot) {
 compute_status slot_download(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
   compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; !slot->lane->direct && s == COMPUTE_OK && i < batch->output_count; i++)
+  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
     s = submit_copy(slot, &slot->outputs[i], batch->outputs[i].bytes * (uint64_t)slot->items,
                     false);
   return s;

@@ -225,6 +225,67 @@ static void too_large_a_tensor_is_refused_and_the_next_one_works(void **state) {
   }
 }
 
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+static void build_twice(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
+                        compute_node *outputs) {
+  (void)user;
+  (void)items;
+  outputs[0] = compute_add(graph, inputs[0], inputs[0]);
+}
+
+static compute_status read_numbers(void *user, int64_t first, int64_t items, void *data,
+                                   int64_t *count) {
+  float *to = data;
+  (void)user;
+  for (int64_t i = 0; i < items; i++) to[i] = (float)(first + i);
+  *count = items;
+  return COMPUTE_OK;
+}
+
+static compute_status check_numbers(void *user, int64_t first, int64_t items, const void *data) {
+  const float *from = data;
+  for (int64_t i = 0; i < items; i++) *(bool *)user |= from[i] != 2 * (float)(first + i);
+  return COMPUTE_OK;
+}
+
+/* The device shares memory with the host when the iterator is made, and later has none left that it
+ * could share: what is then allocated lies elsewhere, and is copied. */
+static void batches_are_copied_where_no_memory_can_be_shared(void **state) {
+  (void)state;
+  enum { ITEMS = 5000 };
+  compute_context *context = NULL;
+  const compute_batch_port port = {COMPUTE_F32, COMPUTE_SCALAR};
+  const compute_batch_options options = {.build = build_twice,
+                                         .inputs = &port,
+                                         .input_count = 1,
+                                         .output_count = 1,
+                                         .batch = 600,
+                                         .fallback = COMPUTE_FALLBACK_STRICT};
+  assert_ok(open_opencl(&context));
+  for (int64_t nth = 1; nth < 6; nth += 2) { /* the first slots may still share */
+    compute_batch *batch = NULL;
+    compute_batch_result result;
+    bool wrong = false;
+    assert_ok(compute_batch_create(context, &options, &batch));
+    assert_true(layer.arm("clSVMAlloc", nth, true, -4));
+    assert_ok(compute_batch_run(
+        batch,
+        &(compute_batch_run_options){
+            .items = ITEMS,
+            .sources = (compute_batch_source[]){{.read = read_numbers}},
+            .sinks = (compute_batch_sink[]){{.write = check_numbers, .user = &wrong}}},
+        &result));
+    assert_true(layer.failures(NULL) > 0);
+    assert_true(layer.arm("any", 0, false, 0));
+    assert_int_equal(result.items, ITEMS);
+    assert_false(wrong);
+    compute_batch_release(batch);
+    assert_ok(compute_pool_trim(compute_default_device(context), 0));
+  }
+  test_close(context);
+}
+
 /* f64 goes to the CPU, with its reason, unless the caller wants none of that. */
 static void without_double_precision_f64_runs_on_the_cpu(void **state) {
   (void)state;
@@ -325,6 +386,7 @@ int main(void) {
       cmocka_unit_test(small_limits_are_kept),
       cmocka_unit_test(limits_that_are_not_what_they_seem_are_survived),
       cmocka_unit_test(too_large_a_tensor_is_refused_and_the_next_one_works),
+      cmocka_unit_test(batches_are_copied_where_no_memory_can_be_shared),
       cmocka_unit_test(without_double_precision_f64_runs_on_the_cpu),
       cmocka_unit_test(a_device_that_cannot_be_used_is_explained),
   };
