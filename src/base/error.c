@@ -202,16 +202,18 @@ compute_status compute_error_get(const compute_context *context, compute_error *
     *error = thread_last;
     return COMPUTE_OK;
   }
-  *error = (compute_error){0};
+  /* Without memory for an entry, the thread's own copy remains; another thread's error must not
+   * take its place. */
+  const bool own = thread_last_context == context && thread_last.status != COMPUTE_OK;
+  *error = own ? thread_last : (compute_error){0};
   pthread_mutex_lock(&mutex);
   const context_record *record = record_find(context);
-  if (record) {
-    const thread_entry *entry = entry_find(record, thread_number);
-    *error = entry ? entry->error : record->last;
-  }
+  const thread_entry *entry = record ? entry_find(record, thread_number) : NULL;
+  if (entry)
+    *error = entry->error;
+  else if (record && !own)
+    *error = record->last;
   pthread_mutex_unlock(&mutex);
-  /* Without memory for an entry, the thread's own copy still tells. */
-  if (error->status == COMPUTE_OK && thread_last_context == context) *error = thread_last;
   return COMPUTE_OK;
 }
 

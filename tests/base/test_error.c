@@ -178,6 +178,19 @@ static void without_memory_the_thread_still_knows(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
+/* Nor is it given what another thread then leaves in the context. */
+static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
+  (void)state;
+  failing_allocator_install();
+  failing_allocator_arm(2, false); /* the record of the context, then this thread's entry */
+  error_set(CONTEXT(0), COMPUTE_ERROR_OUT_OF_MEMORY, "a", "none left");
+  assert_int_equal(failing_allocator_failures(), 1);
+  assert_null(run(fail_in_a_thread, "theirs"));
+  assert_string_equal(compute_error_message(CONTEXT(0)), "none left");
+  error_context_closed(CONTEXT(0));
+  assert_int_equal(failing_allocator_remove(), 0);
+}
+
 static void *fail_often(void *unused) {
   (void)unused;
   for (int i = 0; i < 500; i++) {
@@ -218,6 +231,7 @@ int main(void) {
       cmocka_unit_test_teardown(a_thread_without_one_reads_the_contexts, forget_all),
       cmocka_unit_test_teardown(entries_go_with_their_thread_and_their_context, forget_all),
       cmocka_unit_test_teardown(without_memory_the_thread_still_knows, forget_all),
+      cmocka_unit_test_teardown(without_memory_a_thread_reads_no_other_ones_error, forget_all),
       cmocka_unit_test_teardown(many_threads_fail_at_once, forget_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
