@@ -199,12 +199,11 @@ static compute_status check_options(const compute_batch *batch,
 static compute_status begin(compute_batch *batch) {
   pthread_mutex_lock(&batch->run_mutex);
   const bool free = !batch->running;
+  /* Before anybody can know of this run: from then on it may be cancelled. */
+  if (free) atomic_store(&batch->cancelled, false);
   batch->running = true;
   pthread_mutex_unlock(&batch->run_mutex);
-  if (free) {
-    atomic_store(&batch->cancelled, false);
-    return COMPUTE_OK;
-  }
+  if (free) return COMPUTE_OK;
   return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, HERE,
                    "a run of this iterator is under way");
 }
