@@ -272,13 +272,16 @@ void *object_create(int kind, size_t bytes) {
   if (!o) return NULL;
   o->kind = kind;
   o->device = current_device();
+  return o;
+}
+
+void object_enlist(object *o) {
   pthread_mutex_lock(&mutex);
   o->next = objects;
   if (objects) objects->previous = o;
   objects = o;
-  live[kind]++;
+  live[o->kind]++;
   pthread_mutex_unlock(&mutex);
-  return o;
 }
 
 void object_remove(object *o) {

@@ -11,6 +11,7 @@
 #define CUDA_DRIVER_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,8 +83,9 @@ typedef struct object {
   struct object *previous, *next;
 } object;
 
-/* `bytes` of zeroes that belong to the current context, and count as alive. */
+/* `bytes` of zeroes that belong to the current context. */
 void *object_create(int kind, size_t bytes);
+void object_enlist(object *o); /* when it is complete: other threads find it, and it is alive */
 void object_remove(object *o); /* from the list; the memory is the caller's */
 bool object_is(const void *o, int kind);
 /* Some object of the kind and device for which `matches` holds (with the list locked), or NULL. */
@@ -108,7 +110,7 @@ typedef struct memory {
   size_t bytes;
   unsigned char *pages; /* of device memory: all that is mapped */
   size_t page_bytes, room;
-  bool freed; /* in the order of a stream: gone for the caller */
+  atomic_bool freed; /* in the order of a stream: gone for the caller */
 } memory;
 
 /* The memory that holds the address, or NULL. */

@@ -57,6 +57,7 @@ EXPORT cuda_result cuModuleLoadData(cuda_module *result, const void *data) {
   module *made = object_create(OBJECT_MODULE, sizeof *made);
   if (!made) return CUDA_OUT_OF_MEMORY;
   made->library = library;
+  object_enlist(&made->header);
   *result = (cuda_module)(void *)made;
   return CUDA_OK;
 }
@@ -240,8 +241,10 @@ typedef struct executable {
 EXPORT cuda_result cuGraphCreate(cuda_graph *result, uint32_t flags) {
   ENTER(cuGraphCreate);
   if (flags) return CUDA_INVALID_VALUE;
-  *result = object_create(OBJECT_GRAPH, sizeof(graph));
-  return *result ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+  object *made = object_create(OBJECT_GRAPH, sizeof(graph));
+  if (made) object_enlist(made);
+  *result = (cuda_graph)(void *)made;
+  return made ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
 EXPORT cuda_result cuGraphAddKernelNode(cuda_graph_node *result, cuda_graph to,
@@ -327,6 +330,7 @@ EXPORT cuda_result cuGraphInstantiateWithFlags(cuda_graph_executable *result, cu
   e->origin = calloc(g->count + 1, sizeof(node *));
   e->order = calloc(g->count + 1, sizeof *e->order);
   e->launches = calloc(g->count + 1, sizeof *e->launches);
+  object_enlist(&e->header);
   if (!e->origin || !e->order || !e->launches) {
     executable_destroy(&e->header);
     return CUDA_OUT_OF_MEMORY;

@@ -57,6 +57,7 @@ static cuda_result allocate(cuda_pointer *pointer, size_t bytes) {
   for (unsigned char *p = m->data - FRONT_BYTES; p < m->data; p++) *p = pattern((uintptr_t)p);
   memset(m->data, NEW_PATTERN, bytes < FILLED_BYTES ? bytes : FILLED_BYTES);
   for (unsigned char *p = m->data + bytes; p < m->data + room; p++) *p = pattern((uintptr_t)p);
+  object_enlist(&m->header);
   *pointer = (cuda_pointer)(uintptr_t)m->data;
   return CUDA_OK;
 }
@@ -168,6 +169,7 @@ EXPORT cuda_result cuMemPoolCreate(cuda_memory_pool *result,
     return CUDA_INVALID_VALUE;
   pool *made = object_create(OBJECT_POOL, sizeof *made);
   if (!made) return CUDA_OUT_OF_MEMORY;
+  object_enlist(&made->header);
   *result = (cuda_memory_pool)(void *)made;
   return CUDA_OK;
 }
@@ -244,11 +246,11 @@ EXPORT cuda_result cuMemHostAlloc(void **pointer, size_t bytes, uint32_t flags) 
   if (!m) return CUDA_OUT_OF_MEMORY;
   m->bytes = bytes;
   if (posix_memalign((void **)&m->data, 4096, bytes)) {
-    object_remove(&m->header);
     free(m);
     return CUDA_OUT_OF_MEMORY;
   }
   memset(m->data, NEW_PATTERN, bytes);
+  object_enlist(&m->header);
   *pointer = m->data;
   return CUDA_OK;
 }
@@ -271,6 +273,7 @@ EXPORT cuda_result cuMemHostRegister(void *pointer, size_t bytes, uint32_t flags
   if (!m) return CUDA_OUT_OF_MEMORY;
   m->bytes = bytes;
   m->data = pointer;
+  object_enlist(&m->header);
   return CUDA_OK;
 }
 

@@ -13,6 +13,7 @@ struct stream {
   pthread_cond_t more, idle;
   operation *first, *last;
   bool busy, ending, detached;
+  int drains; /* by those who found it, and not by its owner */
 };
 
 static pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -105,10 +106,12 @@ static stream *create(void) {
   pthread_mutex_init(&s->mutex, NULL);
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->idle, NULL);
-  if (pthread_create(&s->thread, NULL, work, s) == 0) return s;
-  object_remove(&s->header);
-  stream_free(s);
-  return NULL;
+  if (pthread_create(&s->thread, NULL, work, s) != 0) {
+    stream_free(s);
+    return NULL;
+  }
+  object_enlist(&s->header);
+  return s;
 }
 
 /* NULL is the context's own stream. */
@@ -130,6 +133,9 @@ void stream_finish(stream *s) {
   pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->mutex);
   pthread_join(s->thread, NULL);
+  pthread_mutex_lock(&s->mutex);
+  while (s->drains > 0) pthread_cond_wait(&s->idle, &s->mutex);
+  pthread_mutex_unlock(&s->mutex);
   pthread_mutex_lock(&default_mutex);
   for (int i = 0; i < MOST_DEVICES; i++)
     if (defaults[i] == s) defaults[i] = NULL;
@@ -143,13 +149,20 @@ static bool has_work(const object *o, const void *unused) {
   (void)unused;
   pthread_mutex_lock(&s->mutex);
   const bool found = s->first || s->busy;
+  if (found) s->drains++;
   pthread_mutex_unlock(&s->mutex);
   return found;
 }
 
 void streams_drain(int device) {
-  for (object *o; (o = object_find(OBJECT_STREAM, device, has_work, NULL));)
-    stream_drain((stream *)(void *)o);
+  for (object *o; (o = object_find(OBJECT_STREAM, device, has_work, NULL));) {
+    stream *s = (stream *)(void *)o;
+    stream_drain(s);
+    pthread_mutex_lock(&s->mutex);
+    s->drains--;
+    pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->mutex);
+  }
 }
 
 EXPORT cuda_result cuStreamCreate(cuda_stream *result, uint32_t flags) {
@@ -250,6 +263,7 @@ EXPORT cuda_result cuEventCreate(cuda_event *result, uint32_t flags) {
   pthread_cond_init(&e->came, NULL);
   e->references = 1;
   e->timed = !(flags & CUDA_EVENT_DISABLE_TIMING);
+  object_enlist(&e->header);
   *result = (cuda_event)(void *)e;
   return CUDA_OK;
 }
