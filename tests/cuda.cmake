@@ -118,6 +118,8 @@ foreach(name train_trainer train_replicas train_faults)
   compute_add_variant(${name} cuda
     "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=5;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
 endforeach()
+compute_add_variant(batch_misuse cuda
+  "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(faults_open cuda "${cuda_environment}")

@@ -33,7 +33,7 @@ foreach(name faults_opencl opencl_recover opencl_ladder opencl_fit_ladder)
 endforeach()
 
 # On the CPU they run anyway; here their driver fails.
-foreach(name faults_long_run train_faults)
+foreach(name faults_long_run train_faults batch_misuse)
   add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
 endforeach()
@@ -72,6 +72,8 @@ compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_e
 compute_add_variant(train_replicas opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_OPENCL_SUBDEVICES=2;${opencl_environment}")
 
+compute_add_variant(batch_misuse opencl
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SAMPLES=2;${opencl_environment}")
 compute_add_variant(faults_long_run opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SPREAD=30;${opencl_environment}")
 # Nor is there anything for validation to find. The kernels are those of operations_row_opencl.

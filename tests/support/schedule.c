@@ -9,6 +9,7 @@
 #include "support/values.h"
 
 static atomic_uint_fast64_t seeds;
+static atomic_int_fast64_t locks;
 static atomic_int frequency, longest;
 
 static _Thread_local test_random own;
@@ -16,6 +17,7 @@ static _Thread_local int held;
 static _Thread_local int64_t unlocks, call_at;
 static _Thread_local void (*call)(void *);
 static _Thread_local void *call_argument;
+static _Thread_local const pthread_mutex_t *polled; /* by timed waits, which prove nothing */
 
 void schedule_disturb(uint64_t seed, int often, int most) {
   atomic_store(&seeds, seed);
@@ -32,6 +34,10 @@ void schedule_call_at_unlock(int64_t nth, void (*function)(void *), void *argume
 
 int64_t schedule_unlocks(void) {
   return unlocks;
+}
+
+int64_t schedule_locks(void) {
+  return atomic_load(&locks);
 }
 
 /* Whether something is to happen here. */
@@ -68,6 +74,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
   disturb();
   const int code = __real_pthread_mutex_lock(mutex);
   if (code == 0) held++;
+  if (mutex != polled) atomic_fetch_add_explicit(&locks, 1, memory_order_relaxed);
   disturb();
   return code;
 }
@@ -101,6 +108,7 @@ int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) 
 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until) {
+  polled = mutex;
   disturb();
   const int code =
       wakes_by_itself(mutex) ? 0 : __real_pthread_cond_timedwait(condition, mutex, until);

@@ -17,4 +17,8 @@ void schedule_call_at_unlock(int64_t nth, void (*function)(void *), void *argume
 /* Unlocks by the calling thread, as counted there. */
 int64_t schedule_unlocks(void);
 
+/* Mutexes locked since the program began, but for those that a thread polls with timed waits: while
+ * it grows, some thread is moving. */
+int64_t schedule_locks(void);
+
 #endif
