@@ -31,8 +31,8 @@ struct cpu_kernel {
 };
 
 /* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c
- * window.c scan.c top_k.c attention.c. The descriptor has been checked by the core. They copy what
- * they need of it. */
+ * window.c scan.c top_k.c attention.c spots.c. The descriptor has been checked by the core. They
+ * copy what they need of it. */
 compute_status cpu_map_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_copy_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_reduce_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
@@ -47,6 +47,7 @@ compute_status cpu_scan_prepare(cpu_device *, const compute_kernel_descriptor *,
 compute_status cpu_top_k_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 compute_status cpu_attention_prepare(cpu_device *, const compute_kernel_descriptor *,
                                      cpu_kernel **);
+compute_status cpu_spots_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
  * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */

@@ -21,6 +21,7 @@ extern const cpu_scan_table cpu_scan_table_scalar;
 extern const cpu_select_table cpu_select_table_scalar;
 extern const cpu_attention_table cpu_attention_table_scalar;
 extern const cpu_direct_table cpu_direct_table_scalar;
+extern const cpu_spots_table cpu_spots_table_scalar;
 
 static bool has_scalar(void) {
   return true;
@@ -36,6 +37,7 @@ extern const cpu_scan_table cpu_scan_table_avx2, cpu_scan_table_avx512;
 extern const cpu_select_table cpu_select_table_avx2, cpu_select_table_avx512;
 extern const cpu_attention_table cpu_attention_table_avx2, cpu_attention_table_avx512;
 extern const cpu_direct_table cpu_direct_table_avx2, cpu_direct_table_avx512;
+extern const cpu_spots_table cpu_spots_table_avx2, cpu_spots_table_avx512;
 
 /* __builtin_cpu_supports also asks whether the operating system saves the registers, but not every
  * compiler's knows F16C. */
@@ -61,16 +63,18 @@ static const struct {
     {has_avx512,
      {"avx512", 64, &cpu_tile_table_avx512, &cpu_reduce_table_avx512, &cpu_gemm_table_avx512,
       &cpu_fit_table_avx512, &cpu_window_table_avx512, &cpu_scan_table_avx512,
-      &cpu_select_table_avx512, &cpu_attention_table_avx512, &cpu_direct_table_avx512}},
+      &cpu_select_table_avx512, &cpu_attention_table_avx512, &cpu_direct_table_avx512,
+      &cpu_spots_table_avx512}},
     {has_avx2,
      {"avx2", 32, &cpu_tile_table_avx2, &cpu_reduce_table_avx2, &cpu_gemm_table_avx2,
       &cpu_fit_table_avx2, &cpu_window_table_avx2, &cpu_scan_table_avx2, &cpu_select_table_avx2,
-      &cpu_attention_table_avx2, &cpu_direct_table_avx2}},
+      &cpu_attention_table_avx2, &cpu_direct_table_avx2, &cpu_spots_table_avx2}},
 #endif
     {has_scalar,
      {"scalar", 16, &cpu_tile_table_scalar, &cpu_reduce_table_scalar, &cpu_gemm_table_scalar,
       &cpu_fit_table_scalar, &cpu_window_table_scalar, &cpu_scan_table_scalar,
-      &cpu_select_table_scalar, &cpu_attention_table_scalar, &cpu_direct_table_scalar}},
+      &cpu_select_table_scalar, &cpu_attention_table_scalar, &cpu_direct_table_scalar,
+      &cpu_spots_table_scalar}},
 };
 
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {

@@ -23,6 +23,7 @@ typedef struct cpu_scan_table cpu_scan_table;     /* isa/scan.c: running sums */
 typedef struct cpu_select_table cpu_select_table; /* isa/select.c: keys of TOP_K */
 typedef struct cpu_attention_table cpu_attention_table; /* isa/attention.c: its softmax */
 typedef struct cpu_direct_table cpu_direct_table;       /* isa/direct.c: convolution by planes */
+typedef struct cpu_spots_table cpu_spots_table;         /* isa/spots.c: finding spots */
 
 typedef struct cpu_isa {
   const char *name;      /* "scalar", "avx2", "avx512" */
@@ -36,6 +37,7 @@ typedef struct cpu_isa {
   const cpu_select_table *select;
   const cpu_attention_table *attention;
   const cpu_direct_table *direct;
+  const cpu_spots_table *spots;
 } cpu_isa;
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)

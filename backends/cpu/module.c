@@ -134,6 +134,7 @@ static const prepare_function prepare[] = {
     [COMPUTE_KERNEL_SCAN] = cpu_scan_prepare,
     [COMPUTE_KERNEL_TOP_K] = cpu_top_k_prepare,
     [COMPUTE_KERNEL_ATTENTION] = cpu_attention_prepare,
+    [COMPUTE_KERNEL_SPOTS] = cpu_spots_prepare,
 };
 
 static bool dtypes_known(const compute_operand *operands, uint32_t count) {

@@ -136,7 +136,8 @@ typedef enum compute_kernel_kind {
   COMPUTE_KERNEL_WINDOW = 9, /* this and what follows since 1.4 */
   COMPUTE_KERNEL_SCAN = 10,
   COMPUTE_KERNEL_TOP_K = 11,
-  COMPUTE_KERNEL_ATTENTION = 12
+  COMPUTE_KERNEL_ATTENTION = 12,
+  COMPUTE_KERNEL_SPOTS = 13 /* since 1.5 */
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
@@ -225,6 +226,31 @@ typedef struct compute_attention {
   bool biased; /* there is an inputs[3] */
 } compute_attention;
 
+#define COMPUTE_SPOT_MOST_RADIUS 256
+
+/* Finding spots in frames. Filters are sums of weighted pixels, first along columns, then along
+ * rows, each the middle's product and then, from the nearest pair on, the product of the weight and
+ * the sum of two pixels, in F32; a frame is continued by its edges.
+ *
+ *   filter 0  b − w(b): b is the frame blurred by a Gaussian of `sigma`, cut off past `radius`, w a
+ *             blur by one of `wide_sigma`, cut off past `wide_radius`. Weights are
+ *             exp(−i²/2σ²), divided by their sum.
+ *   filter 1  the mean of the square of 2 radius + 1 pixels less that of 2 wide_radius + 1
+ *
+ * The noise of a frame comes from x = |second difference along columns of the second difference
+ * along rows| at the inner pixels of rows 0, step, 2 step …: it is `first` times the mean of the
+ * finite x, then, `rounds` times, the root of the mean square of the x ≤ clip · noise times
+ * `scale`, and never less than `least` times what it was at first. noise · gain is that of the
+ * filtered frame; its reciprocal is 0 if it is 0. */
+typedef struct compute_spot_search {
+  int32_t filter, distance;    /* 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
+  int32_t radius, wide_radius; /* 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
+  int64_t step, rounds;        /* ≥ 1, ≥ 0 */
+  double sigma, wide_sigma;    /* > 0 with filter 0 */
+  double threshold;            /* > 0 */
+  double first, clip, scale, least, gain;
+} compute_spot_search;
+
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
  * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
@@ -300,6 +326,13 @@ typedef struct compute_attention {
  *         e); then, if attention.biased, the bias over (batch…, m, keys). All of one dtype; summed
  *         in `accumulate`. A query that sees no key gives 0. One output. No programs.
  *
+ * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
+ *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as `spots` says. BOOL:
+ *         true where that reaches spots.threshold and the filtered frame is larger than at the
+ *         pixels before within spots.distance rows and columns, in row-major order, and no smaller
+ *         than at those after; outside the frame it is 0. A NaN there makes it false. No programs.
+ *         What a frame gives depends on nothing else.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
@@ -338,7 +371,8 @@ typedef struct compute_kernel_descriptor {
   bool scan_reverse, scan_exclusive; /* SCAN */
   bool top_smallest;                 /* TOP_K */
   /* Since 1.5. */
-  bool index_from_zero; /* GATHER, SCATTER: negative indices lie outside */
+  bool index_from_zero;      /* GATHER, SCATTER: negative indices lie outside */
+  compute_spot_search spots; /* SPOTS */
 } compute_kernel_descriptor;
 
 /* ---- What the core offers a module --------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 static const char *const kind_names[] = {"map",     "reduce", "row",         "gemm", "gather",
                                          "scatter", "copy",   "convolution", "fit",  "pooling",
-                                         "scan",    "top_k",  "attention"};
+                                         "scan",    "top_k",  "attention",   "spots"};
 
 const char *kernel_kind_name(compute_kernel_kind kind) {
   return (size_t)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "unknown";
@@ -113,6 +113,11 @@ static uint64_t top_k_flops(const compute_kernel_descriptor *d) {
          ((uint64_t)d->axis_size + 8 * (uint64_t)d->size[d->rank - 1]);
 }
 
+/* Two blurs along two axes, a multiplication and two additions for each pair; noise and maxima. */
+static uint64_t spots_flops(const compute_kernel_descriptor *d) {
+  return product(d->size, 3) * (6 * (uint64_t)(d->spots.radius + d->spots.wide_radius) + 20);
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   uint64_t all = product(d->size, d->rank);
   uint64_t prologue = program_flops(&d->prologue), epilogue = program_flops(&d->epilogue);
@@ -130,6 +135,7 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   case COMPUTE_KERNEL_SCAN: return all;
   case COMPUTE_KERNEL_TOP_K: return top_k_flops(d);
   case COMPUTE_KERNEL_ATTENTION: return attention_flops(d);
+  case COMPUTE_KERNEL_SPOTS: return spots_flops(d);
   default: return 0;
   }
 }

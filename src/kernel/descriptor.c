@@ -428,6 +428,7 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
   case COMPUTE_KERNEL_SCAN: return descriptor_check_scan(d, &why);
   case COMPUTE_KERNEL_TOP_K: return descriptor_check_top_k(d, &why);
   case COMPUTE_KERNEL_ATTENTION: return descriptor_check_attention(d, &why);
+  case COMPUTE_KERNEL_SPOTS: return descriptor_check_spots(d, &why);
   }
   return descriptor_refuse(&why, "kind %d is unknown", (int)d->kind);
 }

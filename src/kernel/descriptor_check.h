@@ -29,6 +29,8 @@ bool descriptor_check_outputs_distinct(const compute_kernel_descriptor *d, int32
 bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype first,
                                uint32_t rest, int32_t rank, const explanation *why);
 
+bool descriptor_check_spots(const compute_kernel_descriptor *d, const explanation *why);
+
 /* The kinds of descriptor_network.c. */
 bool descriptor_check_window(const compute_kernel_descriptor *d, const explanation *why);
 bool descriptor_check_scan(const compute_kernel_descriptor *d, const explanation *why);

@@ -161,6 +161,7 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
     put_i64(key, d->accumulate);
     put_attention(key, &d->attention);
     break;
+  case COMPUTE_KERNEL_SPOTS: put(key, &d->spots, sizeof d->spots); break; /* without gaps */
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }
@@ -293,6 +294,7 @@ static void get_kind(const unsigned char **key, compute_kernel_descriptor *d,
     d->accumulate = (compute_dtype)get_i64(key);
     get_attention(key, &d->attention);
     break;
+  case COMPUTE_KERNEL_SPOTS: get(key, &d->spots, sizeof d->spots); break;
   case COMPUTE_KERNEL_MAP:
   case COMPUTE_KERNEL_COPY: break;
   }

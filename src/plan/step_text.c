@@ -29,6 +29,7 @@ static const char *anchor_name(const compute_kernel_descriptor *k) {
   case COMPUTE_KERNEL_TOP_K: return k->top_smallest ? "smallest" : "largest";
   case COMPUTE_KERNEL_ATTENTION: return k->attention.causal ? "causal" : "attention";
   case COMPUTE_KERNEL_FIT: return fit_model_name(k->fit->model);
+  case COMPUTE_KERNEL_SPOTS: return k->spots.filter == 0 ? "by gaussians" : "by boxes";
   default: return "";
   }
 }

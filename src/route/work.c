@@ -168,6 +168,7 @@ route_work route_work_of(const compute_kernel_descriptor *d) {
     work.simple += (double)cost.flops;
     break;
   case COMPUTE_KERNEL_ATTENTION: add_attention(d, &cost, &work); break;
+  case COMPUTE_KERNEL_SPOTS: work.simple += 0.25 * (double)cost.flops; break; /* as in add_fit */
   default: break;
   }
   return work;

@@ -216,6 +216,15 @@ static void print_attention(class_text *t, const compute_kernel_descriptor *d) {
       bucket(a->width), bucket(d->size[d->rank - 1]));
 }
 
+static void print_spots(class_text *t, const compute_kernel_descriptor *d) {
+  add(t, "spots/");
+  add_types(t, d->inputs, 1);
+  add(t, ">");
+  add_types(t, d->outputs, 1);
+  add(t, "/%s/n%dh%dw%dr%d", d->spots.filter == 0 ? "gaussians" : "boxes", bucket(d->size[0]),
+      bucket(d->size[1]), bucket(d->size[2]), (int)d->spots.wide_radius);
+}
+
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   class_text t = {text, 0};
   text[0] = '\0';
@@ -242,15 +251,16 @@ char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   case COMPUTE_KERNEL_SCAN: print_scan(&t, d); break;
   case COMPUTE_KERNEL_TOP_K: print_top_k(&t, d); break;
   case COMPUTE_KERNEL_ATTENTION: print_attention(&t, d); break;
+  case COMPUTE_KERNEL_SPOTS: print_spots(&t, d); break;
   }
   return text;
 }
 
 /* ---- Fit ----------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"map",     "reduce", "row",      "gemm", "gather",
-                                    "scatter", "copy",   "conv",     "fit",  "window",
-                                    "scan",    "top_k",  "attention"};
+static const char *const kinds[] = {"map",     "reduce", "row",       "gemm", "gather",
+                                    "scatter", "copy",   "conv",      "fit",  "window",
+                                    "scan",    "top_k",  "attention", "spots"};
 
 bool kernel_class_valid(const char *text, size_t length) {
   if (length == 0 || length >= KERNEL_CLASS_BYTES) return false;

@@ -168,6 +168,23 @@ static void read_attention(reader *r, compute_attention *a) {
   a->biased = byte(r) & 1;
 }
 
+static void read_spots(reader *r, compute_spot_search *o) {
+  *o = (compute_spot_search){.filter = (int32_t)(byte(r) % 3),
+                             .distance = (int32_t)number(r),
+                             .radius = (int32_t)number(r),
+                             .wide_radius = (int32_t)number(r),
+                             .step = number(r),
+                             .rounds = byte(r),
+                             .sigma = byte(r) * 0.1,
+                             .wide_sigma = byte(r) * 0.1,
+                             .threshold = byte(r) * 0.1,
+                             .first = 1,
+                             .clip = byte(r),
+                             .scale = 1,
+                             .least = 0.001,
+                             .gain = 0.1};
+}
+
 static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
                      const compute_tuning *tuning) {
   compute_target target = {.struct_size = sizeof target,
@@ -206,7 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint16_t prologue_outputs[4], epilogue_outputs[4];
   compute_kernel_descriptor d = {.struct_size = sizeof d};
   compute_fit_problem fit;
-  d.kind = (compute_kernel_kind)(byte(&r) % 14);
+  d.kind = (compute_kernel_kind)(byte(&r) % 15);
   d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
   for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
   d.input_count = byte(&r) % OPERANDS;
@@ -231,6 +248,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (d.kind == COMPUTE_KERNEL_CONV) read_convolution(&r, &d.convolution);
   if (d.kind == COMPUTE_KERNEL_WINDOW) read_window(&r, &d.window);
   if (d.kind == COMPUTE_KERNEL_ATTENTION) read_attention(&r, &d.attention);
+  if (d.kind == COMPUTE_KERNEL_SPOTS) read_spots(&r, &d.spots);
   if (d.kind == COMPUTE_KERNEL_SCAN || d.kind == COMPUTE_KERNEL_TOP_K) {
     d.scan_reverse = d.top_smallest = byte(&r) & 1;
     d.scan_exclusive = byte(&r) & 1;

@@ -1,5 +1,5 @@
-/* Descriptors of pooling, running folds, top-k and attention: what is checked, what they cost, that
- * their keys tell them apart, and that a key gives the descriptor back. */
+/* Descriptors of pooling, running folds, top-k, attention and spots: what is checked, what they
+ * cost, that their keys tell them apart, and that a key gives the descriptor back. */
 #include <math.h>
 #include <string.h>
 
@@ -92,6 +92,24 @@ static sample attention(void) {
   return s;
 }
 
+static sample spots(void) {
+  sample s = base(COMPUTE_KERNEL_SPOTS, COMPUTE_SHAPE(2, 9, 11), 1);
+  s.d.spots = (compute_spot_search){.distance = 2,
+                                    .radius = 3,
+                                    .wide_radius = 5,
+                                    .step = 1,
+                                    .rounds = 3,
+                                    .sigma = 1,
+                                    .wide_sigma = 1.7,
+                                    .threshold = 5,
+                                    .first = 1.25,
+                                    .clip = 2.5,
+                                    .scale = 1.05,
+                                    .least = 0.001,
+                                    .gain = 0.02};
+  return s;
+}
+
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static void windows_are_checked(void **state) {
@@ -168,6 +186,30 @@ static void attention_is_checked(void **state) {
   SPOILED(attention(), s.output[0].stride[1] = 0);
 }
 
+static void spots_are_checked(void **state) {
+  (void)state;
+  SPOILED(spots(), s.d.rank = 2);
+  SPOILED(spots(), s.d.size[1] = 2);
+  SPOILED(spots(), s.d.size[2] = 2);
+  SPOILED(spots(), s.d.input_count = 2);
+  SPOILED(spots(), s.input[0].dtype = COMPUTE_I32);
+  SPOILED(spots(), s.output[0].dtype = COMPUTE_U8);
+  SPOILED(spots(), s.output[0].stride[2] = 0);
+  SPOILED(spots(), s.d.spots.filter = 2);
+  SPOILED(spots(), s.d.spots.radius = -1);
+  SPOILED(spots(), s.d.spots.wide_radius = 2);
+  SPOILED(spots(), s.d.spots.wide_radius = COMPUTE_SPOT_MOST_RADIUS + 1);
+  SPOILED(spots(), s.d.spots.distance = 0);
+  SPOILED(spots(), s.d.spots.distance = COMPUTE_SPOT_MOST_RADIUS + 1);
+  SPOILED(spots(), s.d.spots.step = 0);
+  SPOILED(spots(), s.d.spots.rounds = -1);
+  SPOILED(spots(), s.d.spots.wide_sigma = 0);
+  SPOILED(spots(), s.d.spots.threshold = 0);
+  SPOILED(spots(), s.d.spots.threshold = (double)NAN);
+  SPOILED(spots(), s.d.spots.gain = (double)INFINITY);
+  SPOILED(spots(), program_store(&s.epilogue, program_load(&s.epilogue, COMPUTE_F32, 0)));
+}
+
 /* ---- Costs --------------------------------------------------------------------------------- */
 
 static kernel_cost cost_of(sample s) {
@@ -191,6 +233,10 @@ static void every_operand_is_counted_in_its_own_dimensions(void **state) {
   c = cost_of(attention());
   assert_int_equal(c.bytes_read, 4 * 2 * (5 * 3 + 7 * 3 + 7 * 6 + 5 * 7));
   assert_int_equal(c.bytes_written, 4 * 2 * 5 * 6);
+  assert_true(c.flops > 0);
+  c = cost_of(spots());
+  assert_int_equal(c.bytes_read, 4 * 2 * 9 * 11);
+  assert_int_equal(c.bytes_written, 4 * 2 * 9 * 11);
   assert_true(c.flops > 0);
 }
 
@@ -242,6 +288,10 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(attention(), s.d.attention.scale = 0.25);
   DIFFERS(attention(), s.d.attention.keys = 8);
   DIFFERS(attention(), s.d.attention.width = 4);
+  DIFFERS(spots(), s.d.spots.filter = 1);
+  DIFFERS(spots(), s.d.spots.gain = 0.03);
+  DIFFERS(spots(), s.d.spots.step = 2);
+  DIFFERS(spots(), s.output[0].dtype = COMPUTE_BOOL);
 #undef DIFFERS
   sample s = window(COMPUTE_WINDOW_MAX, false);
   s.d.top_smallest = s.d.scan_reverse = true; /* other kinds' */
@@ -254,6 +304,7 @@ int main(void) {
       cmocka_unit_test(scans_are_checked),
       cmocka_unit_test(top_k_is_checked),
       cmocka_unit_test(attention_is_checked),
+      cmocka_unit_test(spots_are_checked),
       cmocka_unit_test(every_operand_is_counted_in_its_own_dimensions),
       cmocka_unit_test(keys_hold_all_that_the_kind_uses),
   };

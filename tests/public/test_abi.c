@@ -161,6 +161,13 @@ AT(compute_kernel_descriptor, scan_reverse, 512);
 AT(compute_kernel_descriptor, scan_exclusive, 513);
 AT(compute_kernel_descriptor, top_smallest, 514);
 AT(compute_kernel_descriptor, index_from_zero, 515);
+/* Since ABI 1.5. */
+AT(compute_kernel_descriptor, spots, 520);
+SIZE(compute_spot_search, 96);
+AT(compute_spot_search, step, 16);
+AT(compute_spot_search, sigma, 32);
+AT(compute_spot_search, first, 56);
+AT(compute_spot_search, gain, 88);
 SIZE(compute_window, 104); /* these lie within the descriptor, too */
 AT(compute_window, operation, 0);
 AT(compute_window, by_data, 4);
@@ -260,6 +267,7 @@ VALUE(COMPUTE_KERNEL_WINDOW, 9);
 VALUE(COMPUTE_KERNEL_SCAN, 10);
 VALUE(COMPUTE_KERNEL_TOP_K, 11);
 VALUE(COMPUTE_KERNEL_ATTENTION, 12);
+VALUE(COMPUTE_KERNEL_SPOTS, 13);
 VALUE(COMPUTE_WINDOW_MAX, 0);
 VALUE(COMPUTE_WINDOW_AVERAGE, 1);
 VALUE(COMPUTE_FIT_XYZNB, 3);

@@ -68,6 +68,9 @@ FIT_INLINE vf v_reciprocal(vf a) {
 FIT_INLINE vm v_less(vf a, vf b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
 }
+FIT_INLINE vm v_at_least(vf a, vf b) { /* a ≥ b; not where one of them is NaN */
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ);
+}
 FIT_INLINE vm v_and(vm a, vm b) {
   return (vm)(a & b);
 }
@@ -120,6 +123,9 @@ FIT_INLINE vf v_reciprocal(vf a) {
 FIT_INLINE vm v_less(vf a, vf b) {
   return (vm)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_LT_OQ);
 }
+FIT_INLINE vm v_at_least(vf a, vf b) {
+  return (vm)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GE_OQ);
+}
 FIT_INLINE vf v_select(vm m, vf a, vf b) {
   return (vf)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)m);
 }
@@ -157,6 +163,9 @@ FIT_INLINE vf v_fnma(vf a, vf b, vf c) {
 }
 FIT_INLINE vm v_less(vf a, vf b) {
   return (vm)(a < b);
+}
+FIT_INLINE vm v_at_least(vf a, vf b) {
+  return (vm)(a >= b);
 }
 FIT_INLINE vf v_select(vm m, vf a, vf b) {
   return (vf)(((vi)a & m) | ((vi)b & ~m));
