@@ -1,5 +1,7 @@
 /* Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
- * noise. Parts of a graph, so that frames stay on the device on which they are fitted. */
+ * noise. Parts of a graph, so that frames stay on the device on which they are fitted. The CPU has
+ * a kernel for it; elsewhere, and with COMPUTE_PLAN_NO_FUSION, it is composed of other operations,
+ * which find the same but for what rounding decides. */
 #ifndef COMPUTE_SPOTS_H
 #define COMPUTE_SPOTS_H
 

@@ -1,7 +1,11 @@
 /* Spot finding as a graph: band-pass filter, noise of each frame, local maxima, threshold.
  *
- * Everything is made of the graph's own operations, so that it runs wherever graphs run. How the
- * nodes are strung together follows from how the planner fuses them:
+ * It is recorded in two forms: as one operation, find_spots, for devices that have a kernel for it
+ * (kernel kind SPOTS), and made of the graph's other operations, so that it runs wherever graphs
+ * run. Both give the same spots: the kernel's sums are those of the composed form, term by term,
+ * but for those that the noise is estimated from, which may round differently.
+ *
+ * How the composed form's nodes are strung together follows from how the planner fuses them:
  *
  * The frames are continued by their edges once, in their own dtype, wide enough for all that
  * follows. A filter's pass along one axis is a sum of shifted slices, which cost nothing; the whole
@@ -11,6 +15,7 @@
  * Outside of the frame the filtered image is set to zero: a spot is positive, so nothing outside
  * ever hides one at the border. */
 #include <math.h>
+#include <string.h>
 
 #include "compute/spots.h"
 #include "graph/build.h"
@@ -42,6 +47,7 @@ typedef struct finder {
   int32_t margin; /* by which the frames are continued on each side */
   double threshold;
   double gain; /* of the filter for noise that is white */
+  compute_spot_search search;
 } finder;
 
 /* ---- Small things -------------------------------------------------------------------------- */
@@ -150,6 +156,10 @@ static compute_node gaussians(finder *f, compute_node frames, double sigma) {
   const double more = sqrt(3) * sigma;
   const int32_t radius = (int32_t)ceil(CUT * sigma), wide = (int32_t)ceil(CUT_WIDE * more);
   f->margin = radius + wide + f->distance;
+  f->search.radius = radius;
+  f->search.wide_radius = wide;
+  f->search.sigma = sigma;
+  f->search.wide_sigma = more;
   f->gain = gaussian_gain(sigma, radius, more, wide);
   compute_node x = continue_axis(f, continue_axis(f, frames, 1), 2);
   x = blur(f, x, sigma, radius);
@@ -174,6 +184,8 @@ static compute_node boxes(finder *f, compute_node frames, double sigma) {
   const int32_t wide = (int32_t)fmax(radius + 1, round(2 * sigma - 0.5));
   const double side = 2 * radius + 1, wide_side = 2 * wide + 1;
   f->margin = wide + f->distance;
+  f->search.radius = radius;
+  f->search.wide_radius = wide;
   /* Sums over squares: aa, ab and bb are 1/side, 1/wide_side and 1/wide_side. */
   f->gain = sqrt(1 / (side * side) - 1 / (wide_side * wide_side));
   const compute_node x = continue_axis(f, continue_axis(f, frames, 1), 2), none = {0};
@@ -193,15 +205,19 @@ static compute_node curvature(const finder *f, const compute_node at[3]) {
   return compute_sub(f->graph, compute_add(f->graph, at[0], at[2]), twice);
 }
 
+static int64_t sample_step(const finder *f) {
+  const int64_t height = f->shape.size[1], width = f->shape.size[2];
+  int64_t step = height / SAMPLE_ROWS;
+  if (step * SAMPLE_PIXELS > height * width) step = height * width / SAMPLE_PIXELS;
+  return step < 1 ? 1 : step;
+}
+
 /* The size of the curvature along columns of that along rows. Where each pixel is noisy by itself,
  * as a camera's are, its noise is ROUGH times a pixel's; of what is as smooth as spots it leaves
  * next to nothing, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast
  * noise variance estimation", 1996). In every step-th row: some ten thousand pixels say enough. */
 static compute_node roughness(const finder *f, compute_node frames) {
-  const int64_t height = f->shape.size[1], width = f->shape.size[2];
-  int64_t step = height / SAMPLE_ROWS;
-  if (step * SAMPLE_PIXELS > height * width) step = height * width / SAMPLE_PIXELS;
-  if (step < 1) step = 1;
+  const int64_t height = f->shape.size[1], width = f->shape.size[2], step = sample_step(f);
   compute_node column[3], row[3];
   for (int32_t j = 0; j < 3; j++) {
     const compute_node shifted = part(f, frames, 2, j, width - 2);
@@ -320,10 +336,42 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
   *f = (finder){.graph = graph,
                 .shape = node->shape,
                 .whole = node->dtype == COMPUTE_U16,
+                .search.filter = options->filter == COMPUTE_SPOT_BOXES,
                 .distance =
                     options->distance ? options->distance : (int32_t)ceil(2 * options->sigma),
                 .threshold = options->threshold > 0 ? options->threshold : 5};
   return true;
+}
+
+/* The same as the kernel SPOTS computes it, from the finder that composed it. */
+static compute_node as_kernel(const finder *f, compute_node frames, compute_node composed) {
+  uint32_t inputs[2];
+  const compute_node operands[] = {frames, composed};
+  if (!build_operands(f->graph, operation, operands, 2, inputs)) return BUILD_NONE;
+  compute_spot_search search = f->search;
+  search.distance = f->distance;
+  search.threshold = f->threshold;
+  search.step = sample_step(f);
+  search.rounds = ROUNDS;
+  search.first = SIZE;
+  search.clip = CLIP;
+  search.scale = 1 / CLIPPED;
+  search.least = QUIET;
+  search.gain = f->gain / ROUGH;
+  graph_node node = {.op = OP_find_spots,
+                     .dtype = build_at(f->graph, inputs[1])->dtype,
+                     .shape = f->shape,
+                     .constant = graph_constant_create(1, sizeof search)};
+  if (!node.constant)
+    return graph_fail(f->graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+  memcpy(node.constant, &search, sizeof search);
+  return build_node(f->graph, operation, &node, inputs, 2);
+}
+
+/* `x` inside of the frame, and 0 about it whatever is there. */
+static compute_node framed(const finder *f, compute_node x) {
+  const compute_node mask = compute_mul(f->graph, frame_mask(f, 1), frame_mask(f, 2));
+  return compute_select(f->graph, compute_greater(f->graph, mask, number(f, 0)), x, number(f, 0));
 }
 
 compute_node compute_find_spots(compute_graph *graph, compute_node frames,
@@ -335,12 +383,15 @@ compute_node compute_find_spots(compute_graph *graph, compute_node frames,
   compute_node filtered = options->filter == COMPUTE_SPOT_BOXES
                               ? boxes(&f, frames, options->sigma)
                               : gaussians(&f, frames, options->sigma);
-  filtered = compute_mul(graph, compute_mul(graph, filtered, frame_mask(&f, 1)), frame_mask(&f, 2));
+  filtered = framed(&f, filtered);
   const compute_node image = inner(&f, filtered, f.distance);
   const compute_node scaled = compute_mul(graph, image, inverse_noise(&f, frames));
   const compute_node spots =
       compute_logical_and(graph, is_maximum(&f, filtered),
                           compute_greater_equal(graph, scaled, number(&f, f.threshold)));
-  if (response && !graph->status) *response = scaled;
-  return spots;
+  const compute_node shown = response ? as_kernel(&f, frames, scaled) : BUILD_NONE;
+  const compute_node found = as_kernel(&f, frames, spots);
+  if (graph->status) return BUILD_NONE;
+  if (response) *response = shown;
+  return found;
 }

@@ -29,6 +29,11 @@ void gradient_broadcast(step *s) {
   gradient_give(s, 0, s->upstream);
 }
 
+/* Through the composed form. */
+void gradient_find_spots(step *s) {
+  gradient_give(s, 1, s->upstream);
+}
+
 void gradient_reshape(step *s) {
   gradient_give(s, 0, compute_reshape(s->graph, s->upstream, operand_shape(s, 0)));
 }

@@ -33,12 +33,13 @@ void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimen
 void draft_body(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d,
                 uint32_t first_input, uint32_t reserved, const dimension_map *map);
 
-/* ---- lower_network.c: the kinds of neural networks ------------------------------------------ */
+/* ---- lower_network.c: the kinds of neural networks, and spots -------------------------------- */
 
 void draft_convolution(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d);
 void draft_window(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d);
 void draft_scan(const lowering *l, const cluster *c, kernel_draft *d);
 void draft_top_k(const lowering *l, const cluster *c, kernel_draft *d);
 void draft_attention(const lowering *l, const cluster *c, kernel_draft *d);
+void draft_spots(const lowering *l, const cluster *c, kernel_draft *d);
 
 #endif

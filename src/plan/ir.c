@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "plan/check.h"
+#include "plan/composed.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -106,15 +107,37 @@ double ir_uniform_value(const ir_node *node) {
   return dtype_load(node->dtype, node->constant);
 }
 
+/* The operands that a graph node has here: begin … end − 1. Of a node in two forms, those of its
+ * kernel, or the composed one alone. */
+typedef struct operand_range {
+  uint32_t begin, end;
+} operand_range;
+
+static operand_range operands_of(const ir *r, const graph_node *n) {
+  const uint32_t count = n->input_count;
+  if (!composed_is(n)) return (operand_range){0, count};
+  return composed_has_kernel(r->kernels, r->graph, n) ? (operand_range){0, count - 1}
+                                                      : (operand_range){count - 1, count};
+}
+
 /* Marks the graph nodes that the outputs need; folded ones need no operands. */
-static void mark_needed(const compute_graph *g, const uint32_t *outputs, uint32_t output_count,
+static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_count,
                         unsigned char *needed, const ir_folded *folded, uint32_t folded_count) {
+  const compute_graph *g = r->graph;
   for (uint32_t i = 0; i < output_count; i++) needed[outputs[i]] = 1;
   for (uint32_t i = 0; i < folded_count; i++) needed[folded[i].graph_index] |= 2;
   for (size_t i = g->count; i-- > 0;) {
     if (needed[i] != 1) continue;
-    for (uint32_t k = 0; k < g->nodes[i].input_count; k++) needed[g->nodes[i].inputs[k]] |= 1;
+    const operand_range used = operands_of(r, &g->nodes[i]);
+    for (uint32_t k = used.begin; k < used.end; k++) needed[g->nodes[i].inputs[k]] |= 1;
   }
+}
+
+/* The composed form, where a node in two forms is captured as that; else IR_NONE. */
+static uint32_t composed_form(const ir *r, uint32_t index, const void *values) {
+  const graph_node *n = &r->graph->nodes[index];
+  if (values != NULL || !composed_is(n) || operands_of(r, n).begin == 0) return IR_NONE;
+  return r->of_graph[n->inputs[n->input_count - 1]];
 }
 
 /* The candidate for one graph node; `inputs` has room for its operands. */
@@ -139,6 +162,7 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
     n.uniform = shape_count(n.shape) == 1;
     memset(&n.attributes, 0, sizeof n.attributes);
   }
+  if (composed_is(g) && n.input_count > 0) n.input_count--;
   for (uint32_t k = 0; k < n.input_count; k++) inputs[k] = r->of_graph[g->inputs[k]];
   return n;
 }
@@ -154,8 +178,12 @@ static void mark_live(ir *r) {
 
 compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
-                          bool simplify, scratch *memory) {
-  *r = (ir){.graph = graph, .memory = memory, .simplify = simplify, .output_count = output_count};
+                          bool simplify, const compute_device *kernels, scratch *memory) {
+  *r = (ir){.graph = graph,
+            .memory = memory,
+            .simplify = simplify,
+            .kernels = kernels,
+            .output_count = output_count};
   uint32_t widest = 1;
   for (size_t i = 0; i < graph->count; i++)
     if (graph->nodes[i].input_count > widest) widest = graph->nodes[i].input_count;
@@ -166,9 +194,11 @@ compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *out
   const void **values = scratch_take(memory, graph->count, sizeof *values);
   if (!needed || !inputs || !r->of_graph || !r->outputs || !values) goto short_of_memory;
   for (uint32_t i = 0; i < folded_count; i++) values[folded[i].graph_index] = folded[i].values;
-  mark_needed(graph, outputs, output_count, needed, folded, folded_count);
+  mark_needed(r, outputs, output_count, needed, folded, folded_count);
   for (uint32_t i = 0; i < graph->count; i++) {
     if (!(needed[i] & 1)) continue;
+    r->of_graph[i] = composed_form(r, i, values[i]);
+    if (r->of_graph[i] != IR_NONE) continue;
     ir_node n = candidate(r, i, values[i], inputs);
     r->of_graph[i] = simplify ? ir_rewrite(r, &n) : ir_add(r, &n);
     if (r->of_graph[i] == IR_NONE) goto short_of_memory;

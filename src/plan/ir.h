@@ -36,6 +36,7 @@ typedef struct ir {
   uint32_t *outputs;  /* nodes, as the caller ordered them */
   uint32_t output_count;
   bool simplify;
+  const compute_device *kernels; /* whose kernels nodes in two forms may become, or NULL */
 } ir;
 
 /* A constant computed at compile time in place of a graph node. */
@@ -45,10 +46,11 @@ typedef struct ir_folded {
 } ir_folded;
 
 /* Captures what `outputs` need. With `simplify`, common subexpressions become one node and local
- * rewrites apply. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+ * rewrites apply. `kernels` is the device that nodes in two forms (composed.h) may be kernels of;
+ * NULL: all are composed. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
-                          bool simplify, scratch *memory);
+                          bool simplify, const compute_device *kernels, scratch *memory);
 
 /* Adds a node (inputs are copied), or finds the same one. IR_NONE when memory is short. */
 uint32_t ir_add(ir *r, const ir_node *node);

@@ -462,7 +462,9 @@ static void draft_single(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *root = &l->r->nodes[c->root];
   forget_loads(l, c, value);
   if (c->anchor == IR_NONE) {
-    if (ir_category(root) == CATEGORY_FIT)
+    if (root->op == OP_find_spots)
+      draft_spots(l, c, d);
+    else if (ir_category(root) == CATEGORY_FIT)
       draft_fit(l, c, d);
     else if (root->op == OP_cumulative_sum)
       draft_scan(l, c, d);

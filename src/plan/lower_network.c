@@ -1,6 +1,6 @@
-/* Drafts of convolution, pooling, running sums, top-k and attention. Their operands have dimensions
- * of their own, so each is read through its layout as it lies: transposed or sliced images cost
- * nothing here. */
+/* Drafts of convolution, pooling, running sums, top-k, attention and spots. Their operands have
+ * dimensions of their own, so each is read through its layout as it lies: transposed or sliced
+ * images cost nothing here. */
 #include <string.h>
 
 #include "plan/draft.h"
@@ -86,6 +86,16 @@ void draft_attention(const lowering *l, const cluster *c, kernel_draft *d) {
   memcpy(&d->descriptor.attention, n->constant, sizeof d->descriptor.attention);
   for (uint32_t i = 0; i < 3; i++) own_input(l, d, n->inputs[i], rank, rank - 2);
   if (n->input_count > 3) own_input(l, d, n->inputs[3], rank, rank);
+  draft_output(l, d, c->root, &map);
+  d->operations = n->folded;
+}
+
+void draft_spots(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->root];
+  const dimension_map map = draft_identity(3);
+  draft_begin(d, COMPUTE_KERNEL_SPOTS, n->shape, &map);
+  memcpy(&d->descriptor.spots, n->constant, sizeof d->descriptor.spots);
+  own_input(l, d, n->inputs[0], 3, 0);
   draft_output(l, d, c->root, &map);
   d->operations = n->folded;
 }

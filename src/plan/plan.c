@@ -165,6 +165,14 @@ static bool can_be_repeated(const compute_plan *plan, const compute_plan_options
   return is_automatic(plan->context, options) || plan->device[PLAN_MAIN] != plan->context->cpu;
 }
 
+/* The device whose kernels nodes in two forms may become. Steps that are placed by cost are not
+ * bound to the CPU by a kernel that others may lack. */
+static const compute_device *kernels_device(const compute_plan *plan,
+                                            const compute_plan_options *options) {
+  const bool placed = is_automatic(plan->context, options) && plan->context->device_count > 1;
+  return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
+}
+
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
                            scratch *memory, fusion *f) {
   const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
@@ -194,7 +202,8 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   compute_status s = COMPUTE_OK;
   if (simplify) s = fold_constants(graph, outputs, count, memory, &folded);
   if (s == COMPUTE_OK)
-    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, memory);
+    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify,
+                   kernels_device(plan, options), memory);
   if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
   if (s == COMPUTE_OK) {
     uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);

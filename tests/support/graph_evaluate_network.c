@@ -261,6 +261,12 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_average_pool2d_by_data: evaluate_window(node, x, y); return true;
   case OP_cumulative_sum: evaluate_running(node, x[0], y); return true;
   case OP_top_k: evaluate_top_k(node, x[0], y); return true;
+  case OP_find_spots: /* the composed form is the definition */
+    if (y->real)
+      memcpy(y->real, x[1]->real, (size_t)y->count * sizeof *y->real);
+    else
+      memcpy(y->integer, x[1]->integer, (size_t)y->count * sizeof *y->integer);
+    return true;
   case OP_scaled_attention: evaluate_attention(node, x, y); return true;
   default: return false;
   }
