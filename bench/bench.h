@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "compute/compute.h"
+#include "judge.h"
 #include "machine_limits.h"
 #include "peer.h"
 
@@ -35,18 +36,18 @@ typedef struct bench_training {
 } bench_training;
 
 /* One line of the result. A number that has no meaning for a case is NaN. */
-typedef struct bench_record {
+struct bench_record {
   const char *suite, *name, *dtype;
   char device[32];
   double ms, ms_p10, ms_p90;
   double gflops, gbytes_s;
   double max_rel_err;
-  bool ok;
+  bench_verdict verdict;
   char peer[40]; /* "": measured alone */
   double peer_ms;
   bench_fit fit;
   bench_training training;
-} bench_record;
+};
 
 typedef struct bench_options {
   const char *suites; /* "matmul,reduce"; NULL: all */
@@ -55,8 +56,9 @@ typedef struct bench_options {
   const char *json;
   const char *peers; /* "torch,dnnl"; NULL: all; "none" */
   const char *commit;
+  const char *plant; /* what goes wrong on purpose: tests of this program ask for it */
   int threads;
-  bool quick, list;
+  bool quick, list, strict;
   bool first_result; /* be the process that first_result.h measures */
   bool fit_memory;   /* be the process that fit.h measures */
 } bench_options;
@@ -75,7 +77,7 @@ typedef struct bench_session {
   size_t record_count, record_capacity;
   char **notes; /* skipped cases, warnings: text for the environment object */
   size_t note_count, note_capacity;
-  size_t failures;
+  compute_tensor *leak; /* planted */
 } bench_session;
 
 enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3 };
@@ -103,18 +105,23 @@ extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suit
     bench_suite_faults, bench_suite_fit, bench_suite_conv, bench_suite_pool, bench_suite_norm,
     bench_suite_train;
 
-/* A record for a case with all its numbers NaN and ok false. */
+/* A record for a case with all its numbers NaN, and right until something of judge.h says that it
+ * is not. */
 bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);
 
-/* Keeps a copy of the record, prints its line of the table, counts it as a failure if it is not ok.
- */
+/* Keeps a copy of the record; its line of the table is printed when its case has ended. */
 void bench_record_add(bench_session *session, const bench_record *record);
 
 /* Keeps a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
 void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* Notes libcompute's last error as the reason why a case failed, and counts a failure. */
+/* Adds a record that is wrong because of libcompute's last error: of a case, or the one given. */
 void bench_fail(bench_session *session, const char *suite, const bench_case *c, const char *what);
+void bench_fail_record(bench_session *session, bench_record *record, const char *what);
+
+/* Closes a context that a case has opened for itself, and fails the case if something is left. */
+void bench_close_context(bench_session *session, const char *suite, const bench_case *c,
+                         compute_context *context);
 
 /* Runs a case of the table of operations (operations.h) on the device and on the peers. */
 void bench_run_operation(bench_session *session, const char *suite, const bench_case *c);

@@ -106,24 +106,23 @@ void first_result_run(bench_session *session, const char *suite, const bench_cas
   bool warm = c->size[0] != 0;
   int times = session->options->quick ? 3 : TIMES;
   bench_record record = bench_record_new(session, suite, c);
-  record.ok = true;
+  bool good = true;
   char folder[] = "/tmp/compute-bench-XXXXXX";
-  for (int i = 0; i < times && record.ok; i++) {
+  for (int i = 0; i < times && good; i++) {
     bool fresh = i == 0 || !warm;
     if (fresh) snprintf(folder, sizeof folder, "/tmp/compute-bench-XXXXXX");
-    record.ok = !fresh || mkdtemp(folder);
-    if (record.ok && fresh && warm) (void)start_process(folder, session->info.name);
-    ms[i] = record.ok ? start_process(folder, session->info.name) : NAN;
-    record.ok = record.ok && ms[i] > 0;
+    good = !fresh || mkdtemp(folder);
+    if (good && fresh && warm) (void)start_process(folder, session->info.name);
+    ms[i] = good ? start_process(folder, session->info.name) : NAN;
+    good = good && ms[i] > 0;
     if (!warm || i == times - 1) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   }
-  if (record.ok) {
+  if (good) {
     bench_sort(ms, (size_t)times);
     record.ms = ms[times / 2];
     record.ms_p10 = ms[0];
     record.ms_p90 = ms[times - 1];
-  } else {
-    bench_note(session, "%s/%s: the measured process failed", suite, c->name);
   }
+  bench_require(&record, good, "the measured process failed");
   bench_record_add(session, &record);
 }

@@ -47,11 +47,6 @@ static void side_open(bench_session *session, int threads, const fit_stack *stac
                                       &side->fit);
 }
 
-static void side_close(fit_side *side) {
-  compute_fit_release(side->fit);
-  compute_close(side->context);
-}
-
 /* Turns of all threads and of one. */
 static void measure_sides(bench_session *session, fit_side *side, int sides, bench_record *record) {
   bench_runner runner[2] = {{.run = side_run, .state = &side[0]},
@@ -67,12 +62,9 @@ static void measure_sides(bench_session *session, fit_side *side, int sides, ben
   snprintf(record->peer, sizeof record->peer, "one thread");
 }
 
-static void add_record(bench_session *session, bench_record *record, const char *problem) {
+static void add_record(bench_session *session, bench_record *record) {
   const bench_fit *f = &record->fit;
-  record->ok = problem[0] == 0;
-  record->max_rel_err = f->bound_error;
   record->gbytes_s = f->rate * f->rows * f->columns * (record->dtype[0] == 'u' ? 2 : 4) * 1e-9;
-  if (problem[0]) bench_note(session, "%s/%s: %s", record->suite, record->name, problem);
   bench_record_add(session, record);
 }
 
@@ -83,7 +75,6 @@ static int64_t roi_count(const bench_session *session, const bench_case *c) {
 
 /* size: model and side of the ROI. */
 static void run_stack(bench_session *session, const char *suite, const bench_case *c) {
-  char problem[160] = "";
   fit_stack stack = {0};
   compute_fit_results results = {0};
   fit_side side[2] = {{0}};
@@ -101,16 +92,18 @@ static void run_stack(bench_session *session, const char *suite, const bench_cas
     s = side[i].status;
   }
   if (!s) {
-    record.fit = fit_judge(session->context, &stack, &results, problem, sizeof problem);
+    fit_judge(session->context, &stack, &results, &record);
     measure_sides(session, side, sides, &record);
     s = side[0].status ? side[0].status : side[1].status;
   }
   if (s)
     bench_fail(session, suite, c, "does not run");
   else
-    add_record(session, &record, problem);
-  side_close(&side[0]);
-  side_close(&side[1]);
+    add_record(session, &record);
+  for (int i = 0; i < 2; i++) {
+    compute_fit_release(side[i].fit);
+    bench_close_context(session, suite, c, side[i].context);
+  }
   fit_results_release(&results);
   fit_stack_release(&stack);
 }
@@ -133,7 +126,7 @@ static void plan_run(void *state, int64_t times) {
 }
 
 static compute_status judge_plan(bench_session *session, const fit_stack *stack, plan_state *p,
-                                 bench_fit *fit, char *problem, size_t problem_bytes) {
+                                 bench_record *record) {
   const int32_t columns = compute_fit_column(stack->problem.model, 0, 0);
   const size_t bytes = (size_t)stack->count * (size_t)columns * sizeof(float);
   float *records = malloc(bytes);
@@ -142,7 +135,7 @@ static compute_status judge_plan(bench_session *session, const fit_stack *stack,
   if (!s) s = compute_tensor_read(p->binding[1].tensor, records, bytes);
   if (!s) {
     fit_results_from_records(stack, records, &results);
-    *fit = fit_judge(session->context, stack, &results, problem, problem_bytes);
+    fit_judge(session->context, stack, &results, record);
   }
   fit_results_release(&results);
   free(records);
@@ -150,7 +143,6 @@ static compute_status judge_plan(bench_session *session, const fit_stack *stack,
 }
 
 static void run_plan(bench_session *session, const char *suite, const bench_case *c) {
-  char problem[160] = "";
   fit_stack stack = {0};
   plan_state p = {.queue = session->queue};
   const int64_t side = c->size[1];
@@ -168,7 +160,7 @@ static void run_plan(bench_session *session, const char *suite, const bench_case
   for (int i = 0; i < 2 && !s; i++)
     s = compute_plan_create_tensor(p.plan, p.binding[i].node, &p.binding[i].tensor);
   if (!s) s = compute_tensor_write(p.binding[0].tensor, stack.pixels, fit_stack_bytes(&stack));
-  if (!s) s = judge_plan(session, &stack, &p, &record.fit, problem, sizeof problem);
+  if (!s) s = judge_plan(session, &stack, &p, &record);
   if (s) {
     bench_fail(session, suite, c, "does not run");
   } else {
@@ -178,7 +170,7 @@ static void run_plan(bench_session *session, const char *suite, const bench_case
     record.ms_p10 = bench_quantile(&runner, 0.1);
     record.ms_p90 = bench_quantile(&runner, 0.9);
     record.fit.rate = (double)record.fit.rois / record.ms * 1e3;
-    add_record(session, &record, problem);
+    add_record(session, &record);
   }
   for (int i = 0; i < 2; i++) compute_tensor_release(p.binding[i].tensor);
   compute_plan_release(p.plan);

@@ -29,10 +29,10 @@ void fit_results_release(compute_fit_results *results);
 void fit_results_from_records(const fit_stack *stack, const float *records,
                               compute_fit_results *results);
 
-/* Holds results against the truth and against the Cramér–Rao bound in double precision. A problem
- * is said in `problem`; without one it is empty. */
-bench_fit fit_judge(compute_context *context, const fit_stack *stack,
-                    const compute_fit_results *results, char *problem, size_t problem_bytes);
+/* Holds results against the truth and against the Cramér–Rao bound in double precision: fills the
+ * record's fit, and says what is wrong with it. */
+void fit_judge(compute_context *context, const fit_stack *stack, const compute_fit_results *results,
+               bench_record *record);
 
 /* 10 million ROIs through callbacks, in a process of its own, whose memory is what is measured. */
 void fit_run_memory(bench_session *session, const char *suite, const bench_case *c);

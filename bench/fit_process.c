@@ -136,8 +136,10 @@ void fit_run_memory(bench_session *session, const char *suite, const bench_case 
     good = start_program(arguments, output, &usage) == 0 && read_numbers(output, value, 3);
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   }
-  record.ok = good && value[1] > 0.99 && usage.ru_maxrss < 1000000;
+  bench_require(&record, good, "the measured process failed");
   if (good) {
+    bench_require_least(&record, "converged fraction", "", value[1], 0.99);
+    bench_require_most(&record, "peak memory", "bytes", (double)usage.ru_maxrss * 1024, 1e9);
     record.ms = record.ms_p10 = record.ms_p90 = value[0] * 1e3;
     record.fit = (bench_fit){.rows = SIDE,
                              .columns = SIDE,
@@ -149,8 +151,6 @@ void fit_run_memory(bench_session *session, const char *suite, const bench_case 
                              .peak_bytes = (double)usage.ru_maxrss * 1024};
     bench_note(session, "%s/%s: %.3g ROIs/s through callbacks, %.0f MB at most", suite, c->name,
                record.fit.rate, record.fit.peak_bytes * 1e-6);
-  } else {
-    bench_note(session, "%s/%s: the measured process failed", suite, c->name);
   }
   bench_record_add(session, &record);
 }
@@ -221,11 +221,11 @@ void fit_run_file(bench_session *session, const char *suite, const bench_case *c
   good = good && simulate_movie(program, movie, session->options->quick, "/dev/null") == 0 &&
          measure_movie(session, program, movie, result, json, &record);
   nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  record.ok = good && record.fit.converged > 0.8; /* spots overlap, and some are cut off */
-  if (good)
+  bench_require(&record, good, "compute-fit failed");
+  if (good) { /* spots overlap, and some are cut off */
+    bench_require_least(&record, "converged fraction", "", record.fit.converged, 0.8);
     bench_note(session, "%s/%s: 256 x 256 frames at %.0f/s, spots found and fitted at %.3g/s, CSV",
                suite, c->name, record.fit.frames_rate, record.fit.rate);
-  else
-    bench_note(session, "%s/%s: compute-fit failed", suite, c->name);
+  }
   bench_record_add(session, &record);
 }

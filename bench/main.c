@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "first_result.h"
 #include "fit.h"
+#include "guard.h"
 #include "measure.h"
 #include "output.h"
 #include "environment.h"
@@ -25,10 +28,12 @@ enum { SUITES = sizeof suites / sizeof *suites };
 
 static const char help[] =
     "usage: compute-bench [--suite A,B] [--device D] [--filter GLOB] [--quick] [--json FILE]\n"
-    "                     [--peers A,B] [--threads N] [--commit ID] [--list] [--help]\n"
+    "                     [--peers A,B] [--threads N] [--commit ID] [--strict] [--list] [--help]\n"
     "\n"
     "Measures libcompute. Every result is first compared with a reference in double precision;\n"
-    "ok is false when the error is above the operation's bound. Peers (other libraries found in\n"
+    "ok is false when the error is above the operation's bound. A time that misses its goal is\n"
+    "shown beside it and is no failure: other programs may keep the machine busy. Peers (other "
+    "libraries found in\n"
     "lib/compute-peers) are measured on the same arrays in the same process, in turn with\n"
     "libcompute, and must agree with the reference too.\n"
     "\n"
@@ -40,13 +45,20 @@ static const char help[] =
     "  --peers A,B    only these peers; none for none (default: all that are found)\n"
     "  --threads N    CPU threads, of libcompute and of the peers\n"
     "  --commit ID    noted in the environment\n"
+    "  --strict       a missed goal is a failure, too\n"
     "  --list         lists suites and cases\n"
     "  --fit-memory   only fits ten million ROIs; the case fit/XYNB_7_10M_u16 starts this\n"
     "  --first-result only runs a small graph once and prints the milliseconds that it took;\n"
     "                 the cases first_result_* start this in processes of their own\n"
+    "  --plant WHAT   wrong, miss, leak, crash or hang: what tests of this program plant in a "
+    "case\n"
     "\n"
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
-    "max_rel_err, ok; those of fits also have an object fit: the rate, of one thread too, and "
+    "max_rel_err, ok. One that is not ok has an object failure: what was seen, what is allowed "
+    "(at\n"
+    "most, or with least: at least), the unit, and all of it as text; one with a time to reach an\n"
+    "object goal of the same kind, with met. Records of fits also have an object fit: the rate, of "
+    "one thread too, and "
     "what\n"
     "it is worth; those of networks an object training: samples per second, and planned and\n"
     "measured memory where that is the case's matter. Numbers without a meaning for the case are "
@@ -55,7 +67,9 @@ static const char help[] =
     "ms).\n"
     "GB/s counts every input read once and every output written once.\n"
     "\n"
-    "Exit status: 0; 1 if a case failed or gave a wrong result; 2 for wrong arguments.\n";
+    "Exit status: 0; 1 after a wrong result, a leak, a crash or a hang, which the last line "
+    "names;\n"
+    "2 for wrong arguments.\n";
 
 static int usage_error(const char *what, const char *argument) {
   fprintf(stderr, "compute-bench: %s '%s'; see compute-bench --help\n", what, argument);
@@ -76,6 +90,8 @@ static int parse(int argc, char **argv, bench_options *options) {
                                         {"first-result", no_argument, NULL, 'r'},
                                         {"help", no_argument, NULL, 'h'},
                                         {"fit-memory", no_argument, NULL, 'm'},
+                                        {"strict", no_argument, NULL, 'S'},
+                                        {"plant", required_argument, NULL, 'P'},
                                         {NULL, 0, NULL, 0}};
   opterr = 0;
   for (int code; (code = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
@@ -91,6 +107,12 @@ static int parse(int argc, char **argv, bench_options *options) {
     case 'l': options->list = true; break;
     case 'r': options->first_result = true; break;
     case 'm': options->fit_memory = true; break;
+    case 'S': options->strict = true; break;
+    case 'P':
+      options->plant = optarg;
+      if (!strstr(" wrong miss leak crash hang ", optarg))
+        return usage_error("cannot plant", optarg);
+      break;
     case 't':
       errno = 0;
       long threads = strtol(optarg, &end, 10);
@@ -185,6 +207,24 @@ static void judge_matmul(bench_session *session) {
                best, 100 * best / peak, peer, session->info.driver, session->info.notes);
 }
 
+static bool is_planted(const bench_session *session, const char *what) {
+  return session->options->plant && !strcmp(session->options->plant, what);
+}
+
+/* What --plant asks of a case before it begins; session.c has the rest. */
+static void plant(bench_session *session) {
+  if (is_planted(session, "crash")) raise(SIGSEGV);
+  while (is_planted(session, "hang")) pause();
+  if (is_planted(session, "leak") && !session->leak)
+    (void)compute_tensor_create(session->device, COMPUTE_F32, COMPUTE_SHAPE(1), &session->leak);
+}
+
+/* A hundred times what the longest case takes. */
+static unsigned hang_seconds(const bench_options *options) {
+  if (options->plant) return 2;
+  return options->quick ? 600 : 3600;
+}
+
 static void run_cases(bench_session *session, const bool *selected) {
   size_t total = 0, done = 0;
   for (int i = 0; i < SUITES; i++)
@@ -204,7 +244,10 @@ static void run_cases(bench_session *session, const bool *selected) {
       heading = true;
       output_progress(++done, total, suites[i]->name, c->name);
       size_t first = session->record_count;
+      guard_case(suites[i]->name, c->name, hang_seconds(session->options));
+      plant(session);
       c->run(session, suites[i]->name, c);
+      guard_end();
       output_progress(0, 0, NULL, NULL);
       if (session->record_count > first)
         output_case(session, session->records + first, session->record_count - first);
@@ -212,10 +255,18 @@ static void run_cases(bench_session *session, const bool *selected) {
   }
 }
 
-static void close_session(bench_session *session) {
+static void close_device(bench_session *session) {
+  static const bench_case closing = {.name = "close", .dtype = COMPUTE_F32};
   compute_queue_release(session->queue);
-  if (compute_close(session->context))
-    bench_note(session, "compute_close: %s", compute_error_message(NULL));
+  guard_case("session", closing.name, hang_seconds(session->options));
+  bench_close_context(session, "session", &closing, session->context);
+  guard_end();
+  session->queue = NULL;
+  session->context = NULL;
+}
+
+static void close_session(bench_session *session) {
+  close_device(session);
   bench_peers_close(session->peers);
   for (size_t i = 0; i < session->note_count; i++) free(session->notes[i]);
   free(session->notes);
@@ -230,13 +281,15 @@ static int measure(const bench_options *options, const bool *selected) {
     close_session(&session);
     return 1;
   }
-  session.limits = bench_limits_measure(session.threads);
+  /* Where something is planted, nobody reads the numbers. */
+  session.limits = options->plant ? (bench_limits){.isa = "nothing", .threads = session.threads}
+                                  : bench_limits_measure(session.threads);
   environment_print(&session);
   run_cases(&session, selected);
-  bench_limits_raise(&session.limits);
+  if (!options->plant) bench_limits_raise(&session.limits);
   judge_matmul(&session);
-  int status = session.failures ? 1 : 0;
-  printf("\n%zu records, %zu failed\n", session.record_count, session.failures);
+  close_device(&session); /* what is left behind then is a failure, too */
+  int status = output_summary(&session) ? 1 : 0;
   if (!session.record_count)
     status = usage_error("no case matches", options->filter ? options->filter : "");
   if (options->json && session.record_count && output_json(&session, options->json)) {

@@ -36,13 +36,14 @@ static void run_pool(bench_session *session, const char *suite, const bench_case
     bench_fail(session, suite, c, "does not run");
     return;
   }
-  uint64_t hits = after.hits - before.hits, misses = after.misses - before.misses;
-  bench_run_single(
-      session, suite, c,
-      &(bench_single){.call = pool_call,
-                      .state = &pool,
-                      .error = NAN,
-                      .ok = trim ? hits == 0 && misses == 10 : hits == 10 && misses == 0});
+  const double hits = (double)(after.hits - before.hits);
+  const double misses = (double)(after.misses - before.misses);
+  bench_record record = bench_record_new(session, suite, c);
+  bench_require_least(&record, "hits of the pool", "", hits, trim ? 0 : 10);
+  bench_require_most(&record, "hits of the pool", "", hits, trim ? 0 : 10);
+  bench_require_least(&record, "misses of the pool", "", misses, trim ? 10 : 0);
+  bench_require_most(&record, "misses of the pool", "", misses, trim ? 10 : 0);
+  bench_run_single(session, &record, &(bench_single){.call = pool_call, .state = &pool});
 }
 
 static void run_pool_hit(bench_session *session, const char *suite, const bench_case *c) {
@@ -131,12 +132,12 @@ static void run_copy(bench_session *session, const char *suite, const bench_case
     goto end;
   }
   double read = (double)compute_tensor_count(t.from) * sizeof(float);
-  bench_single single = {.call = copy_call,
-                         .state = &t,
-                         .bytes = read + (double)t.bytes,
-                         .error = error,
-                         .ok = error <= bound};
-  bench_run_single(session, suite, c, &single);
+  bench_record record = bench_record_new(session, suite, c);
+  record.max_rel_err = error;
+  bench_require_most(&record, "error", "", error, bound);
+  bench_run_single(
+      session, &record,
+      &(bench_single){.call = copy_call, .state = &t, .bytes = read + (double)t.bytes});
 end:
   compute_tensor_release(t.from);
   compute_tensor_release(t.to);
@@ -166,13 +167,14 @@ static void run_transfer(bench_session *session, const char *suite, const bench_
     bench_fail(session, suite, c, "does not run");
     goto end;
   }
-  bool ok = !memcmp(t.host, original, bytes), up = !strcmp(c->operation, "upload");
-  bench_single single = {.call = up ? upload_call : download_call,
-                         .state = &t,
-                         .bytes = (double)bytes,
-                         .error = ok ? 0 : NAN,
-                         .ok = ok};
-  bench_run_single(session, suite, c, &single);
+  const bool same = !memcmp(t.host, original, bytes), up = !strcmp(c->operation, "upload");
+  bench_record record = bench_record_new(session, suite, c);
+  record.max_rel_err = same ? 0 : NAN;
+  bench_require(&record, same, "other bytes come back than were sent");
+  bench_run_single(session, &record,
+                   &(bench_single){.call = up ? upload_call : download_call,
+                                   .state = &t,
+                                   .bytes = (double)bytes});
 end:
   compute_tensor_release(t.to);
   host_release(t.host, bytes);

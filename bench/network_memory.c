@@ -48,9 +48,16 @@ static compute_status measure(network_own *own, const network_data *d, compute_d
   record->training.measured_bytes = (double)later.bytes_peak - own_bytes;
   record->training.growth_bytes = fmax(resident() - before, 0);
   record->max_rel_err = fabs(record->training.measured_bytes / (double)info.peak_bytes - 1);
-  record->ok = record->max_rel_err <= tolerance && later.bytes_peak == pool.bytes_peak &&
-               later.bytes_active == pool.bytes_active &&
-               record->training.growth_bytes <= growth_allowed;
+  const bench_training *t = &record->training;
+  bench_require_most(record, "measured memory", "bytes", t->measured_bytes,
+                     (1 + tolerance) * t->planned_bytes);
+  bench_require_least(record, "measured memory", "bytes", t->measured_bytes,
+                      (1 - tolerance) * t->planned_bytes);
+  bench_require_most(record, "peak of the pool", "bytes", (double)later.bytes_peak,
+                     (double)pool.bytes_peak);
+  bench_require_most(record, "memory in use", "bytes", (double)later.bytes_active,
+                     (double)pool.bytes_active);
+  bench_require_most(record, "growth of the process", "bytes", t->growth_bytes, growth_allowed);
   return COMPUTE_OK;
 }
 
@@ -71,14 +78,9 @@ void network_memory_run(bench_session *session, const char *suite, const bench_c
   if (s) {
     bench_fail(session, suite, c, "does not run");
   } else {
-    if (!record.ok)
-      bench_note(session, "%s/%s: %.0f bytes measured, %.0f planned, %.0f of growth", suite,
-                 c->name, record.training.measured_bytes, record.training.planned_bytes,
-                 record.training.growth_bytes);
     bench_record_add(session, &record);
   }
   network_own_release(&own);
   network_data_release(&data);
-  if (context && compute_close(context))
-    bench_note(session, "%s/%s: compute_close: %s", suite, c->name, compute_error_message(NULL));
+  bench_close_context(session, suite, c, context);
 }

@@ -250,9 +250,7 @@ static void add_records(bench_session *session, const char *suite, const bench_c
   record.gbytes_s = bytes / record.ms * 1e-6;
   if (operation->flops) record.gflops = operation->flops(c) / record.ms * 1e-6;
   record.max_rel_err = error;
-  record.ok = error <= bound;
-  if (!record.ok)
-    bench_note(session, "%s/%s: error %.2e above the bound %.2e", suite, c->name, error, bound);
+  bench_require_most(&record, "error", "", error, bound);
   if (!rival_count) bench_record_add(session, &record);
   for (int i = 0; i < rival_count; i++) {
     memcpy(record.peer, rivals[i].name, sizeof record.peer);

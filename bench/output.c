@@ -72,6 +72,20 @@ static void print_training(const bench_training *t) {
   printf("\n");
 }
 
+/* A case has one record for each peer, all with one verdict, or one for each device. */
+static bool same_verdict(const bench_record *a, const bench_record *b) {
+  return !strcmp(a->suite, b->suite) && !strcmp(a->name, b->name) &&
+         !strcmp(a->device, b->device) && !strcmp(a->verdict.words, b->verdict.words) &&
+         a->verdict.goal.seen == b->verdict.goal.seen;
+}
+
+static void print_verdict(const bench_record *r) {
+  char text[240];
+  if (r->verdict.wrong) printf("    FAILED on %s: %s\n", r->device, r->verdict.words);
+  if (bench_record_missed(r))
+    printf("    missed: %s\n", bench_bound_text(&r->verdict.goal, true, text, sizeof text));
+}
+
 void output_case(const bench_session *session, const bench_record *records, size_t count) {
   const bench_record *r = &records[0];
   char median[32], p10[32], p90[32], range[72], gflops[32], gbytes[32], error[32], part[32] = "";
@@ -88,7 +102,9 @@ void output_case(const bench_session *session, const bench_record *records, size
     if (records[i].peer[0])
       printf(" %s %.2f%s", records[i].peer, records[i].peer_ms / records[i].ms,
              i + 1 < count ? "," : "");
-  printf("%s\n", r->ok ? "" : "  FAILED");
+  puts("");
+  for (size_t i = 0; i < count; i++)
+    if (i == 0 || !same_verdict(&records[i - 1], &records[i])) print_verdict(&records[i]);
   if (r->fit.rate > 0) print_fit(&r->fit);
   if (r->training.rate > 0) print_training(&r->training);
   fflush(stdout);
@@ -121,13 +137,31 @@ static json_t *training_json(const bench_training *t) {
   return object;
 }
 
+/* Nulls where it was no number that was judged. */
+static json_t *bound_json(const bench_bound *b) {
+  return json_pack("{s:s?,s:s?,s:o,s:o,s:b}", "what", b->what, "unit", b->unit, "seen",
+                   json_number(b->what ? b->seen : NAN), "allowed",
+                   json_number(b->what ? b->allowed : NAN), "least", (int)b->least);
+}
+
 static json_t *record_json(const bench_record *r) {
+  const bench_verdict *v = &r->verdict;
   json_t *object =
       json_pack("{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "suite", r->suite, "case", r->name,
                 "device", json_text(r->device), "dtype", r->dtype, "ms", json_number(r->ms),
                 "ms_p10", json_number(r->ms_p10), "ms_p90", json_number(r->ms_p90), "gflops",
                 json_number(r->gflops), "gbytes_s", json_number(r->gbytes_s), "max_rel_err",
-                json_number(r->max_rel_err), "ok", (int)r->ok);
+                json_number(r->max_rel_err), "ok", (int)!v->wrong);
+  if (v->wrong && object) {
+    json_t *failure = bound_json(&v->failure);
+    json_object_set_new(failure, "text", json_text(v->words));
+    json_object_set_new(object, "failure", failure);
+  }
+  if (v->goal.what && object) {
+    json_t *goal = bound_json(&v->goal);
+    json_object_set_new(goal, "met", json_boolean(!bench_record_missed(r)));
+    json_object_set_new(object, "goal", goal);
+  }
   if (r->peer[0] && object) {
     json_object_set_new(object, "peer", json_text(r->peer));
     json_object_set_new(object, "peer_ms", json_number(r->peer_ms));
@@ -137,6 +171,34 @@ static json_t *record_json(const bench_record *r) {
   if (r->training.rate > 0 && object)
     json_object_set_new(object, "training", training_json(&r->training));
   return object;
+}
+
+/* Prints each wrong or each slow record once, behind `word`. Returns how many cases these are. */
+static size_t print_those(const bench_session *session, bool wrong, const char *word) {
+  size_t count = 0;
+  char text[240];
+  for (size_t i = 0; i < session->record_count; i++) {
+    const bench_record *r = &session->records[i];
+    if (!(wrong ? r->verdict.wrong : bench_record_missed(r))) continue;
+    if (i > 0 && same_verdict(r - 1, r)) continue;
+    count++;
+    if (word)
+      printf("%s: %s/%s on %s: %s\n", word, r->suite, r->name, r->device,
+             wrong ? r->verdict.words
+                   : bench_bound_text(&r->verdict.goal, true, text, sizeof text));
+  }
+  return count;
+}
+
+size_t output_summary(const bench_session *session) {
+  const bool strict = session->options->strict;
+  const size_t wrong = print_those(session, true, NULL), missed = print_those(session, false, NULL);
+  printf("\n%zu records; %zu wrong, %zu slower than their goal\n", session->record_count, wrong,
+         missed);
+  print_those(session, false, strict ? "FAILED (--strict)" : "missed");
+  print_those(session, true, "FAILED");
+  fflush(stdout);
+  return wrong + (strict ? missed : 0);
 }
 
 int output_json(const bench_session *session, const char *path) {

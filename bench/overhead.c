@@ -25,15 +25,14 @@ static compute_status open_call(void *state) {
 }
 
 static void run_open(bench_session *session, const char *suite, const bench_case *c) {
-  bench_run_single(session, suite, c,
-                   &(bench_single){.call = open_call, .state = session, .error = NAN, .ok = true});
+  bench_record record = bench_record_new(session, suite, c);
+  bench_run_single(session, &record, &(bench_single){.call = open_call, .state = session});
 }
 
 /* There is only one first time: the session's own. */
 static void run_first_open(bench_session *session, const char *suite, const bench_case *c) {
   bench_record record = bench_record_new(session, suite, c);
   record.ms = record.ms_p10 = record.ms_p90 = session->first_open_ms;
-  record.ok = true;
   bench_record_add(session, &record);
 }
 
@@ -73,10 +72,16 @@ static compute_status compile_call(void *state) {
 static void run_compile(bench_session *session, const char *suite, const bench_case *c) {
   compile_state state = {.session = session, .graph = compute_graph_create(session->context)};
   state.output = build_twenty(state.graph);
-  bench_run_single(
-      session, suite, c,
-      &(bench_single){.call = compile_call, .state = &state, .error = NAN, .ok = true});
+  bench_record record = bench_record_new(session, suite, c);
+  bench_run_single(session, &record, &(bench_single){.call = compile_call, .state = &state});
   compute_graph_release(state.graph);
+}
+
+/* A result that no rounding excuses. */
+static void judge_equal(bench_record *record, double result, double truth) {
+  if (result == truth) return;
+  record->max_rel_err = fmax(record->max_rel_err, fabs(result - truth) / fabs(truth));
+  bench_require_most(record, "error", "", fabs(result - truth), 0);
 }
 
 /* ---- Plans of tiny steps ------------------------------------------------------------------- */
@@ -124,16 +129,13 @@ static void run_steps(bench_session *session, const char *suite, const bench_cas
   if (status) {
     bench_fail(session, suite, c, "does not run");
   } else {
-    bool ok = true;
-    for (int i = 0; i < TINY; i++) ok = ok && values[i] == (float)(i + 1 + (int)c->size[0]);
-    bool all = info.steps == (uint32_t)c->size[0];
-    if (!all) bench_note(session, "%s: the plan has %u steps", c->name, info.steps);
-    bench_run_single(session, suite, c,
-                     &(bench_single){.call = run_call,
-                                     .state = &state,
-                                     .per = info.steps,
-                                     .error = ok ? 0 : NAN,
-                                     .ok = ok && all});
+    bench_record record = bench_record_new(session, suite, c);
+    record.max_rel_err = 0;
+    for (int i = 0; i < TINY; i++)
+      judge_equal(&record, (double)values[i], (double)(i + 1 + (int)c->size[0]));
+    bench_require_least(&record, "steps of the plan", "", info.steps, (double)c->size[0]);
+    bench_run_single(session, &record,
+                     &(bench_single){.call = run_call, .state = &state, .per = info.steps});
   }
   for (size_t i = 0; i < state.count; i++) compute_tensor_release(state.binding[i].tensor);
   compute_plan_release(plan);
@@ -158,7 +160,6 @@ static void run_eager(bench_session *session, const char *suite, const bench_cas
   float a[TINY], b[TINY], result[TINY];
   eager_state state = {0};
   compute_tensor *sum = NULL;
-  bool ok = true;
   host_fill(COMPUTE_F32, a, TINY, -1, 1, 1);
   host_fill(COMPUTE_F32, b, TINY, -1, 1, 2);
   compute_shape shape = COMPUTE_SHAPE(TINY);
@@ -171,10 +172,10 @@ static void run_eager(bench_session *session, const char *suite, const bench_cas
   if (status) {
     bench_fail(session, suite, c, "does not run");
   } else {
-    for (int i = 0; i < TINY; i++) ok = ok && result[i] == a[i] + b[i];
-    bench_run_single(
-        session, suite, c,
-        &(bench_single){.call = eager_call, .state = &state, .error = ok ? 0 : NAN, .ok = ok});
+    bench_record record = bench_record_new(session, suite, c);
+    record.max_rel_err = 0;
+    for (int i = 0; i < TINY; i++) judge_equal(&record, (double)result[i], (double)(a[i] + b[i]));
+    bench_run_single(session, &record, &(bench_single){.call = eager_call, .state = &state});
   }
   compute_tensor_release(state.a);
   compute_tensor_release(state.b);
@@ -214,11 +215,10 @@ static void side_open(bench_session *session, const bench_case *c, int threads, 
         compute_tensor_write(side->binding[0].tensor, values, (size_t)c->size[0] * sizeof *values);
 }
 
-static void side_close(threads_side *side) {
+static void side_release(threads_side *side) {
   for (int i = 0; i < 2; i++) compute_tensor_release(side->binding[i].tensor);
   compute_plan_release(side->plan);
   compute_graph_release(side->graph);
-  compute_close(side->context);
 }
 
 /* The session's threads against one, as if the one were a peer. */
@@ -244,12 +244,13 @@ static void run_threads(bench_session *session, const char *suite, const bench_c
     record.ms_p90 = bench_quantile(&runner[0], 0.9);
     record.peer_ms = bench_quantile(&runner[1], 0.5);
     snprintf(record.peer, sizeof record.peer, "one thread");
-    record.ok = !side[0].status && !side[1].status;
-    bench_record_add(session, &record);
+    if (!side[0].status && !side[1].status) bench_record_add(session, &record);
   }
   if (side[0].status || side[1].status) bench_fail(session, suite, c, "does not run");
-  side_close(&side[0]);
-  side_close(&side[1]);
+  for (int i = 0; i < 2; i++) {
+    side_release(&side[i]);
+    bench_close_context(session, suite, c, side[i].context);
+  }
   host_release(values, bytes);
 }
 
@@ -263,9 +264,9 @@ static compute_status create_call(void *state) {
 }
 
 static void run_create(bench_session *session, const char *suite, const bench_case *c) {
-  bench_run_single(
-      session, suite, c,
-      &(bench_single){.call = create_call, .state = session->device, .error = NAN, .ok = true});
+  bench_record record = bench_record_new(session, suite, c);
+  bench_run_single(session, &record,
+                   &(bench_single){.call = create_call, .state = session->device});
 }
 
 #define CASE(name_, run_, ...)                                                                     \

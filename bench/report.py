@@ -5,7 +5,9 @@ usage: report.py BENCH.json REPORT.html
 
 Charts are inline SVG, drawn here with the standard library alone; colours come from CSS variables,
 so that the same drawing reads on light and on dark paper. What the project has set itself to reach
-stands in the table TARGETS; a target that is missed, or was not measured, is shown as such.
+stands in the table TARGETS, and in the records that have a goal of their own. A target that is
+missed is shown with what was seen and says nothing about results: those that are wrong are named
+apart.
 """
 import html
 import json
@@ -53,11 +55,11 @@ PEERS = ("libcompute", "openblas", "dnnl", "torch", "torch plain")
 
 CSS = """
 :root { --paper: #ffffff; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --panel: #f5f7f9;
-  --good: #147a4b; --bad: #b3261e; --c0: #1f5fd0; --c1: #b86e00; --c2: #0b8074; --c3: #b5306f;
-  --c4: #7a4fc0; }
+  --good: #147a4b; --bad: #b3261e; --miss: #8a5a00; --c0: #1f5fd0; --c1: #b86e00;
+  --c2: #0b8074; --c3: #b5306f; --c4: #7a4fc0; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14181e; --ink: #e6e9ee; --soft: #9aa5b3;
-  --line: #313a46; --panel: #1c222a; --good: #55c48c; --bad: #ff8a80; --c0: #6ea8ff; --c1: #f0a840;
-  --c2: #3fc7b6; --c3: #f07db4; --c4: #b79bf5; } }
+  --line: #313a46; --panel: #1c222a; --good: #55c48c; --bad: #ff8a80; --miss: #e0b050;
+  --c0: #6ea8ff; --c1: #f0a840; --c2: #3fc7b6; --c3: #f07db4; --c4: #b79bf5; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1080px; padding: 28px 20px 60px; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
@@ -75,7 +77,7 @@ th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--li
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; }
 table.facts td { white-space: normal; text-align: left; vertical-align: top; }
 table.facts td:first-child { color: var(--soft); white-space: nowrap; }
-.good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
+.good { color: var(--good); } .miss { color: var(--miss); } .bad { color: var(--bad); font-weight: 600; }
 .note { border-left: 3px solid var(--bad); padding: 4px 12px; background: var(--panel);
   margin: 6px 0; }
 svg { display: block; max-width: 100%; height: auto;
@@ -457,14 +459,48 @@ def table(head, rows, name=""):
     return "".join(out) + "</table></div>"
 
 
+def bound_text(value, unit):
+    return number(value) + (f" {unit}" if unit and value is not None else "")
+
+
+def goals(bench):
+    """(case, to reach, measured, met?) of the records that have a goal of their own."""
+    seen = {}
+    for record in bench.records:
+        goal = record.get("goal")
+        if goal:
+            side = "at least" if goal["least"] else "at most"
+            seen[record["case"], record["device"]] = (
+                f"{record['case']} on {record['device']}",
+                f"{goal['what']}: {side} {bound_text(goal['allowed'], goal['unit'])}",
+                bound_text(goal["seen"], goal["unit"]), goal["met"])
+    return list(seen.values())
+
+
+def verdicts(bench):
+    """(case, to reach, measured, met?) of all targets; met is None where nothing was measured."""
+    return [(t[0], t[3], *judge(bench, t)) for t in TARGETS] + goals(bench)
+
+
 def table_targets(bench):
     rows = []
-    for target in TARGETS:
-        measured, met = judge(bench, target)
+    for case, reach, measured, met in verdicts(bench):
         mark = '<span class="soft">–</span>' if met is None else \
-            '<span class="good">✓ met</span>' if met else '<span class="bad">✗ missed</span>'
-        rows.append((escape(target[0]), escape(target[3]), escape(measured), mark))
+            '<span class="good">✓ met</span>' if met else '<span class="miss">✗ missed</span>'
+        rows.append((escape(case), escape(reach), escape(measured), mark))
     return table(("case", "to reach", "measured", ""), rows)
+
+
+def state_of(record):
+    """Why a record is wrong, or that it only took longer than its goal."""
+    goal = record.get("goal")
+    if not record["ok"]:
+        words = (record.get("failure") or {}).get("text") or "failed"
+        return f'<span class="bad">✗ wrong: {escape(words)}</span>'
+    if goal and not goal["met"]:
+        words = f"{goal['what']} {number(goal['seen'])}, goal {number(goal['allowed'])}"
+        return f'<span class="miss">missed: {escape(words)}</span>'
+    return ""
 
 
 def table_suite(bench, suite):
@@ -472,7 +508,7 @@ def table_suite(bench, suite):
     for first, group in bench.suite(suite):
         peers = ", ".join(f"{escape(r['peer'])} {r['speedup']:.2f} ×" for r in group
                           if r.get("speedup"))
-        state = "" if first["ok"] else '<span class="bad">✗ failed</span>'
+        state = state_of(next((r for r in group if state_of(r)), first))
         rows.append((escape(first["case"]), first["dtype"], time_text(first["ms"]),
                      f"{time_text(first['ms_p10'])} … {time_text(first['ms_p90'])}",
                      number(first["gflops"], "{:.1f}"), number(first["gbytes_s"], "{:.1f}"),
@@ -497,14 +533,14 @@ def table_environment(environment):
 
 
 def tiles(bench):
-    judged = [judge(bench, t)[1] for t in TARGETS]
+    judged = [met for *_, met in verdicts(bench)]
     failed = sorted({r["case"] for r in bench.records if not r["ok"]})
     best = max((r["gflops"] for r in bench.records if r["suite"] == "matmul" and r["gflops"]
                 and r["dtype"] == "f32"), default=None)
     peak = bench.limits.get("fma_f32_gflops")
     cases = {(r["suite"], r["case"]) for r in bench.records}
     entries = [(str(len(cases)), "cases checked and timed"),
-               (str(len(failed)), "cases failed"),
+               (str(len(failed)), "cases wrong"),
                (f"{judged.count(True)} of {len(judged) - judged.count(None)}", "targets met")]
     if best and peak:
         entries.append((f"{100 * best / peak:.0f} %", "of the multiply-add peak in f32 matmul"))

@@ -13,22 +13,18 @@ static void run(void *state, int64_t times) {
   for (int64_t i = 0; i < times && !s->status; i++) s->status = s->single->call(s->single->state);
 }
 
-void bench_run_single(bench_session *session, const char *suite, const bench_case *c,
-                      const bench_single *single) {
+void bench_run_single(bench_session *session, bench_record *record, const bench_single *single) {
   single_state state = {.single = single};
   bench_runner runner = {.run = run, .state = &state};
   bench_measure(&runner, 1, session->options->quick ? 0.1 : 0.4);
   if (state.status) {
-    bench_fail(session, suite, c, "does not run");
+    bench_fail_record(session, record, "does not run");
     return;
   }
   double per = single->per > 0 ? single->per : 1;
-  bench_record record = bench_record_new(session, suite, c);
-  record.ms = bench_quantile(&runner, 0.5) / per;
-  record.ms_p10 = bench_quantile(&runner, 0.1) / per;
-  record.ms_p90 = bench_quantile(&runner, 0.9) / per;
-  if (single->bytes > 0) record.gbytes_s = single->bytes / per / record.ms * 1e-6;
-  record.max_rel_err = single->error;
-  record.ok = single->ok;
-  bench_record_add(session, &record);
+  record->ms = bench_quantile(&runner, 0.5) / per;
+  record->ms_p10 = bench_quantile(&runner, 0.1) / per;
+  record->ms_p90 = bench_quantile(&runner, 0.9) / per;
+  if (single->bytes > 0) record->gbytes_s = single->bytes / per / record->ms * 1e-6;
+  bench_record_add(session, record);
 }

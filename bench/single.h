@@ -12,12 +12,10 @@ typedef struct bench_single {
   void *state;
   double per;   /* things done by one call: the record's ms is for one of them; 0: 1 */
   double bytes; /* moved by one call, for GB/s; 0: not worth stating */
-  double error; /* of the check made before; NaN: nothing to check */
-  bool ok;      /* the check's outcome */
 } bench_single;
 
-/* Measures and adds the record, or says why the call failed. */
-void bench_run_single(bench_session *session, const char *suite, const bench_case *c,
-                      const bench_single *single);
+/* Measures and adds the record, which has been judged before; if the call fails, that is what is
+ * wrong with it. */
+void bench_run_single(bench_session *session, bench_record *record, const bench_single *single);
 
 #endif

@@ -116,8 +116,7 @@ static void add_records(contest *t, const char *suite, double error, const bench
   record.ms_p90 = bench_quantile(&runners[0], 0.9);
   record.training.rate = (double)t->data.batch / record.ms * 1e3;
   record.max_rel_err = error;
-  record.ok = error <= (t->training ? train_bound : infer_bound);
-  if (!record.ok) bench_note(t->session, "%s/%s: error %.2e", suite, t->c->name, error);
+  bench_require_most(&record, "error", "", error, t->training ? train_bound : infer_bound);
   if (!count) bench_record_add(t->session, &record);
   for (int i = 0; i < count; i++) {
     memcpy(record.peer, rivals[i].name, sizeof record.peer);

@@ -210,12 +210,63 @@ class Bench(unittest.TestCase):
         self.assertEqual(set(data), {"environment", "records"})
         self.assertTrue(data["records"])
         for record in data["records"]:
-            self.assertEqual(set(record) - PEER, RECORD)
+            self.assertEqual(set(record) - PEER - {"goal"}, RECORD)
             self.assertIn(len(set(record) & PEER), (0, 3))
             self.assertIs(record["ok"], True, record)
             self.assertGreater(record["ms"], 0)
             self.assertLessEqual(record["ms_p10"], record["ms_p90"])
         self.assertIn("matmul_64", [r["case"] for r in data["records"]])
+
+    def planted(self, what, *arguments):
+        """A run with something planted in its only case: (process, its last line, the record)."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bench.json")
+            result = run("compute-bench", "--quick", "--peers", "none", "--device", "cpu",
+                         "--filter", "pool_hit*", "--plant", what, "--json", path, *arguments)
+            record = None
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    record = json.load(file)["records"][0]
+        return result, result.stdout.splitlines()[-1], record
+
+    def test_a_missed_time_is_shown_with_its_goal_and_fails_nothing(self):
+        result, last, record = self.planted("miss")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        text = "memory/pool_hit_1MiB on cpu: planted time 1.140 ms, goal: at most 1.100 ms"
+        self.assertEqual(last, f"missed: {text}")
+        self.assertIn("0 wrong, 1 slower than their goal", result.stdout)
+        self.assertIs(record["ok"], True)
+        self.assertNotIn("failure", record)
+        self.assertEqual(record["goal"], {"what": "planted time", "unit": "ms", "seen": 1.14,
+                                          "allowed": 1.1, "least": False, "met": False})
+        result, last, record = self.planted("miss", "--strict")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(last, f"FAILED (--strict): {text}")
+
+    def test_a_wrong_result_fails_and_the_last_line_says_what_was_seen_and_allowed(self):
+        result, last, record = self.planted("wrong")
+        self.assertEqual(result.returncode, 1)
+        text = "planted error 0.500, at most 1.00e-06 allowed"
+        self.assertEqual(last, f"FAILED: memory/pool_hit_1MiB on cpu: {text}")
+        self.assertIs(record["ok"], False)
+        self.assertEqual(record["failure"], {"what": "planted error", "unit": "", "seen": 0.5,
+                                             "allowed": 1e-6, "least": False, "text": text})
+
+    def test_a_leak_a_crash_and_a_hang_fail_and_are_named(self):
+        for what, words in (("leak", r"session/close on cpu: .*1 object"),
+                            ("crash", r"memory/pool_hit_1MiB: crashed, SIGSEGV"),
+                            ("hang", r"memory/pool_hit_1MiB: hangs, no end after 2 s")):
+            result, last, _ = self.planted(what)
+            self.assertNotEqual(result.returncode, 0, what)
+            self.assertRegex(last, f"^FAILED: {words}")
+
+    def test_what_may_be_slow_has_a_goal_and_is_right_however_busy_the_machine_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result, data = benchmark(folder, "--suite", "batch", "--filter", "source_bound")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        goal = data["records"][0]["goal"]
+        self.assertEqual((goal["what"], goal["allowed"]), ("time / longest part", 1.1))
+        self.assertIs(goal["met"], goal["seen"] <= 1.1)
 
     def test_fits_say_what_their_rate_is_worth_and_can_be_drawn(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -283,7 +334,7 @@ class Bench(unittest.TestCase):
 
     def test_wrong_arguments_are_refused(self):
         for arguments in (("--wrong",), ("--suite", "nothing"), ("--threads", "none"), ("--json",),
-                          ("stray",)):
+                          ("stray",), ("--plant", "roses")):
             result = run("compute-bench", *arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn("compute-bench:", result.stderr)
@@ -334,12 +385,20 @@ class Report(unittest.TestCase):
         timed = {**record, "ms": 1.0, "ms_p10": 0.9, "ms_p90": 1.1, "gflops": 2.0,
                  "gbytes_s": 1.0, "case": "matmul_128", "ok": True, "peer": "a <peer>",
                  "peer_ms": 2.0, "speedup": 2.0}
+        slow = {**timed, "case": "balanced",
+                "goal": {"what": "time / longest part", "unit": "", "seen": 1.14, "allowed": 1.1,
+                         "least": False, "met": False}}
+        record["failure"] = {"what": "error", "unit": "", "seen": 0.5, "allowed": 1e-6,
+                             "least": False, "text": "error 0.5, at most 1e-6 allowed"}
         with tempfile.TemporaryDirectory() as folder:
             page = self.draw(folder, {"environment": {"notes": ["<odd> & note"]},
-                                      "records": [record, timed]})
+                                      "records": [record, timed, slow]})
             self.check(page)
             self.check(self.draw(folder, {"environment": {}, "records": []}))
-        self.assertIn("Failed: matmul_64", page)
+        self.assertIn("Failed: matmul_64<", page)
+        self.assertIn("✗ wrong: error 0.5, at most 1e-6 allowed", page)
+        self.assertIn("missed: time / longest part 1.14, goal 1.1", page)
+        self.assertIn("<td>time / longest part: at most 1.1</td><td>1.14</td>", page)
         self.assertIn("&lt;odd&gt; &amp; note", page)
 
 

@@ -1,0 +1,53 @@
+/* See guard.h. The text is made before it is needed: a signal handler may only write it. */
+#include "guard.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+  int signal;
+  const char *name;
+} deaths[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+              {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGALRM, NULL}};
+enum { DEATHS = sizeof deaths / sizeof *deaths };
+
+static struct sigaction before[DEATHS];
+static char text[DEATHS][320];
+static bool installed;
+
+static void die(int signal) {
+  for (int i = 0; i < DEATHS; i++) {
+    if (deaths[i].signal != signal) continue;
+    const ssize_t written = write(STDOUT_FILENO, text[i], strlen(text[i]));
+    (void)written; /* there is nobody left to tell */
+  }
+  if (signal == SIGALRM) _exit(1);
+  raise(signal); /* as it was before the case, which SA_RESETHAND has seen to: the shell says how */
+}
+
+void guard_case(const char *suite, const char *name, unsigned seconds) {
+  for (int i = 0; i < DEATHS; i++) {
+    if (deaths[i].name)
+      snprintf(text[i], sizeof text[i], "\nFAILED: %s/%s: crashed, %s\n", suite, name,
+               deaths[i].name);
+    else
+      snprintf(text[i], sizeof text[i],
+               "\nFAILED: %s/%s: hangs, no end after %u s, at most %u s allowed\n", suite, name,
+               seconds, seconds);
+    struct sigaction action = {.sa_flags = (int)SA_RESETHAND};
+    action.sa_handler = die;
+    sigaction(deaths[i].signal, &action, installed ? NULL : &before[i]);
+  }
+  installed = true;
+  fflush(stdout); /* what was printed before comes before it */
+  alarm(seconds);
+}
+
+void guard_end(void) {
+  alarm(0);
+  for (int i = 0; installed && i < DEATHS; i++) sigaction(deaths[i].signal, &before[i], NULL);
+  installed = false;
+}
