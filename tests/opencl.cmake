@@ -105,14 +105,14 @@ set_target_properties(opencl_small_kernels PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 set(oclgrind ${COMPUTE_OCLGRIND_ICD} ${opencl_layer})
 foreach(type gpu cpu)
-  compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh 600 full ${oclgrind} races ${type}=1)
+  compute_add_script(oclgrind_races_${type} opencl/oclgrind.sh full ${oclgrind} races ${type}=1)
 endforeach()
 # Every eleventh convolution.
 foreach(type gpu cpu)
-  compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh 600 full
+  compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh full
     ${oclgrind} races ${type}=1)
   set_property(TEST oclgrind_convolution_${type} APPEND PROPERTY ENVIRONMENT
     TEST_PROGRAM=kernel_convolution COMPUTE_TEST_SPREAD=11)
 endforeach()
-compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh 600 full
+compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh full
   ${oclgrind} uninitialised gpu=1)

@@ -20,7 +20,7 @@ import unittest
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_programs import ROOT, run  # noqa: E402 pylint: disable=wrong-import-position
+from test_programs import HANG, ROOT, run  # noqa: E402 pylint: disable=wrong-import-position
 
 COMMANDS = ("fit", "simulate", "crlb", "validate", "bench")
 TYPES = {"<f4": "f", "<u2": "H", "<i4": "i", "|u1": "B", "<f8": "d", "<i8": "q"}
@@ -71,7 +71,7 @@ class Base(unittest.TestCase):
 
     def fit(self, *arguments, expected=0, **more):
         process = self.start(*arguments, **more)
-        output, error = process.communicate(timeout=150)
+        output, error = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, expected, f"{arguments}: {output}{error}")
         return output if expected == 0 else error
 
@@ -272,7 +272,7 @@ class Stack(Base):
                 break
             shown += piece
         os.close(master)
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 0)
         self.assertRegex(shown.decode(), r"\r\[[#.]+\] +\d+%  fitted .* ROIs, .*/s")
         self.assertIn(", slowest: fitting\033[K", shown.decode())
@@ -566,13 +566,13 @@ class Resume(Base):
     def half_way(self, name, how):
         """Starts a slow run, ends it by the signal `how`; its exit status and words."""
         process = self.start("fit", *self.input, "-o", name, *self.SLOW)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG
         while time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.01)
             if self.kept(name) > 0:
                 break
         process.send_signal(how)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=HANG)
         self.assertNotIn(name, self.files())
         return process.returncode, error
 
@@ -612,11 +612,11 @@ class Resume(Base):
     def test_a_simulation_that_is_interrupted_leaves_nothing(self):
         for name in ("s.npy", "s.tif", "s.raw"):
             process = self.start("simulate", "--rois", "50000000", "-o", name, "--truth", "t.npy")
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + HANG
             while time.monotonic() < deadline and name + ".incomplete" not in self.files():
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
-            _, error = process.communicate(timeout=60)
+            _, error = process.communicate(timeout=HANG)
             self.assertEqual(process.returncode, 130, error)
             self.assertEqual(self.files(), [])
 

@@ -20,13 +20,14 @@ STATES = {"loaded", "no device", "missing library", "wrong ABI", "not a module",
 RECORD = {"suite", "case", "device", "dtype", "ms", "ms_p10", "ms_p90", "gflops", "gbytes_s",
           "max_rel_err", "ok"}
 PEER = {"peer", "peer_ms", "speedup"}
+HANG = 600  # seconds after which a program hangs, and is not just slow on a busy machine
 
 
 def run(program, *arguments, folder="PROGRAMS", **variables):
     """A finished process, with its output as text."""
     environment = {**os.environ, **variables}
     return subprocess.run([os.path.join(os.environ[folder], program), *arguments],
-                          capture_output=True, text=True, errors="replace", timeout=150,
+                          capture_output=True, text=True, errors="replace", timeout=HANG,
                           env=environment, check=False)
 
 
@@ -275,7 +276,7 @@ class Bench(unittest.TestCase):
             drawn = subprocess.run(
                 [sys.executable, os.path.join(ROOT, "bench", "draw_fits.py"),
                  os.path.join(folder, "bench.json"), picture],
-                capture_output=True, text=True, timeout=60, check=True)
+                capture_output=True, text=True, timeout=HANG, check=True)
             xml.etree.ElementTree.parse(picture)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         fit = data["records"][0]["fit"]
@@ -301,7 +302,7 @@ class Bench(unittest.TestCase):
                 json.dump(data, file)
             drawn = subprocess.run(
                 [sys.executable, os.path.join(ROOT, "bench", "draw_networks.py"), source, picture],
-                capture_output=True, text=True, timeout=60, check=True)
+                capture_output=True, text=True, timeout=HANG, check=True)
             xml.etree.ElementTree.parse(picture)
         self.assertEqual({r["suite"] for r in data["records"]}, {"conv", "pool", "norm", "train"})
         memory = next(r["training"] for r in data["records"] if r["case"] == "mlp_memory")
@@ -357,7 +358,7 @@ class Report(unittest.TestCase):
         with open(source, "w", encoding="utf-8") as file:
             json.dump(data, file)
         subprocess.run([sys.executable, os.path.join(ROOT, "bench", "report.py"), source, target],
-                       check=True, timeout=60)
+                       check=True, timeout=HANG)
         with open(target, encoding="utf-8") as file:
             return file.read()
 

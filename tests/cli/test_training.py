@@ -29,7 +29,7 @@ LAST = re.compile(r"^accuracy (\d\.\d{4}) on 360 held-out digits, digest of the 
 
 def example(*arguments, **variables):
     return subprocess.run([os.path.join(os.environ["EXAMPLES"], "example_digits_cnn"), *arguments],
-                          capture_output=True, text=True, timeout=550, check=False,
+                          capture_output=True, text=True, timeout=1800, check=False,
                           env={**os.environ, **variables})
 
 

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import zlib
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_programs import run  # noqa: E402 pylint: disable=wrong-import-position
+from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
 
 DEVICE = '"opencl" "V" "M" "3.1"'
 
@@ -148,11 +147,9 @@ class Tune(unittest.TestCase):
             shown += os.read(master, 4096).decode()
         self.assertIn("\r[1/", shown)
         process.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        process.communicate(timeout=120)
+        process.communicate(timeout=HANG)
         os.close(master)
         self.assertEqual(process.returncode, 130)
-        self.assertLess(time.monotonic() - start, 100)
 
 
 if __name__ == "__main__":

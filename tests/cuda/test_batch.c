@@ -73,9 +73,10 @@ static void close_setting(setting *t) {
   if (gpu.misuse(text, sizeof text) != 0) fail_msg("misuse: %s", text);
 }
 
-/* Each batch's upload, kernel and download take some milliseconds; the longest of the three, for
- * all batches, bounds the time from below. How long they really take on this machine, which may be
- * busy, shows when they run one after the other. */
+/* Each batch's upload, kernel and download take some milliseconds. With one slot they run one after
+ * the other; with several, at the same time, and then the longest of the three, for all batches,
+ * bounds the time from below. How long they really take on this machine, which may be busy, shows
+ * when they run one after the other. */
 static void copies_and_kernels_overlap(void **state) {
   (void)state;
   enum { BATCHES = 40, ITEMS = 64 * BATCHES, ROUNDS = 6 };
@@ -94,23 +95,24 @@ static void copies_and_kernels_overlap(void **state) {
       assert_ok(run(&t, 2 * 64)); /* compiles */
       assert_ok(run(&t, ITEMS));
       assert_true(t.result.seconds >= sum * BATCHES * 1e-3);
+      assert_int_equal(gpu.together(), 1);
       longest = t.result.seconds * most / sum;
       close_setting(&t);
       open_setting(&t, cases[i].orders, (compute_batch_options){.batch = 64, .slots = 5});
       assert_ok(run(&t, 2 * 64));
       assert_ok(run(&t, ITEMS));
       check(ITEMS);
+      assert_true(gpu.together() >= 2);
       total = t.result.seconds;
       close_setting(&t);
     }
     print_message("%s: %.0f ms in all, the longest part %.0f (as ordered: %.0f)\n", cases[i].what,
                   total * 1e3, longest * 1e3, most * BATCHES);
-    if (total > 1.1 * longest)
-      fail_msg("%s: %.3f s for what could take %.3f s", cases[i].what, total, longest);
+    test_time(cases[i].what, "times the longest part", total / longest, 1.1);
   }
 }
 
-static void three_gpus_are_faster_than_one(void **state) {
+static void three_gpus_work_at_the_same_time(void **state) {
   (void)state;
   enum { ITEMS = 32 * 60 };
   double seconds[2] = {1e8, 1e9};
@@ -139,12 +141,14 @@ static void three_gpus_are_faster_than_one(void **state) {
     for (int k = 0; k < (several ? 10 : 2) && seconds[1] > 0.6 * seconds[0]; k++) {
       assert_ok(run(&t, ITEMS));
       check(ITEMS);
+      assert_int_equal(gpu.together(), several ? 3 : 1);
       if (t.result.seconds < seconds[several]) seconds[several] = t.result.seconds;
     }
     close_setting(&t);
   }
   print_message("one GPU %.0f ms, three %.0f ms\n", seconds[0] * 1e3, seconds[1] * 1e3);
-  assert_true(seconds[1] <= 0.8 * seconds[0]); /* 0.52 to 0.68 on two idle cores */
+  /* 0.52 to 0.68 on two idle cores */
+  test_time("three GPUs", "of the time of one", seconds[1] / seconds[0], 0.8);
 }
 
 static void short_memory_makes_smaller_batches(void **state) {
@@ -198,7 +202,7 @@ static void a_lost_gpu_leaves_the_rest_to_the_cpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_and_kernels_overlap),
-      cmocka_unit_test(three_gpus_are_faster_than_one),
+      cmocka_unit_test(three_gpus_work_at_the_same_time),
       cmocka_unit_test(short_memory_makes_smaller_batches),
       cmocka_unit_test(a_lost_gpu_leaves_the_rest_to_the_cpu),
   };

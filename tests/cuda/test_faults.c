@@ -14,7 +14,7 @@
 #include "support/failing_allocator.h"
 #include "support/test.h"
 
-enum { SKIPPED = 77, HANG_SECONDS = 60, ILLEGAL_ADDRESS = 700 };
+enum { SKIPPED = 77, HANG_SECONDS = 600, ILLEGAL_ADDRESS = 700 };
 
 /* Of one kind at most so many failures are tried: the first ones, then ever fewer. */
 enum { FIRST_FAILURES = 5, GROWTH_PERCENT = 60 };

@@ -12,7 +12,7 @@
 #include "support/failing_allocator.h"
 #include "support/test.h"
 
-enum { SKIPPED = 77, HANG_SECONDS = 120, N = 6 };
+enum { SKIPPED = 77, HANG_SECONDS = 600, N = 6 };
 
 static cuda_stand_in gpu;
 static compute_context *context;
@@ -366,12 +366,6 @@ static void parameters_change_once_or_the_message_says_so(void **state) {
 /* ---- Hanging -----------------------------------------------------------------------------------
  */
 
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void nap(double duration) {
   nanosleep(
       &(struct timespec){(time_t)duration, (long)((duration - (double)(time_t)duration) * 1e9)},
@@ -380,8 +374,9 @@ static void nap(double duration) {
 
 /* Lets the kernels go that hang, and waits for the device to notice. */
 static void let_go(void) {
-  order("delay_kernels=0");
-  for (int i = 0; i < 2000 && compute_device_recover(cuda) != COMPUTE_OK; i++) nap(0.01);
+  order("hold_kernels=0");
+  for (int i = 0; i < 100 * HANG_SECONDS && compute_device_recover(cuda) != COMPUTE_OK; i++)
+    nap(0.01);
   assert_ok(compute_device_recover(cuda));
   compute_error_clear(context);
 }
@@ -393,7 +388,7 @@ static void a_hanging_kernel_leaves_the_run_to_the_cpu(void **state) {
   assert_ok(run(&m, NULL, NULL));
   compute_tensor *kept = NULL, *none = NULL;
   assert_ok(compute_tensor_full(cuda, COMPUTE_F32, COMPUTE_SHAPE(N), 1, &kept));
-  order("delay_kernels=1000");
+  order("hold_kernels=1");
   assert_ok(run(&m, &(compute_run_options){.time_limit = 0.1}, &report));
   assert_int_equal(report.failure, COMPUTE_ERROR_TIMEOUT);
   assert_ptr_equal(report.device, cpu);
@@ -423,7 +418,7 @@ static void a_strict_run_says_that_its_kernel_hangs(void **state) {
   compute_queue *queue = NULL;
   assert_ok(run(&m, NULL, NULL));
   assert_ok(compute_queue_create(cuda, &queue));
-  order("delay_kernels=1000");
+  order("hold_kernels=1");
   const compute_run_options options = {
       .queue = queue, .time_limit = 0.05, .fallback = COMPUTE_RUN_STRICT};
   assert_fails(run(&m, &options, NULL), COMPUTE_ERROR_TIMEOUT);
@@ -455,15 +450,14 @@ static void a_context_closes_while_a_kernel_hangs(void **state) {
     ok = ok && compute_compile(graph, &b, 1, NULL, &plan) == COMPUTE_OK;
     const compute_binding bindings[] = {{a, x}, {b, y}};
     ok = ok && compute_run(plan, bindings, 2, NULL) == COMPUTE_OK &&
-         gpu.configure("keep=1,delay_kernels=20000");
+         gpu.configure("keep=1,hold_kernels=1"); /* for ever */
     ok = ok && compute_run_with(plan, bindings, 2, &(compute_run_options){.time_limit = 0.05},
                                 NULL) == COMPUTE_ERROR_TIMEOUT;
     compute_plan_release(plan);
     compute_graph_release(graph);
     compute_tensor_release(x);
     compute_tensor_release(y);
-    const double begin = seconds();
-    ok = ok && compute_close(own) == COMPUTE_OK && seconds() - begin < 10;
+    ok = ok && compute_close(own) == COMPUTE_OK;
     _exit(ok ? 0 : 1);
   }
   int status = -1;

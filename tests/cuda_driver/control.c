@@ -38,6 +38,7 @@ static const struct {
     {"delay_copies", offsetof(machine, delay_copies)},
     {"copy_rate", offsetof(machine, copy_rate)},
     {"delay_kernels", offsetof(machine, delay_kernels)},
+    {"hold_kernels", offsetof(machine, hold_kernels)},
 };
 
 static _Atomic int64_t counts[CALL_COUNT], count_of_any, failures;
@@ -120,6 +121,7 @@ bool stand_in_configure(const char *orders) {
   atomic_store(&count_of_any, 0);
   atomic_store(&failures, 0);
   atomic_store(&last_failure, -1);
+  engine_forget();
   char *rest = NULL;
   for (char *one = strtok_r(copy, ",", &rest); one; one = strtok_r(NULL, ",", &rest))
     if (!order_one(one)) good = false;

@@ -58,7 +58,7 @@ void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 
 /* What the orders say of the machine. */
 typedef struct machine {
   int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
-      unified, delay_copies, copy_rate, delay_kernels;
+      unified, delay_copies, copy_rate, delay_kernels, hold_kernels;
 } machine;
 extern machine stand_in_machine;
 
@@ -145,6 +145,12 @@ enum { ENGINE_TO_DEVICE, ENGINE_TO_HOST, ENGINE_KERNELS, ENGINES };
 
 /* Keeps the engine busy for so long; does nothing for 0. */
 void engine_work(int device, int engine, int64_t nanoseconds);
+
+/* Waits while the machine's hold_kernels is set and the device is not lost. */
+void engine_hold(int device);
+
+/* Counts anew what works at the same time. */
+void engine_forget(void);
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 

@@ -178,6 +178,7 @@ static void run_launch(launch *l, int device) {
     at += l->entry.sizes[i];
   }
   engine_work(device, ENGINE_KERNELS, stand_in_machine.delay_kernels * 1000000);
+  engine_hold(device);
   pthread_mutex_lock(&emulator_mutex);
   const bool good = emulator_launch_plain(l->entry.enter, l->entry.call, l->block, l->grid,
                                           arguments, EMULATOR_MIXED, problem, sizeof problem);

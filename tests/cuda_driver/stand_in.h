@@ -18,6 +18,7 @@
  *   delay_copies=5            each copy takes so many milliseconds longer
  *   copy_rate=100             and so many MB/s; copies in one direction share that of their device
  *   delay_kernels=5           each kernel takes so many milliseconds longer, one after the other
+ *   hold_kernels=1            kernels that start now do not end until this is 0 again
  *   fail=cuLaunchKernel:3:700 the third call fails with 700; 3+: that and all later ones; "any": of
  *                             whatever kind; "kernel": the third kernel fails while it runs
  *   reset=1                   every context ends, as with its process
@@ -41,6 +42,9 @@ typedef int64_t stand_in_failures_function(const char **last);
 
 /* How many calls of kind `index` were made; NULL past the last kind. */
 typedef const char *stand_in_count_function(uint32_t index, int64_t *count);
+
+/* At most so many delayed copies and kernels were under way at once since the last orders. */
+typedef int32_t stand_in_together_function(void);
 
 /* Objects that are alive or were when their context ended; `text` gets what they are. */
 typedef int64_t stand_in_live_function(char *text, uint64_t text_bytes);
@@ -68,6 +72,7 @@ typedef int64_t stand_in_library_count_function(const char *call);
 #define STAND_IN_CONFIGURE "stand_in_configure"
 #define STAND_IN_FAILURES  "stand_in_failures"
 #define STAND_IN_COUNT     "stand_in_count"
+#define STAND_IN_TOGETHER  "stand_in_together"
 #define STAND_IN_LIVE      "stand_in_live"
 #define STAND_IN_MISUSE    "stand_in_misuse"
 

@@ -1,5 +1,6 @@
 /* Streams and events. Each stream has a thread that runs its operations one after the other. On a
  * lost device operations are dropped, but events still come, so that nobody waits for ever. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -85,6 +86,7 @@ cuda_result stream_drain(stream *s) {
 /* ---- Engines ------------------------------------------------------------------------------- */
 
 static pthread_mutex_t engines[MOST_DEVICES][ENGINES];
+static _Atomic int32_t working, together; /* now; the most at once */
 
 static __attribute__((constructor)) void engines_make(void) {
   for (int i = 0; i < MOST_DEVICES * ENGINES; i++)
@@ -94,8 +96,27 @@ static __attribute__((constructor)) void engines_make(void) {
 void engine_work(int device, int engine, int64_t nanoseconds) {
   if (nanoseconds <= 0) return;
   pthread_mutex_lock(&engines[device][engine]);
+  const int32_t now = atomic_fetch_add(&working, 1) + 1;
+  int32_t most = atomic_load(&together);
+  while (now > most && !atomic_compare_exchange_weak(&together, &most, now)) continue;
   nanosleep(&(struct timespec){nanoseconds / 1000000000, nanoseconds % 1000000000}, NULL);
+  atomic_fetch_sub(&working, 1);
   pthread_mutex_unlock(&engines[device][engine]);
+}
+
+void engine_hold(int device) {
+  while (__atomic_load_n(&stand_in_machine.hold_kernels, __ATOMIC_RELAXED) &&
+         stand_in_lost(device) == CUDA_OK)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void engine_forget(void) {
+  atomic_store(&together, 0);
+}
+
+EXPORT int32_t stand_in_together(void);
+int32_t stand_in_together(void) {
+  return atomic_load(&together);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@
 #define FILES   TEST_SCRATCH_DIR "/files"
 #define SINK    FILES "/sums"
 
-enum { KILLS = 30, HANG_SECONDS = 120, ENTRIES = 40, ITEMS = 5000, WIDTH = 3, READY = 'r' };
+enum { KILLS = 30, HANG_SECONDS = 600, ENTRIES = 40, ITEMS = 5000, WIDTH = 3, READY = 'r' };
 
 static void hang(int signal_number) {
   static const char words[] = "a process that writes does not get ready\n";

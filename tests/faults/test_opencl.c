@@ -20,7 +20,7 @@
 #define TEST_OPENCL_LAYER "/nonexistent"
 #endif
 
-enum { SKIPPED = 77, HANG_SECONDS = 60 };
+enum { SKIPPED = 77, HANG_SECONDS = 600 };
 
 /* Of one kind at most so many failures are tried: the first ones, then ever fewer. */
 enum { FIRST_FAILURES = 6, GROWTH_PERCENT = 40 };

@@ -29,7 +29,7 @@ fuzz() {
   mkdir -p "$found"
   local folders=("$found")
   [[ ! -d $corpus ]] || folders+=("$corpus")
-  "$build/bin/$name" -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+  "$build/bin/$name" -seed="$seed" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
     -max_len=4096 \
     -print_final_stats=1 -artifact_prefix="$found/" "${folders[@]}" >"$found.log" 2>&1 ||
     { tail -40 "$found.log"; echo "$name found something: see $found"; return 1; }

@@ -325,9 +325,12 @@ static void measuring_finds_what_a_launch_and_a_copy_cost(void **state) {
   copy_seconds = 700e-6;
   assert_ok(compute_route_measure(fast, 10, &costs));
   assert_int_equal(costs.source, COMPUTE_COSTS_MEASURED);
-  assert_true(costs.launch_seconds >= 300e-6 && costs.launch_seconds < 3e-3);
-  assert_true(costs.upload_seconds >= 700e-6 && costs.upload_seconds < 7e-3);
-  assert_true(costs.download_seconds >= 700e-6 && costs.download_seconds < 7e-3);
+  assert_true(costs.launch_seconds >= 300e-6);
+  assert_true(costs.upload_seconds >= 700e-6);
+  assert_true(costs.download_seconds >= 700e-6);
+  test_time("launch", "ms", costs.launch_seconds * 1e3, 3);
+  test_time("upload", "ms", costs.upload_seconds * 1e3, 7);
+  test_time("download", "ms", costs.download_seconds * 1e3, 7);
   assert_true(costs.measure_seconds > 0 && costs.gemm_f32 > 0 && costs.bytes_per_second > 0);
 }
 

@@ -14,7 +14,8 @@ bool cuda_stand_in_open(cuda_stand_in *s) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return library && find(library, STAND_IN_CONFIGURE, &s->configure) &&
          find(library, STAND_IN_FAILURES, &s->failures) &&
-         find(library, STAND_IN_COUNT, &s->count) && find(library, STAND_IN_LIVE, &s->live) &&
+         find(library, STAND_IN_COUNT, &s->count) &&
+         find(library, STAND_IN_TOGETHER, &s->together) && find(library, STAND_IN_LIVE, &s->live) &&
          find(library, STAND_IN_MISUSE, &s->misuse);
 }
 

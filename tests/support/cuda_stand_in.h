@@ -8,6 +8,7 @@ typedef struct cuda_stand_in {
   stand_in_configure_function *configure;
   stand_in_failures_function *failures;
   stand_in_count_function *count;
+  stand_in_together_function *together;
   stand_in_live_function *live;
   stand_in_misuse_function *misuse;
 } cuda_stand_in;

@@ -25,6 +25,11 @@ void test_check_message(const compute_context *context, const char *part) {
   if (!strstr(message, part)) fail_msg("the message \"%s\" does not say \"%s\"", message, part);
 }
 
+void test_time(const char *what, const char *unit, double seen, double goal) {
+  if (!(seen <= goal))
+    print_message("missed: %s %.3g %s, goal: at most %.3g %s\n", what, seen, unit, goal, unit);
+}
+
 compute_context *test_open(void) {
   const char *name = getenv("COMPUTE_TEST_DEVICE");
   compute_context *context = NULL;

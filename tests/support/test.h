@@ -26,6 +26,10 @@ void test_check_status(compute_status actual, compute_status expected, const cha
 /* The last error's message contains `part`. */
 void test_check_message(const compute_context *context, const char *part);
 
+/* A time that is hoped for: above `goal` a line says so, and nothing fails, because others may keep
+ * the machine busy. What must hold on every machine is tested by what can be counted. */
+void test_time(const char *what, const char *unit, double seen, double goal);
+
 /* A context whose default device is the device under test: COMPUTE_TEST_DEVICE, or "cpu". */
 compute_context *test_open(void);
 
