@@ -69,6 +69,7 @@ typedef struct bench_peer {
   size_t operation_count;
 } bench_peer;
 
+/* NULL where the library that the peer opens is not installed. */
 typedef const bench_peer *(*bench_peer_function)(void);
 
 __attribute__((visibility("default"))) const bench_peer *compute_bench_peer(void);

@@ -64,7 +64,9 @@ static void open_one(bench_session *session, bench_peer_list *list, const char *
   bench_peer_function entry = NULL;
   *(void **)&entry = dlsym(library, BENCH_PEER_ENTRY);
   const bench_peer *peer = entry ? entry() : NULL;
-  if (!peer || peer->abi != BENCH_PEER_ABI)
+  if (entry && !peer)
+    bench_note(session, "peer %s: the library that it calls is not installed", file);
+  else if (!peer || peer->abi != BENCH_PEER_ABI)
     bench_note(session, "peer %s was built for another compute-bench", file);
   else
     list->peer[list->count++] = peer;

@@ -61,8 +61,8 @@ clean_environment() {
 }
 
 install_packages() {
-  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 libopenblas-pthread-dev libdnnl-dev
-  if [[ $peers == 1 ]]; then setup_packages libtorch-dev g++; fi
+  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 libdnnl-dev
+  if [[ $peers == 1 ]]; then setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}"; fi
 }
 
 build_examples() {

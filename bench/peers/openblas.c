@@ -1,15 +1,52 @@
 /* Peer: OpenBLAS called as any program calls it, with its own threads. libcompute opens the same
- * library; it sets one thread for its own calls only. */
-#include <cblas.h>
+ * library; it sets one thread for its own calls only.
+ *
+ * It is opened by its own name when the peer is, not linked: libblas.so.3 would be whatever the
+ * machine's alternatives say, and its headers would have to be installed. */
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "peer.h"
 
+/* From the standard of CBLAS. */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+
+static struct {
+  void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                const float *a, int stride_a, const float *b, int stride_b, float beta, float *c,
+                int stride_c);
+  void (*dgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha,
+                const double *a, int stride_a, const double *b, int stride_b, double beta,
+                double *c, int stride_c);
+  int (*get_threads)(void);
+  void (*set_threads)(int count);
+  char *(*get_config)(void);
+} blas;
+
+/* dlsym hands functions over as object pointers; POSIX promises that they fit. */
+static bool find(void *library, const char *name, void *function) {
+  void *address = dlsym(library, name);
+  memcpy(function, &address, sizeof address);
+  return address != NULL;
+}
+
+/* The library that libcompute opens, too (COMPUTE_BLAS in docs/environment.md). */
+static bool open_library(void) {
+  const char *name = getenv("COMPUTE_BLAS");
+  if (!name || !strcmp(name, "none")) name = "libopenblas.so.0";
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  return library && find(library, "cblas_sgemm", &blas.sgemm) &&
+         find(library, "cblas_dgemm", &blas.dgemm) &&
+         find(library, "openblas_get_num_threads", &blas.get_threads) &&
+         find(library, "openblas_set_num_threads", &blas.set_threads) &&
+         find(library, "openblas_get_config", &blas.get_config);
+}
+
 typedef struct gemm {
   const bench_peer_problem *problem;
-  int m, n, k;
-  CBLAS_TRANSPOSE transpose_b;
+  int m, n, k, transpose_b;
 } gemm;
 
 static void *gemm_setup(const bench_peer_problem *problem) {
@@ -21,26 +58,25 @@ static void *gemm_setup(const bench_peer_problem *problem) {
               .m = (int)problem->size[0],
               .n = (int)problem->size[1],
               .k = (int)problem->size[2],
-              .transpose_b = strcmp(problem->operation, "matmul_nt") ? CblasNoTrans : CblasTrans};
+              .transpose_b = strcmp(problem->operation, "matmul_nt") ? NO_TRANSPOSE : TRANSPOSE};
   return g;
 }
 
 static void use_threads(const gemm *g) {
-  if (openblas_get_num_threads() != g->problem->threads)
-    openblas_set_num_threads(g->problem->threads);
+  if (blas.get_threads() != g->problem->threads) blas.set_threads(g->problem->threads);
 }
 
 static void gemm_run(void *state, uint32_t set) {
   const gemm *g = state;
   const bench_peer_buffers *b = &g->problem->sets[set];
-  int stride_b = g->transpose_b == CblasTrans ? g->k : g->n;
+  int stride_b = g->transpose_b == TRANSPOSE ? g->k : g->n;
   use_threads(g);
   if (g->problem->dtype[1] == '3')
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, g->transpose_b, g->m, g->n, g->k, 1, b->input[0], g->k,
-                b->input[1], stride_b, 0, b->output, g->n);
+    blas.sgemm(ROW_MAJOR, NO_TRANSPOSE, g->transpose_b, g->m, g->n, g->k, 1, b->input[0], g->k,
+               b->input[1], stride_b, 0, b->output, g->n);
   else
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, g->transpose_b, g->m, g->n, g->k, 1, b->input[0], g->k,
-                b->input[1], stride_b, 0, b->output, g->n);
+    blas.dgemm(ROW_MAJOR, NO_TRANSPOSE, g->transpose_b, g->m, g->n, g->k, 1, b->input[0], g->k,
+               b->input[1], stride_b, 0, b->output, g->n);
 }
 
 static const bench_peer_operation operations[] = {
@@ -53,6 +89,7 @@ const bench_peer *compute_bench_peer(void) {
                             .name = "openblas",
                             .operations = operations,
                             .operation_count = sizeof operations / sizeof *operations};
-  peer.version = openblas_get_config();
+  if (!open_library()) return NULL;
+  peer.version = blas.get_config();
   return &peer;
 }

@@ -1,10 +1,12 @@
 # Set-up of a fresh Debian machine, shared by tests/run.sh and bench/run.sh: source this file.
 #
 #   setup_packages NAME…           installs the Debian packages that are missing
+#   setup_openblas BUILD_DIR       lets what is started from here on find OpenBLAS
 #   setup_build BUILD_DIR [ARG…]   configures (ARG… go to cmake), builds, installs into
 #                                  BUILD_DIR/prefix
 #
-# The package lists stand here and nowhere else. Both functions do nothing that is done already.
+# The package lists stand here and nowhere else. All functions do nothing that is done already, and
+# nothing that is installed is upgraded, removed or replaced.
 
 # Where ccache is installed, all builds of a run use it, those that tests start included.
 if command -v ccache >/dev/null; then
@@ -13,23 +15,54 @@ fi
 
 SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# What libcompute and its programs are built with, and the BLAS that the CPU backend opens when it
-# runs. compute-fit can be built without the last four, and then lacks what they are for.
-SETUP_BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
-  ocl-icd-opencl-dev libopenblas0-pthread libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
+# What libcompute and its programs are built with, and what OpenBLAS needs (setup_openblas).
+# compute-fit can be built without libtiff and what follows it, and then lacks what they are for.
+SETUP_BUILD_PACKAGES=(libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
+  ocl-icd-opencl-dev libgfortran5 libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
+# Installed beside another compiler, it would become the machine's cc.
+command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
 
 # What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler with its
 # sanitizers and fuzzer (which clang does not bring along), python3 for checking JSON, valgrind.
 # Python's modules and the tools in the last two lines look at the files that compute-fit reads and
 # writes.
-SETUP_TEST_PACKAGES=(libcmocka-dev g++ make clang libclang-rt-14-dev python3 valgrind
+SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrind
   pocl-opencl-icd oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml libtiff-tools
   hdf5-tools)
+SETUP_CXX_PACKAGES=()
+command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
+SETUP_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")
+
+# What apt-get would do for these packages, a line for each: "new NAME VERSION" or "upgrade NAME
+# VERSION". Fails where a package is unknown or another one would have to go.
+setup_plan() {
+  local steps
+  steps=$(LC_ALL=C apt-get -s install --no-upgrade --no-remove --no-install-recommends "$@") &&
+    awk '$1 == "Inst" && $3 ~ /^\[/ { print "upgrade", $2, substr($4, 2) }
+         $1 == "Inst" && $3 !~ /^\[/ { print "new", $2, substr($3, 2) }' <<<"$steps"
+}
+
+# Says what a plan does. Fails if it is more than to install.
+setup_announce() {
+  local plan=$1 upgrades names sizes
+  upgrades=$(awk '$1 == "upgrade" { printf " %s", $2 }' <<<"$plan")
+  if [[ -n $upgrades ]]; then
+    echo "What is missing needs newer versions of what is installed:$upgrades" >&2
+    echo "Nothing is upgraded here. If you want that, run this, then start again:" >&2
+    return 1
+  fi
+  names=$(awk '{ printf " %s", $2 }' <<<"$plan")
+  sizes=$(awk '{ print $2 "=" $3 }' <<<"$plan" | xargs apt-cache show |
+    awk '$1 == "Size:" { down += $2 } $1 == "Installed-Size:" { disk += $2 }
+         END { printf "%.1f MB to download, %.1f MB on disk", down / 1e6, disk * 1024 / 1e6 }')
+  echo "Installing $(wc -w <<<"$names") Debian packages, $sizes; nothing is upgraded or removed:"
+  fold -s -w 96 <<<"${names# }" | sed 's/^/  /'
+}
 
 setup_packages() {
-  local name missing=() admin=()
+  local name plan missing=() admin=() install
   if ! command -v dpkg-query >/dev/null; then
-    echo "This is no Debian system; what these packages hold is taken to be there: $*" >&2
+    echo "This is not a Debian system; assuming that what these packages hold is there: $*" >&2
     return 0
   fi
   for name in "$@"; do
@@ -37,18 +70,48 @@ setup_packages() {
       missing+=("$name")
   done
   ((${#missing[@]})) || return 0
+  install="apt-get install --no-install-recommends ${missing[*]}"
   if (($(id -u) != 0)); then
     if ! sudo -n true 2>/dev/null; then
       echo "Missing Debian packages. Install them, then start this again:" >&2
-      echo "  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+      echo "  sudo $install" >&2
       return 1
     fi
     admin=(sudo -n)
   fi
-  echo "Installing ${missing[*]}"
-  "${admin[@]}" apt-get -qq update &&
-    "${admin[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get -qq install -y --no-install-recommends "${missing[@]}"
+  # The lists of packages may be missing or too old; the second attempt has new ones.
+  local attempt
+  for attempt in 1 2; do
+    ((attempt == 1)) || "${admin[@]}" apt-get -qq update || return 1
+    plan=$(setup_plan "${missing[@]}" 2>/dev/null) || continue
+    setup_announce "$plan" || { echo "  sudo $install" >&2; return 1; }
+    "${admin[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-upgrade \
+      --no-remove --no-install-recommends "${missing[@]}" && return 0
+  done
+  echo "Cannot install these Debian packages without removing or replacing others:" >&2
+  echo "  sudo $install" >&2
+  return 1
+}
+
+# OpenBLAS is compared with, and used on processors that libcompute's own matrix kernels do not
+# know. Its package would make itself libblas.so.3 and liblapack.so.3 of every program on the
+# machine, so where it is not installed it is only unpacked, and found by its path. Nothing fails
+# without it.
+setup_openblas() {
+  local folder=$1/openblas library
+  if { PATH=$PATH:/sbin:/usr/sbin ldconfig -p || true; } | grep 'libopenblas\.so\.0 ' >/dev/null; then
+    return 0
+  fi
+  library=$(find "$folder" -name libopenblas.so.0 -print -quit 2>/dev/null || true)
+  if [[ -z $library ]]; then
+    if ! command -v apt-get dpkg >/dev/null; then return 0; fi
+    mkdir -p "$folder"
+    echo "Unpacking OpenBLAS into $folder: 6.7 MB to download, 44 MB on disk"
+    (cd "$folder" && apt-get -qq download libopenblas0-pthread && dpkg -x libopenblas0*.deb . &&
+      rm libopenblas0*.deb) || { echo "OpenBLAS is left out: it cannot be downloaded" >&2; return 0; }
+    library=$(find "$folder" -name libopenblas.so.0 -print -quit)
+  fi
+  [[ -z $library ]] || export LD_LIBRARY_PATH=${library%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
 setup_build() {

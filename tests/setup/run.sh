@@ -1,0 +1,121 @@
+# What support/setup.sh does to a machine: it says what it installs before it does, and upgrades,
+# removes and switches nothing. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. The package tools are
+# stand-ins that write down how they are called.
+set -euo pipefail
+tree=$1 scratch=$3
+tools=$scratch/tools
+rm -rf "$scratch"
+mkdir -p "$tools"
+
+# stand_in NAME: a program whose body is read from stdin.
+stand_in() {
+  { printf '#!/bin/bash\necho "%s $*" >>"%s/calls"\n' "$1" "$scratch"; cat; } >"$tools/$1"
+  chmod +x "$tools/$1"
+}
+
+stand_in dpkg-query <<'BODY'
+[[ ${!#} == present* ]] && echo installed
+BODY
+# Knows every package after an update, or all but those called unknown.
+stand_in apt-get <<'BODY'
+case " $* " in
+*" update "*) touch "$SCRATCH/updated" ;;
+*" download "*) touch libopenblas0-pthread_1_amd64.deb ;;
+*" -s "*)
+  for name in "$@"; do
+    case $name in
+    unknown*) [[ -e $SCRATCH/updated ]] || { echo "E: Unable to locate package" >&2; exit 100; } ;;
+    conflict*) echo "E: Packages need to be removed but remove is disabled." >&2; exit 100 ;;
+    esac
+    case $name in
+    newer*) echo "Inst $name (2.0 Debian:12/stable [amd64]) []"
+            echo "Inst lib$name [1.0] (2.0 Debian:12/stable [amd64])" ;;
+    absent* | unknown*) echo "Inst $name (1.5 Debian:12/stable [amd64])"
+                        echo "Conf $name (1.5 Debian:12/stable [amd64])" ;;
+    esac
+  done ;;
+*" install "*) echo "apt-get at work" ;;
+esac
+BODY
+stand_in apt-cache <<'BODY'
+shift
+for name in "$@"; do printf 'Package: %s\nInstalled-Size: 2000\nSize: 3000000\n\n' "${name%%=*}"; done
+BODY
+stand_in dpkg <<'BODY'
+[[ $1 != -x ]] || { mkdir -p "$3/usr/lib/there"; touch "$3/usr/lib/there/libopenblas.so.0"; }
+BODY
+stand_in id <<<'echo "${USER_ID:-0}"'
+stand_in sudo <<<'[[ -n ${SUDO_WORKS-} ]] || exit 1; [[ $2 == true ]] || exec "${@:2}"'
+stand_in ldconfig <<<'echo "${LIBRARIES-}"'
+stand_in update-alternatives </dev/null
+
+fail() { echo "$1"; cat "$scratch/output" "$scratch/calls"; exit 1; }
+called() { grep -q -- "$1" "$scratch/calls"; }
+says() { grep -q -- "$1" "$scratch/output"; }
+line_of() { grep -n -m1 -- "$1" "$scratch/output" | cut -d: -f1; }
+
+# Runs a function of setup.sh; `result` is its status.
+setup() {
+  rm -f "$scratch/updated"
+  : >"$scratch/calls"
+  result=0
+  SCRATCH=$scratch PATH=$tools:$PATH bash -c 'source "$0"; PATH='"$tools"':$PATH; "$@"' \
+    "$tree/tests/support/setup.sh" "$@" >"$scratch/output" 2>&1 || result=$?
+}
+
+setup setup_packages present-a present-b
+[[ $result == 0 && ! -s $scratch/output ]] || fail "something is said where nothing is missing"
+! called '^apt-get' || fail "apt-get is started where nothing is missing"
+
+setup setup_packages present-a absent-a absent-b
+[[ $result == 0 ]] || fail "missing packages: status $result"
+says 'Installing 2 Debian packages, 6.0 MB to download, 4.1 MB on disk; nothing is upgraded' ||
+  fail "what and how much is not said"
+says '^  absent-a absent-b$' || fail "the packages are not named"
+(($(line_of Installing) < $(line_of 'at work'))) || fail "said too late"
+called '^apt-get .*install -y .*absent-a absent-b$' || fail "not installed"
+! called '^apt-get .*update' || fail "lists that are good enough are fetched again"
+while read -r call; do
+  for option in --no-upgrade --no-remove --no-install-recommends; do
+    [[ $call == *" $option "* ]] || fail "apt-get without $option"
+  done
+done < <(grep '^apt-get.* install ' "$scratch/calls")
+
+setup setup_packages unknown-a
+[[ $result == 0 ]] || fail "a package that the lists lack: status $result"
+called '^apt-get .*update' || fail "the lists are not fetched"
+called '^apt-get .*install -y .*unknown-a$' || fail "not installed after an update"
+
+for name in newer-a conflict-a; do
+  setup setup_packages absent-a $name
+  [[ $result == 1 ]] || fail "$name: status $result"
+  ! called 'install -y' || fail "$name: installed although others must change"
+  says "sudo apt-get install --no-install-recommends absent-a $name" || fail "$name: no remedy"
+done
+setup setup_packages newer-a
+says 'newer versions of what is installed: libnewer-a$' || fail "what is old is not named"
+
+USER_ID=1000 setup setup_packages absent-a
+[[ $result == 1 ]] || fail "without root or sudo: status $result"
+! called 'install -y' || fail "installed without being allowed"
+says '^  sudo apt-get install --no-install-recommends absent-a$' || fail "no apt-get line"
+USER_ID=1000 SUDO_WORKS=1 setup setup_packages absent-a
+[[ $result == 0 ]] && called '^apt-get .*install -y .*absent-a$' || fail "sudo is not used"
+
+# OpenBLAS: found, or unpacked once and found by its path; the machine's BLAS stays what it is.
+show_library() { setup_openblas "$1"; echo "path: ${LD_LIBRARY_PATH-none}"; }
+export -f show_library
+unset LD_LIBRARY_PATH
+LIBRARIES='	libopenblas.so.0 (libc6,x86-64) => /usr/lib/libopenblas.so.0' setup show_library "$scratch/b"
+says '^path: none$' || fail "OpenBLAS is installed, but unpacked again"
+for _ in once again; do
+  setup show_library "$scratch/b"
+  says "^path: $scratch/b/openblas/./usr/lib/there$" || says "^path: $scratch/b/openblas/usr/lib/there$" ||
+    fail "OpenBLAS is not found by its path"
+done
+! called 'download' || fail "OpenBLAS is downloaded twice"
+! called 'install' || fail "OpenBLAS is installed"
+! called '^update-alternatives' || fail "alternatives are switched"
+lists=$(source "$tree/tests/support/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_TEST_PACKAGES[*]}")
+! grep -qE 'openblas|atlas|blis|lapack|libblas' <<<"$lists $(grep setup_packages "$tree"/*/run.sh)" ||
+  fail "a package is installed that switches BLAS"
