@@ -532,6 +532,15 @@ def table_environment(environment):
     return table(None, rows, "facts")
 
 
+def print_verdicts(bench):
+    """How many targets are met, and by how much the others are missed, for the terminal."""
+    judged = [v for v in verdicts(bench) if v[3] is not None]
+    print(f"{sum(v[3] for v in judged)} of {len(judged)} targets met")
+    for case, reach, measured, met in judged:
+        if not met:
+            print(f"missed: {case}: {measured}, goal: {reach}")
+
+
 def tiles(bench):
     judged = [met for *_, met in verdicts(bench)]
     failed = sorted({r["case"] for r in bench.records if not r["ok"]})
@@ -596,6 +605,7 @@ def main():
         text = page(bench)
         with open(sys.argv[2], "w", encoding="utf-8") as file:
             file.write(text)
+        print_verdicts(bench)
     except (OSError, ValueError, KeyError) as error:
         print(f"report.py: {error!r}", file=sys.stderr)
         return 1

@@ -5,15 +5,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/setup.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--build DIR] [--help]
+Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--strict] [--build DIR] [--help]
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
 that with pkg-config and runs them, runs compute-info and compute-bench, and draws the report:
-DIR/report/report.html, from DIR/report/bench.json. The exit status is 0 if all of it went well.
+DIR/report/report.html, from DIR/report/bench.json. Nothing that is installed is upgraded, removed or
+switched. The exit status is 0 if all results are right, however busy the machine is: a time that
+misses its goal is shown with it. If something fails, the last line names it.
 
-  --full        the full sizes: some minutes instead of less than one
+  --full        every suite of compute-bench and all sizes
   --suite A,B   only these suites of compute-bench
+  --strict      a missed goal is a failure, too
   --device D    the device to measure and to train on (default: the best one)
   --peers       also install libtorch to compare with, which is large
                 (COMPUTE_BENCH_PEERS=1 does the same); one that is there is used anyway.
@@ -24,13 +27,16 @@ TEXT
 }
 
 build=$SETUP_ROOT/build
+# What shows at once what the library is worth: two minutes on two idle cores.
 size=(--quick)
-select=()
+select=(--suite overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit)
+strict=()
 device=()
 peers=${COMPUTE_BENCH_PEERS:-0}
 while (($#)); do
   case $1 in
-  --full) size=() ;;
+  --full) size=() select=() ;;
+  --strict) strict=(--strict) ;;
   --peers) peers=1 ;;
   --help | -h) usage; exit 0 ;;
   --suite | --device | --build)
@@ -48,6 +54,19 @@ while (($#)); do
 done
 
 step() { printf '\n== %s\n' "$*"; }
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+# checked NAME COMMAND…: runs it, and ends with its last words if it fails.
+checked() {
+  local name=$1 log=$build/report/step.log status=0
+  shift
+  "$@" 2>&1 | tee "$log" || status=$?
+  ((status == 0)) || fail "$name: $(tail -n 1 "$log") (status $status)"
+}
 
 # Measures without what cripples OpenBLAS on processors that are newer than it.
 clean_environment() {
@@ -76,30 +95,31 @@ measure() {
   local commit
   rm -f "$build/report/bench.json"
   commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
-  "$build/prefix/bin/compute-bench" "${size[@]}" "${select[@]}" \
+  "$build/prefix/bin/compute-bench" "${size[@]}" "${select[@]}" "${strict[@]}" \
     ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
-    --json "$build/report/bench.json"
+    --json "$build/report/bench.json" | tee "$build/report/bench.txt"
 }
 
 step "packages"
 install_packages
+setup_openblas "$build"
 step "build"
 clean_environment
 # The tests need packages that this job does not; a folder that has them already keeps them.
 options=(-DCOMPUTE_BENCH=ON)
 [[ -f $build/CMakeCache.txt ]] || options+=(-DCOMPUTE_TESTS=OFF)
-setup_build "$build" "${options[@]}"
+setup_build "$build" "${options[@]}" || fail "the build: see above"
 mkdir -p "$build/report" "$build/examples"
 
 step "examples, built against $build/prefix with pkg-config"
-build_examples
-"$build/examples/hello"
-"$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
-"$build/examples/digits_cnn" ${device[0]:+--device "${device[0]}"} \
+checked "building the examples" build_examples
+checked hello "$build/examples/hello"
+checked digits "$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
+checked digits_cnn "$build/examples/digits_cnn" ${device[0]:+--device "${device[0]}"} \
   --save "$build/report/digits.safetensors" "$SETUP_ROOT/bench/data/digits.csv.gz"
 
 step "compute-info"
-"$build/prefix/bin/compute-info"
+checked compute-info "$build/prefix/bin/compute-info"
 
 step "compute-bench"
 result=0
@@ -107,20 +127,24 @@ measure || result=$?
 if [[ $peers == 1 ]]; then
   step "fits against Picasso"
   "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
-    --json "$build/report/picasso.json" || (($? == 77))
+    --json "$build/report/picasso.json" || (($? == 77)) || fail "the comparison with Picasso: see above"
 fi
 step "report"
 if [[ -s $build/report/bench.json ]]; then
-  python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" "$build/report/report.html"
+  checked "the report" python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" \
+    "$build/report/report.html"
   python3 "$SETUP_ROOT/bench/draw_networks.py" "$build/report/bench.json" \
-    "$build/report/networks.svg" || (($? == 77))
+    "$build/report/networks.svg" || (($? == 77)) || fail "the picture of networks: see above"
   if grep -q '"rois_per_second"' "$build/report/bench.json"; then
-    python3 "$SETUP_ROOT/bench/draw_fits.py" "$build/report/bench.json" "$build/report/fits.svg"
+    checked "the picture of fits" python3 "$SETUP_ROOT/bench/draw_fits.py" \
+      "$build/report/bench.json" "$build/report/fits.svg"
   fi
   echo "records: $build/report/bench.json"
   echo "report:  $build/report/report.html"
 fi
 if ((result)); then
-  echo "compute-bench ended with status $result" >&2
+  last=$(tail -n 1 "$build/report/bench.txt")
+  [[ $last == FAILED* ]] || last="FAILED: compute-bench ended with status $result: see above"
+  echo "$last"
 fi
 exit "$result"

@@ -97,6 +97,7 @@ endif()
 # The same programs on the device. Nothing may be left to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
   ${cuda_environment})
+set(variant_labels default full)
 foreach(name cast convolution elementwise random_graphs typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
@@ -120,6 +121,7 @@ foreach(name train_trainer train_replicas train_faults)
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
+set(variant_labels full) # what follows takes long
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(faults_open cuda "${cuda_environment}")

@@ -48,6 +48,7 @@ endif()
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=8 COMPUTE_TEST_SPREAD=30)
+set(variant_labels default full)
 foreach(name cast convolution random_graphs typed_graphs sources eager)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
@@ -67,6 +68,7 @@ foreach(name plan_run plan_bindings plan_index_errors plan_training plan_enduran
         fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
+set(variant_labels full) # what follows shows the same in another light, or takes long
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")
 # Two devices, each with half of the cores. What trainers do on one, train_trainer does anyway.
 compute_add_variant(train_replicas opencl

@@ -1,42 +1,74 @@
 #!/bin/bash
-# Runs every test of libcompute on a fresh or a used machine; see --help.
+# Runs the tests of libcompute on a fresh or a used machine; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/support/setup.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: tests/run.sh [--quick] [--build DIR] [--help] [-- CTEST-ARGUMENT…]
+Usage: tests/run.sh [--full] [--build DIR] [--help] [-- CTEST-ARGUMENT…]
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
-apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests. The last
-lines are ctest's summary; the exit status is 0 if every test passed.
+apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
+of the sources, and every backend that works here. Nothing that is installed is upgraded, removed or
+switched. The exit status is 0 if every test passed; otherwise the last line names what failed. A
+time that is longer than hoped for is printed and fails nothing.
 
-  --quick       leaves out the builds with sanitizers and with clang, valgrind, and long tests
+  --full        everything: also what takes long, builds with sanitizers and with clang, fuzzers,
+                valgrind
   --build DIR   build folder (default: build/ beside tests/)
   --            what follows goes to ctest: -R plan, say, for tests whose name contains "plan"
 
-COMPUTE_TEST_DEVICE names the device under test (default: cpu).
+Without --full, devices that compile run a sample of the operations, drawn by COMPUTE_TEST_SEED; it
+is printed and, if not set, the date. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
 
 build=$SETUP_ROOT/build
-select=()
+full=0
+more=()
 while (($#)); do
   case $1 in
-  --quick) select+=(--label-regex '^quick$') ;;
+  --full) full=1 ;;
   --build)
     (($# > 1)) || { usage >&2; exit 2; }
     build=$(realpath -m "$2")
     shift
     ;;
   --help | -h) usage; exit 0 ;;
-  --) shift; select+=("$@"); break ;;
+  --) shift; more=("$@"); break ;;
   *) usage >&2; exit 2 ;;
   esac
   shift
 done
 
+# What a failed test said: what cmocka or Python complained about, else its last line.
+words_of() {
+  awk -v name="$1" '
+    /^[0-9]+\/[0-9]+ Testing: / { here = $3 == name; next }
+    !here { next }
+    /^<end of output>/ { here = 0; next }
+    /\[  ERROR   \] --- ./ && !said { said = $0; sub(/^.*--- /, "", said) }
+    /^[A-Za-z]*(Error|FAILED): / && !said { said = $0 }
+    /[^-[:space:]]/ { last = $0 }
+    END { print said ? said : last }' "$build/Testing/Temporary/LastTest.log"
+}
+
 setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}"
+setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
-exec ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
-  "${select[@]}"
+if ((full)); then
+  select=()
+else
+  export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$(date +%Y%m%d)}
+  echo "samples are drawn by COMPUTE_TEST_SEED=$COMPUTE_TEST_SEED"
+  select=(--label-regex '^default$')
+fi
+result=0
+ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  "${select[@]}" "${more[@]}" || result=$?
+if ((result)); then
+  echo
+  sed 's/^[0-9]*://' "$build/Testing/Temporary/LastTestsFailed.log" 2>/dev/null |
+    while read -r name; do echo "FAILED: $name: $(words_of "$name")"; done
+fi
+exit "$result"

@@ -373,7 +373,7 @@ class Report(unittest.TestCase):
 
     def test_report_of_a_real_run_has_charts_tables_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
-            _, data = benchmark(folder, "--filter", "*_[16][64M1]*")
+            _, data = benchmark(folder, "--suite", "matmul,elementwise", "--filter", "[mr]*_[61][4M]")
             page = self.draw(folder, data)
         self.assertGreaterEqual(len(self.check(page)), 2)
         self.assertIn("matmul_64", page)

@@ -216,7 +216,7 @@ static void write_page(void) {
       "# Support matrix\n\n"
       "Which operation runs on which backend in which dtype, and the largest error that the "
       "operation tests saw against a\ndouble-precision reference: over all their samples, with "
-      "fusion and without. A run of all tests measures it\n(`tests/run.sh`), and "
+      "fusion and without. A run of all tests measures it\n(`tests/run.sh --full`), and "
       "`COMPUTE_UPDATE_DOCS=1 build/tests/bin/docs_support_matrix` writes it here.\n\n"
       "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the best "
       "that rounding allows.\n  In f64 the reference itself is good to a few units.\n"

@@ -139,7 +139,7 @@ static void run(const sample_kernel *s, void *user) {
   operand_memory all[OPERANDS] = {0};
   compute_argument arguments[OPERANDS];
   char reason[256] = "";
-  if (s->large || !strstr(s->name, filter) || number++ % test_spread() != 0) return;
+  if (s->large || !strstr(s->name, filter) || !test_in_spread((size_t)number++)) return;
   if (!device->backend->supports(device->handle, &s->descriptor, reason, sizeof reason)) {
     if (getenv("COMPUTE_TEST_STRICT")) report(s, "refused: %s", reason);
     refused++;

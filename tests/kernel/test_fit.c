@@ -124,7 +124,7 @@ static void run(const sample_kernel *s, void *user) {
   compute_argument arguments[OPERANDS];
   const void *operands[OPERANDS];
   char reason[512] = "";
-  if (!strstr(s->name, filter) || number++ % test_spread() != 0) return;
+  if (!strstr(s->name, filter) || !test_in_spread((size_t)number++)) return;
   if (!device->backend->supports(device->handle, &s->descriptor, reason, sizeof reason)) {
     if (getenv("COMPUTE_TEST_STRICT")) report(s, reason);
     refused++;

@@ -85,7 +85,7 @@ static bool is_taken(size_t shape, int arity, bool swapped) {
   if (shape == 0 && !swapped) visits++;
   if (test_spread() == 1) return true;
   if (arity > 1 && swapped != (visits % 2 == 0)) return false;
-  return (shape + 7 * visits) % test_spread() == 0;
+  return test_in_spread(shape + 7 * visits);
 }
 
 static void visit_shapes(const elementwise_row *row, compute_dtype dtype) {

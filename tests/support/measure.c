@@ -41,6 +41,7 @@ static double largest(compute_dtype dtype) {
 void measure_result(const char *operation, compute_dtype dtype, const test_values *actual,
                     const test_values *expected, bool elsewhere, bool right) {
   if (operation == NULL || getenv("COMPUTE_TEST_ERRORS") == NULL) return;
+  if (test_seed()) return; /* what a sample shows is not the largest */
   measured *entry = find(operation, dtype);
   double error = 0, size = 0;
   entry->elsewhere = entry->elsewhere || elsewhere;

@@ -62,16 +62,36 @@ static size_t step_of(const char *variable) {
   return step > 0 ? step : 1;
 }
 
+uint64_t test_seed(void) {
+  const char *text = getenv("COMPUTE_TEST_SEED");
+  return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Of what a sampled run takes, how much one with a seed takes. */
+static size_t seed_step(void) {
+  const bool sampled = step_of("COMPUTE_TEST_SPREAD") > 1 || step_of("COMPUTE_TEST_SAMPLES") > 1;
+  return sampled && test_seed() ? 8 : 1;
+}
+
 size_t test_spread(void) {
   return step_of("COMPUTE_TEST_SPREAD");
 }
 
+bool test_in_spread(size_t number) {
+  return (number + test_seed()) % test_spread() == 0;
+}
+
 size_t test_samples(void) {
-  return step_of("COMPUTE_TEST_SAMPLES");
+  return step_of("COMPUTE_TEST_SAMPLES") * seed_step();
 }
 
 bool test_takes(size_t kind, size_t number) {
-  return number == 0 || (number + kind) % test_samples() == 0;
+  const size_t step = test_samples();
+  if (seed_step() == 1) return number == 0 || (number + kind) % step == 0;
+  uint64_t mixed = test_seed() + (uint64_t)kind * 1000003 + (uint64_t)number;
+  mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (mixed ^ mixed >> 31) % step == 0;
 }
 
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,

@@ -41,9 +41,16 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
+/* COMPUTE_TEST_SEED: where a run takes samples only, take an eighth of them, others for another
+ * number. tests/run.sh gives the day's, so that short runs see everything in time. 0 without it. */
+uint64_t test_seed(void);
+
 /* COMPUTE_TEST_SPREAD, for devices that compile anew for every pattern of strides: tests of many
  * samples take each n-th. 1 without it. */
 size_t test_spread(void);
+
+/* Whether sample number `number` is among those. */
+bool test_in_spread(size_t number);
 
 /* COMPUTE_TEST_SAMPLES, for runs that repeat a suite elsewhere: of many samples of one kind take
  * one in so many. 1 without it. */
@@ -51,7 +58,7 @@ size_t test_samples(void);
 
 /* Whether sample number `number` of a kind is among those, for kind number `kind`: the first, and
  * then one in so many, beginning with another one for each kind, so that together the kinds see
- * every sample. */
+ * every sample. With a seed, which ones is left to it. */
 bool test_takes(size_t kind, size_t number);
 
 /* A compiled plan of `outputs` for the default device. */
