@@ -60,12 +60,13 @@ fail() {
   exit 1
 }
 
-# checked NAME COMMAND…: runs it, and ends with its last words if it fails.
+# checked NAME COMMAND…: runs it, and ends with its last words on stderr if it fails.
 checked() {
-  local name=$1 log=$build/report/step.log status=0
+  local name=$1 log=$build/report/step.log last status=0
   shift
-  "$@" 2>&1 | tee "$log" || status=$?
-  ((status == 0)) || fail "$name: $(tail -n 1 "$log") (status $status)"
+  { "$@" 2>&1 1>&3 | tee "$log" >&2; } 3>&1 || status=$?
+  last=$(tail -n 1 "$log")
+  ((status == 0)) || fail "$name: ${last#"$name: "} (status $status)"
 }
 
 # Measures without what cripples OpenBLAS on processors that are newer than it.

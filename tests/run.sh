@@ -47,6 +47,7 @@ words_of() {
     /^[0-9]+\/[0-9]+ Testing: / { here = $3 == name; next }
     !here { next }
     /^<end of output>/ { here = 0; next }
+    /\[  ERROR   \] --- \[   LINE/ && !said { said = last }
     /\[  ERROR   \] --- ./ && !said { said = $0; sub(/^.*--- /, "", said) }
     /^[A-Za-z]*(Error|FAILED): / && !said { said = $0 }
     /[^-[:space:]]/ { last = $0 }

@@ -225,7 +225,8 @@ int main(int argc, char **argv) {
     if (error.remedy[0]) complain(error.remedy);
   } else {
     printf("accuracy %.4f on %d held-out digits (device %s)\n", accuracy, TEST, n.info.name);
-    if (accuracy < wanted_accuracy) complain("the accuracy is below what this network reaches");
+    if (accuracy < wanted_accuracy)
+      fprintf(stderr, "digits: accuracy %.4f, at least %.2f wanted\n", accuracy, wanted_accuracy);
   }
   release(&n);
   return s || accuracy < wanted_accuracy;
