@@ -32,10 +32,9 @@ static const char help[] =
     "\n"
     "Measures libcompute. Every result is first compared with a reference in double precision;\n"
     "ok is false when the error is above the operation's bound. A time that misses its goal is\n"
-    "shown beside it and is no failure: other programs may keep the machine busy. Peers (other "
-    "libraries found in\n"
-    "lib/compute-peers) are measured on the same arrays in the same process, in turn with\n"
-    "libcompute, and must agree with the reference too.\n"
+    "shown beside it and is no failure: other programs may keep the machine busy. Peers (other\n"
+    "libraries found in lib/compute-peers) are measured on the same arrays in the same process,\n"
+    "in turn with libcompute, and must agree with the reference too.\n"
     "\n"
     "  --suite A,B    only these suites (--list names them)\n"
     "  --device D     the device to measure: cpu, cuda:0, ... (default: the best)\n"
@@ -50,26 +49,21 @@ static const char help[] =
     "  --fit-memory   only fits ten million ROIs; the case fit/XYNB_7_10M_u16 starts this\n"
     "  --first-result only runs a small graph once and prints the milliseconds that it took;\n"
     "                 the cases first_result_* start this in processes of their own\n"
-    "  --plant WHAT   wrong, miss, leak, crash or hang: what tests of this program plant in a "
-    "case\n"
+    "  --plant WHAT   puts something into every case, for tests of this program: wrong, miss,\n"
+    "                 leak, crash or hang\n"
     "\n"
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
-    "max_rel_err, ok. One that is not ok has an object failure: what was seen, what is allowed "
-    "(at\n"
-    "most, or with least: at least), the unit, and all of it as text; one with a time to reach an\n"
-    "object goal of the same kind, with met. Records of fits also have an object fit: the rate, of "
-    "one thread too, and "
-    "what\n"
-    "it is worth; those of networks an object training: samples per second, and planned and\n"
-    "measured memory where that is the case's matter. Numbers without a meaning for the case are "
-    "null. A case measured against\n"
-    "several peers gives one record for each, alike but for peer, peer_ms and speedup (peer_ms / "
-    "ms).\n"
-    "GB/s counts every input read once and every output written once.\n"
+    "max_rel_err, ok. One that is not ok also has an object failure: what was judged, what was\n"
+    "seen, what is allowed (at most or, with least, at least), the unit, and all of it as text.\n"
+    "One with a time to keep to has an object goal of the same kind, with met. Records of fits\n"
+    "have an object fit: the rate, of one thread too, and what it is worth; those of networks an\n"
+    "object training: samples per second, and planned and measured memory where that is the\n"
+    "case's matter. Numbers without a meaning for the case are null. A case measured against\n"
+    "several peers gives one record for each, alike but for peer, peer_ms and speedup (peer_ms /\n"
+    "ms). GB/s counts every input read once and every output written once.\n"
     "\n"
-    "Exit status: 0; 1 after a wrong result, a leak, a crash or a hang, which the last line "
-    "names;\n"
-    "2 for wrong arguments.\n";
+    "Exit status: 0; 1 after a wrong result, a leak, a crash or a hang, which the last line\n"
+    "names; 2 for wrong arguments.\n";
 
 static int usage_error(const char *what, const char *argument) {
   fprintf(stderr, "compute-bench: %s '%s'; see compute-bench --help\n", what, argument);
@@ -221,7 +215,7 @@ static void plant(bench_session *session) {
 
 /* A hundred times what the longest case takes. */
 static unsigned hang_seconds(const bench_options *options) {
-  if (options->plant) return 2;
+  if (options->plant && !strcmp(options->plant, "hang")) return 2;
   return options->quick ? 600 : 3600;
 }
 
