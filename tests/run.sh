@@ -60,7 +60,8 @@ setup_build "$build" -DCOMPUTE_TESTS=ON
 if ((full)); then
   select=()
 else
-  export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$(date +%Y%m%d)}
+  # A prime apart, so that the seeds that tests count up from it are new ones every day.
+  export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$(($(date +%s) / 86400 * 10007))}
   echo "samples are drawn by COMPUTE_TEST_SEED=$COMPUTE_TEST_SEED"
   select=(--label-regex '^default$')
 fi
