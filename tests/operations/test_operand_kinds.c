@@ -43,6 +43,7 @@ static compute_node gradient_of(compute_graph *g, compute_node y, compute_node o
 }
 
 static const compute_conv2d_options padded = {.padding = {1, 1}};
+static const compute_spot_options dim_spots = {.sigma = 1.2, .threshold = 2};
 static const compute_pool2d_options pairs = {.size = {2, 2}};
 
 static compute_node positions_of_top(compute_graph *g, compute_node x) {
@@ -51,6 +52,7 @@ static compute_node positions_of_top(compute_graph *g, compute_node x) {
   return positions;
 }
 
+BUILD(find_spots, compute_find_spots(g, x[0], &dim_spots, NULL))
 BUILD(random_uniform, compute_random_uniform(g, COMPUTE_F32, COMPUTE_SHAPE(3, 5), x[0], 7))
 BUILD(no_random_uniform, compute_random_uniform(g, COMPUTE_F32, COMPUTE_SHAPE(3, 0), x[0], 7))
 BUILD(cast, compute_cast(g, x[0], COMPUTE_F64))
@@ -150,6 +152,7 @@ static const kind_case cases[] = {
     {"batch norm in training", build_batch_norm_training, {{FLOATS(2, 3, 4), FLOATS(3), FLOATS(3)}, {FLOATS(2, 0, 4), FLOATS(0), FLOATS(0)}}},
     {"dropout", build_dropout, {{FLOATS(3, 5), {COMPUTE_I64, SCALAR, FILL_RANGE, 1, 9, LAYOUT_DENSE}}, {FLOATS(3, 0), {COMPUTE_I64, SCALAR, FILL_RANGE, 1, 9, LAYOUT_DENSE}}}},
     {"pad", build_pad, {{FLOATS(3, 4)}, {FLOATS(0, 4)}, {FLOATS(3, 0)}}},
+    {"find_spots", build_find_spots, {{FLOATS(2, 17, 14)}}},
     {"upsample2d", build_upsample2d, {{FLOATS(2, 3, 4, 3)}, {FLOATS(0, 3, 4, 3)}}},
 };
 /* clang-format on */

@@ -20,7 +20,8 @@ static void random_graphs_of_several_dtypes_are_right(void **state) {
   const uint64_t day = (uint64_t)time(NULL) / 86400;
   const uint64_t first = number("COMPUTE_TEST_SEED", day * 10007);
   /* A device that compiles takes few of them. */
-  const uint64_t share = test_spread() == 1 ? GRAPHS : GRAPHS / (60 * test_spread()) + 1;
+  const uint64_t share =
+      test_spread() == 1 ? GRAPHS : 1 + GRAPHS / (60 * test_spread() * test_samples());
   const uint64_t count = number("COMPUTE_TEST_GRAPHS", share);
   int wrong = 0;
   long judged = 0;
