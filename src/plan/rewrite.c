@@ -101,11 +101,31 @@ static uint32_t rewrite_view(ir *r, const ir_node *n) {
   }
 }
 
+/* Whether a kernel may hand the node's value on in a register: for f16 and bf16 in f32. */
+static bool may_stay_in_register(const ir_node *n) {
+  switch (ir_category(n)) {
+  case CATEGORY_ELEMENTWISE:
+  case CATEGORY_MATMUL:
+  case CATEGORY_CONVOLUTION:
+  case CATEGORY_REDUCTION:
+  case CATEGORY_ROW:
+  case CATEGORY_WINDOW: return true;
+  default: return n->op == OP_index || n->op == OP_random_uniform;
+  }
+}
+
+/* A cast to the dtype that the operand has. Of 16-bit floats it asks for the rounded value. */
+static bool is_void_cast(const ir *r, const ir_node *node) {
+  if (node->op != OP_cast) return false;
+  const ir_node *x = &r->nodes[node->inputs[0]];
+  return x->dtype == node->dtype && !(dtype_is_half(x->dtype) && may_stay_in_register(x));
+}
+
 uint32_t ir_rewrite(ir *r, const ir_node *node) {
   uint32_t found = IR_NONE;
   if (ir_category(node) == CATEGORY_VIEW)
     found = rewrite_view(r, node);
-  else if (node->op == OP_cast && r->nodes[node->inputs[0]].dtype == node->dtype)
+  else if (is_void_cast(r, node))
     found = node->inputs[0];
   else if (ir_category(node) == CATEGORY_ELEMENTWISE)
     found = rewrite_arithmetic(r, node);

@@ -100,6 +100,17 @@ static void a_cast_rounds_though_nothing_is_stored(void **state) {
   end(&e);
 }
 
+static void a_cast_to_its_own_dtype_rounds(void **state) {
+  (void)state;
+  example e = begin();
+  compute_graph *g = e.graph;
+  const compute_node y = compute_cast(g, compute_add(g, e.x, e.z), COMPUTE_F16);
+  const compute_node rest = compute_sub(g, y, e.x);
+  assert_float_equal(value_of(&e, rest, compute_neg(g, e.x), 0), 0, 0);
+  assert_float_equal(value_of(&e, rest, compute_neg(g, e.x), COMPUTE_PLAN_NO_SIMPLIFICATION), 0, 0);
+  end(&e);
+}
+
 static void comparisons_see_what_is_stored(void **state) {
   (void)state;
   example e = begin();
@@ -155,6 +166,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_cast_sees_what_is_stored),
       cmocka_unit_test(a_cast_rounds_though_nothing_is_stored),
+      cmocka_unit_test(a_cast_to_its_own_dtype_rounds),
       cmocka_unit_test(comparisons_see_what_is_stored),
       cmocka_unit_test(positions_are_of_what_is_stored),
       cmocka_unit_test(not_every_f32_is_a_finite_f16),
