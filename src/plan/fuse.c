@@ -10,9 +10,6 @@
 #define MAX_MEMBERS 96
 #define MAX_STORED  8
 
-/* What members may need together; the rest is for loads and for the anchor's value. */
-#define MAX_INSTRUCTIONS (COMPUTE_MAX_INSTRUCTIONS - COMPUTE_MAX_OPERANDS - 4)
-
 typedef struct builder {
   const ir *r;
   scratch *memory;
@@ -98,8 +95,7 @@ static bool inlines(const builder *b, uint32_t d, cluster_part *part) {
   return c == CATEGORY_REDUCTION || c == CATEGORY_ROW;
 }
 
-/* The most instructions that a node becomes: its own, its constants, and its operands rounded. */
-static uint32_t instructions_of(const ir *r, const ir_node *n) {
+uint32_t fuse_instructions(const ir *r, const ir_node *n) {
   uint32_t count = is_positional(n) ? 4 : 1;
   for (uint32_t k = 0; k < n->input_count; k++) {
     const ir_node *x = &r->nodes[n->inputs[k]];
@@ -133,7 +129,7 @@ static uint32_t operand_count(builder *b, uint32_t c, uint32_t joining) {
 static bool has_room(builder *b, uint32_t c, uint32_t joining, bool stored) {
   uint32_t outputs = b->clusters[c].output_count + (stored ? 1 : 0);
   return b->size[c] < MAX_MEMBERS && outputs <= MAX_STORED &&
-         b->weight[c] + instructions_of(b->r, &b->r->nodes[joining]) <= MAX_INSTRUCTIONS &&
+         b->weight[c] + fuse_instructions(b->r, &b->r->nodes[joining]) <= FUSE_MAX_INSTRUCTIONS &&
          operand_count(b, c, joining) + outputs + 2 <= COMPUTE_MAX_OPERANDS;
 }
 
@@ -222,7 +218,7 @@ static bool try_join(builder *b, uint32_t i) {
   b->next[i] = b->head[target];
   b->head[target] = i;
   b->size[target]++;
-  b->weight[target] += instructions_of(b->r, n);
+  b->weight[target] += fuse_instructions(b->r, n);
   c->output_count += stored;
   b->has_update[target] |= b->is_update[i];
   c->positional |= is_positional(n);
@@ -242,7 +238,7 @@ static void start_cluster(builder *b, uint32_t i) {
   b->next[i] = IR_NONE;
   b->head[b->count] = i;
   b->size[b->count] = 1;
-  b->weight[b->count] = instructions_of(b->r, n);
+  b->weight[b->count] = fuse_instructions(b->r, n);
   b->has_update[b->count] = b->is_update[i];
   b->count++;
 }

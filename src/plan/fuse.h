@@ -51,6 +51,12 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
 /* A node that a program computes element by element. */
 bool fuse_is_elementwise(const ir_node *n);
 
+/* The most instructions that a node becomes: its own, its constants, and its operands rounded. */
+uint32_t fuse_instructions(const ir *r, const ir_node *n);
+
+/* What the members of a cluster may need together; the rest is for loads and the anchor's value. */
+#define FUSE_MAX_INSTRUCTIONS (COMPUTE_MAX_INSTRUCTIONS - COMPUTE_MAX_OPERANDS - 4)
+
 /* A node that enters programs as a constant and needs no storage there. */
 static inline bool fuse_is_immediate(const ir_node *n) {
   return n->op == OP_constant && n->uniform;

@@ -71,11 +71,19 @@ static uint32_t count_operands(merging *m, const cluster *k) {
   return count;
 }
 
+static uint32_t count_instructions(const merging *m, const cluster *k) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < k->member_count; i++)
+    count += fuse_instructions(m->r, &m->r->nodes[k->members[i]]);
+  return count;
+}
+
 static bool fit_together(merging *m, const cluster *a, const cluster *b) {
   const uint32_t outputs = a->output_count + b->output_count;
   if (outputs > MOST_OUTPUTS || a->member_count + b->member_count > MOST_MEMBERS ||
       !compute_shape_equal(m->r->nodes[a->root].shape, m->r->nodes[b->root].shape))
     return false;
+  if (count_instructions(m, a) + count_instructions(m, b) > FUSE_MAX_INSTRUCTIONS) return false;
   m->now++;
   return count_operands(m, a) + count_operands(m, b) + outputs + 2 <= COMPUTE_MAX_OPERANDS;
 }
