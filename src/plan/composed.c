@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernel/kernel_cache.h"
 #include "tensor/shape.h"
 
 bool composed_has_kernel(const compute_device *device, const compute_graph *graph,
@@ -21,5 +22,5 @@ bool composed_has_kernel(const compute_device *device, const compute_graph *grap
   shape_dense_strides(frames->shape, in.stride);
   shape_dense_strides(node->shape, out.stride);
   memcpy(&d.spots, node->constant, sizeof d.spots);
-  return device->backend->supports(device->handle, &d, reason, sizeof reason);
+  return kernel_is_supported(device, &d, reason, sizeof reason);
 }
