@@ -81,7 +81,8 @@ clean_environment() {
 }
 
 install_packages() {
-  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 libdnnl-dev
+  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 \
+    --optional "${SETUP_FIT_PACKAGES[@]}" libdnnl-dev
   if [[ $peers == 1 ]]; then setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}"; fi
 }
 

@@ -5,21 +5,22 @@ source "$(dirname "${BASH_SOURCE[0]}")/support/setup.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: tests/run.sh [--full] [--build DIR] [--help] [-- CTEST-ARGUMENT…]
+Usage: tests/run.sh [--full] [--upgrade] [--build DIR] [--help] [-- CTEST-ARGUMENT…]
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
-of the sources, and every backend that works here. Nothing that is installed is upgraded, removed or
-switched. The exit status is 0 if every test passed; otherwise the last line names what failed. A
+of the sources, and every backend that works here. Nothing that is installed is removed or switched,
+nor upgraded; packages that would need it are left out, and their tests skipped, where possible. The exit status is 0 if every test passed; otherwise the last line names what failed. A
 time that is longer than hoped for is printed and fails nothing.
 
   --full        everything: also what takes long, builds with sanitizers and with clang, fuzzers,
                 valgrind
+  --upgrade     lets apt-get upgrade what the missing packages need in a newer version
   --build DIR   build folder (default: build/ beside tests/)
   --            what follows goes to ctest: -R plan, say, for tests whose name contains "plan"
 
 Without --full, devices that compile run a sample of the operations, drawn by COMPUTE_TEST_SEED; it
-is printed and, if not set, the date. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
+is printed and, if not set, made of the date. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
 
@@ -29,6 +30,7 @@ more=()
 while (($#)); do
   case $1 in
   --full) full=1 ;;
+  --upgrade) SETUP_UPGRADE=1 ;;
   --build)
     (($# > 1)) || { usage >&2; exit 2; }
     build=$(realpath -m "$2")
@@ -54,7 +56,8 @@ words_of() {
     END { print said ? said : last }' "$build/Testing/Temporary/LastTest.log"
 }
 
-setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}"
+setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" \
+  --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_MORE_TEST_PACKAGES[@]}"
 setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
 if ((full)); then

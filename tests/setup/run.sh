@@ -95,6 +95,23 @@ done
 setup setup_packages newer-a
 says 'newer versions of what is installed: libnewer-a$' || fail "what is old is not named"
 
+SETUP_UPGRADE=1 setup setup_packages absent-a newer-a
+[[ $result == 0 ]] && called 'install -y .*absent-a newer-a$' || fail "no upgrade though it is allowed"
+says 'upgraded: libnewer-a$' || fail "what is upgraded is not said"
+
+# Optional packages never stop anything.
+setup setup_packages absent-a --optional newer-a absent-b conflict-a
+[[ $result == 0 ]] || fail "an optional package that is too new: status $result"
+called 'install -y .*absent-a absent-b$' || fail "the others are not installed"
+says '^  newer-a conflict-a' || fail "what is left out is not said"
+setup setup_packages present-a --optional newer-a
+[[ $result == 0 ]] || fail "only optional ones are missing: status $result"
+! called 'install -y' || fail "an optional package is installed by an upgrade"
+setup setup_packages present-a --optional present-b
+[[ $result == 0 && ! -s $scratch/output ]] || fail "something is said where nothing is missing"
+USER_ID=1000 setup setup_packages present-a --optional absent-b
+[[ $result == 0 ]] && says 'sudo apt-get install' || fail "without root, optional: status $result"
+
 USER_ID=1000 setup setup_packages absent-a
 [[ $result == 1 ]] || fail "without root or sudo: status $result"
 ! called 'install -y' || fail "installed without being allowed"
@@ -116,6 +133,7 @@ done
 ! called 'download' || fail "OpenBLAS is downloaded twice"
 ! called 'install' || fail "OpenBLAS is installed"
 ! called '^update-alternatives' || fail "alternatives are switched"
-lists=$(source "$tree/tests/support/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_TEST_PACKAGES[*]}")
+lists=$(source "$tree/tests/support/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_FIT_PACKAGES[*]}" \
+  "${SETUP_TEST_PACKAGES[*]} ${SETUP_MORE_TEST_PACKAGES[*]}")
 ! grep -qE 'openblas|atlas|blis|lapack|libblas' <<<"$lists $(grep setup_packages "$tree"/*/run.sh)" ||
   fail "a package is installed that switches BLAS"
