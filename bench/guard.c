@@ -22,10 +22,10 @@ static void die(int signal) {
   for (int i = 0; i < DEATHS; i++) {
     if (deaths[i].signal != signal) continue;
     const ssize_t written = write(STDOUT_FILENO, text[i], strlen(text[i]));
-    (void)written; /* there is nobody left to tell */
+    (void)written; /* nothing is left to be done about it */
   }
   if (signal == SIGALRM) _exit(1);
-  raise(signal); /* as it was before the case, which SA_RESETHAND has seen to: the shell says how */
+  raise(signal); /* by default, since SA_RESETHAND: the shell says how the program ended */
 }
 
 void guard_case(const char *suite, const char *name, unsigned seconds) {

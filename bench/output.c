@@ -173,7 +173,7 @@ static json_t *record_json(const bench_record *r) {
   return object;
 }
 
-/* Prints each wrong or each slow record once, behind `word`. Returns how many cases these are. */
+/* Prints each wrong or each slow record once, after `word`. Returns how many cases these are. */
 static size_t print_those(const bench_session *session, bool wrong, const char *word) {
   size_t count = 0;
   char text[240];

@@ -29,20 +29,21 @@ TEXT
 build=$SETUP_ROOT/build
 # What shows at once what the library is worth: two minutes on two idle cores.
 size=(--quick)
-select=(--suite overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit)
+suites=overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit
+full=0 chosen=
 strict=()
 device=()
 peers=${COMPUTE_BENCH_PEERS:-0}
 while (($#)); do
   case $1 in
-  --full) size=() select=() ;;
+  --full) full=1 ;;
   --strict) strict=(--strict) ;;
   --peers) peers=1 ;;
   --help | -h) usage; exit 0 ;;
   --suite | --device | --build)
     (($# > 1)) || { usage >&2; exit 2; }
     case $1 in
-    --suite) select=(--suite "$2") ;;
+    --suite) chosen=$2 ;;
     --device) device=("$2") ;;
     --build) build=$(realpath -m "$2") ;;
     esac
@@ -52,6 +53,10 @@ while (($#)); do
   esac
   shift
 done
+
+if ((full)); then size=() suites=; fi
+select=(${chosen:+--suite "$chosen"})
+if [[ -z $chosen && -n $suites ]]; then select=(--suite "$suites"); fi
 
 step() { printf '\n== %s\n' "$*"; }
 

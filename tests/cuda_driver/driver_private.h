@@ -149,7 +149,7 @@ void engine_work(int device, int engine, int64_t nanoseconds);
 /* Waits while the machine's hold_kernels is set and the device is not lost. */
 void engine_hold(int device);
 
-/* Counts anew what works at the same time. */
+/* Starts counting again what works at the same time. */
 void engine_forget(void);
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

@@ -137,6 +137,7 @@ static void write_module_of_before(void) {
   static unsigned char image[1 << 20];
   const size_t bytes = fread(image, 1, sizeof image, file);
   fclose(file);
+  assert_true(bytes < sizeof image); /* all of it */
   int changed = 0;
   for (size_t i = 0; i + sizeof from <= bytes; i += 8) {
     if (memcmp(image + i, &from, sizeof from) != 0) continue;

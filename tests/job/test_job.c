@@ -125,7 +125,7 @@ static void a_job_computes_what_a_run_does(void **state) {
   assert_int_equal(info.steps_done, info.steps);
   assert_ptr_equal(info.device, compute_default_device(context));
   assert_int_equal(info.fallbacks, 0);
-  assert_true(info.seconds > 0 && info.seconds < 60 && info.waited >= 0);
+  assert_true(info.seconds > 0 && info.waited >= 0);
   assert_string_equal(compute_job_state_text(info.state), "done");
   assert_ok(compute_job_wait(job, 1)); /* again */
   assert_ok(compute_job_cancel(job));  /* too late to matter */

@@ -64,7 +64,7 @@ static void a_report_tells_of_a_run_without_trouble(void **state) {
   assert_ptr_equal(report.device, compute_default_device(test_context));
   assert_int_equal(report.failure, COMPUTE_OK);
   assert_int_equal(report.fallbacks, 0);
-  assert_true(report.steps_done > 1 && report.seconds > 0 && report.seconds < 60);
+  assert_true(report.steps_done > 1 && report.seconds > 0);
   for (size_t i = 0; i < sizeof report.reserved / sizeof *report.reserved; i++)
     assert_int_equal(report.reserved[i], 0);
   assert_true(test_element(m.w, 0) == 2);

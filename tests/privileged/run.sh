@@ -36,9 +36,11 @@ for name in libOpenCL.so.1 libcuda.so.1 libnvrtc.so.12 libnvrtc.so.13 libcublasL
   cp "$caller/evil.so" "$caller/$name"
 done
 echo "$caller/evil.so" >"$caller/vendors/evil.icd"
-chown -R "$nobody" "$caller"
+chown -R "$nobody" "$caller" || skip "files cannot be given to nobody here"
 
 as_nobody() { setpriv --reuid="$nobody" --regid="$(id -g nobody)" --clear-groups --inh-caps=-all env -i "$@" >"$folder/output" 2>&1; }
+as_nobody true || skip "programs cannot be started as nobody here"
+as_nobody "$folder/plain" cpu || skip "programs in /var/tmp cannot be started"
 as_nobody "$folder/opens" cpu || fail "the program does not run"
 grep -q "rights 0" "$folder/output" || skip "the set-user-ID bit of a program in /var/tmp is without effect"
 
