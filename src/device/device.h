@@ -143,8 +143,8 @@ static inline void queue_label(compute_queue *queue, const index_check *check) {
  * queues are synchronous). */
 compute_status queue_keep(compute_queue *queue, struct memory_buffer *buffer);
 
-/* Keeps the records of checks until the queue's work so far is done, when it tells which of them
- * has failed. */
+/* Keeps the records of checks, each once, until the queue is waited for, when it reports which of
+ * them failed. Every wait drops them, so call it for each kernel that has one. */
 compute_status queue_keep_checks(compute_queue *queue, index_checks *checks);
 
 /* Like queue_keep, for a queue whose work did not end in time: never waits. Without memory for the

@@ -210,7 +210,7 @@ compute_status queue_keep_checks(compute_queue *queue, index_checks *checks) {
   if (checks == NULL || queue->device == queue->device->context->cpu) return COMPUTE_OK;
   if (!queue->pending) queue->pending = base_allocate(1, sizeof *queue->pending);
   struct queue_pending *pending = queue->pending;
-  for (size_t i = 0; pending && i < pending->check_count; i++)
+  for (size_t i = pending ? pending->check_count : 0; i-- > 0;) /* most likely the newest */
     if (pending->checks[i] == checks) return COMPUTE_OK;
   if (pending && pending->check_count >= PENDING_LIMIT) {
     const compute_status status = compute_queue_wait(queue);

@@ -39,11 +39,14 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
   return status;
 }
 
-static compute_status run_step(const plan_step *s, const plan_run *run, compute_queue *queue) {
+static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                               compute_queue *queue) {
   if (s->kernel == NULL) return transfer(s, queue, run->arguments, run->deadline);
+  /* Again for each step: if an earlier one was waited for, the queue has dropped them. */
+  compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
+  if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
-  const compute_status status =
-      queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
+  status = queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
   return status == COMPUTE_OK ? status : name_failure(s, queue, status);
 }
 
@@ -71,7 +74,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, p
     status = validation_begin(&checked, queue, s->kernel, run->arguments);
   if (status == COMPUTE_OK) {
     if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
-    status = run_step(s, run, queue);
+    status = run_step(plan, s, run, queue);
     if (mark.on) profile_end(&mark, status, entry_of(plan, s, queue->device), work_of(s));
   }
   if (checked.state != NULL)
@@ -102,9 +105,10 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
 }
 
 /* Runs a step to its end, and keeps its time if it is the shortest yet. */
-static compute_status run_step_timed(plan_step *s, plan_run *run, compute_queue *queue) {
+static compute_status run_step_timed(const compute_plan *plan, plan_step *s, const plan_run *run,
+                                     compute_queue *queue) {
   const int64_t begin = clock_now();
-  compute_status status = run_step(s, run, queue);
+  compute_status status = run_step(plan, s, run, queue);
   if (status == COMPUTE_OK) status = queue_wait_until(queue, run->deadline);
   const uint64_t taken = (uint64_t)(clock_now() - begin) * 1000;
   const uint64_t before = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
@@ -129,10 +133,10 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
     compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
     plan_step_arguments(s, run->memory, run->offset, run->arguments);
     const bool timed = control != NULL && control->timed;
-    status = timed ? run_step_timed(s, run, on)
+    status = timed ? run_step_timed(plan, s, run, on)
              : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
                  ? run_step_watched(plan, s, run, on, watch)
-                 : run_step(s, run, on);
+                 : run_step(plan, s, run, on);
     /* On the CPU a step that fails may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);

@@ -6,6 +6,7 @@
 
 #include "compute/graph_nn.h"
 #include "compute/nn.h"
+#include "device/device.h"
 
 enum { MOST = 4 };
 
@@ -287,6 +288,77 @@ static void eager_calls_and_jobs_say_the_same(void **state) {
   end(&b);
 }
 
+/* ---- Runs that wait between their steps ---------------------------------------------------- */
+
+static const compute_backend *real;
+
+static bool refuse_products(void *handle, const compute_kernel_descriptor *d, char *reason,
+                            size_t bytes) {
+  if (d->kind != COMPUTE_KERNEL_GEMM) return real->supports(handle, d, reason, bytes);
+  snprintf(reason, bytes, "no products here");
+  return false;
+}
+
+/* Rows of a product, so that there is a step before the one that fails. */
+static compute_node rows_of_product(bench *b) {
+  const compute_node x = zeros(b, COMPUTE_SHAPE(5, 4)), y = zeros(b, COMPUTE_SHAPE(4, 3));
+  const compute_node i = input(b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), grid);
+  return compute_gather(b->graph, compute_matmul(b->graph, x, y), i, 0);
+}
+
+static const char outside[] = "gather: index 7 at position [0,2] is outside -5 … 4";
+
+/* The device leaves the product to the CPU: what it reads and its result are copied, and each copy
+ * is waited for. */
+static void a_transfer_before_does_not_matter(void **state) {
+  (void)state;
+  compute_device *device = compute_default_device(test_context);
+  compute_queue *queue = NULL;
+  assert_ok(compute_queue_create(device, &queue));
+  bench b = begin();
+  const compute_node rows = rows_of_product(&b);
+  real = device->backend;
+  compute_backend refusing = *real;
+  refusing.supports = refuse_products;
+  if (device != test_context->cpu) device->backend = &refusing;
+  const compute_plan_options options = {.device = device, .fallback = COMPUTE_FALLBACK_SILENT};
+  const compute_status compiled = compute_compile(b.graph, &rows, 1, &options, &b.plan);
+  device->backend = real;
+  assert_ok(compiled);
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(b.plan, &info));
+  if (device != test_context->cpu) assert_true(info.fallbacks > 0);
+  compute_tensor *tensor = NULL;
+  assert_ok(compute_plan_create_tensor(b.plan, rows, &tensor));
+  b.bindings[b.count++] = (compute_binding){rows, tensor};
+  check_runs(&b, NULL, "gather", outside);
+  check_runs(&b, queue, "gather", outside);
+  compute_queue_release(queue);
+  end(&b);
+}
+
+static void a_run_that_is_measured_says_the_same(void **state) {
+  (void)state;
+  bench b = begin();
+  const compute_node rows = rows_of_product(&b);
+  compile(&b, &rows, 1);
+  assert_fails(compute_plan_measure(b.plan, b.bindings, b.count), COMPUTE_ERROR_INDEX);
+  check_error("gather", outside);
+  end(&b);
+}
+
+static void a_run_that_is_validated_says_the_same(void **state) {
+  (void)state;
+  bench b = begin();
+  const compute_node rows = rows_of_product(&b);
+  compile(&b, &rows, 1);
+  const compute_validation_options options = {.policy = COMPUTE_VALIDATION_FAIL};
+  assert_ok(compute_validation_start(test_context, &options));
+  check_runs(&b, NULL, "gather", outside);
+  assert_ok(compute_validation_stop(test_context));
+  end(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_label_is_reported_as_it_was_given),
@@ -301,6 +373,9 @@ int main(void) {
       cmocka_unit_test(an_embedding_has_the_name_of_its_weights),
       cmocka_unit_test(a_queue_names_the_plan_that_failed),
       cmocka_unit_test(eager_calls_and_jobs_say_the_same),
+      cmocka_unit_test(a_transfer_before_does_not_matter),
+      cmocka_unit_test(a_run_that_is_measured_says_the_same),
+      cmocka_unit_test(a_run_that_is_validated_says_the_same),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
