@@ -135,8 +135,8 @@ static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
 
 /* Marks what is enqueued next with the label of its check; NULL: it has none. */
 static inline void queue_label(compute_queue *queue, const index_check *check) {
-  if (check != NULL && queue->device->backend->queue_label != NULL)
-    queue->device->backend->queue_label(queue->handle, check->label);
+  if (queue->device->backend->queue_label != NULL)
+    queue->device->backend->queue_label(queue->handle, check != NULL ? check->label : 0);
 }
 
 /* Keeps a reference to a buffer until the queue's work so far is done (at once on backends whose
@@ -150,6 +150,10 @@ compute_status queue_keep_checks(compute_queue *queue, index_checks *checks);
 /* Like queue_keep, for a queue whose work did not end in time: never waits. Without memory for the
  * note the buffer is never freed. */
 void queue_keep_hung(compute_queue *queue, struct memory_buffer *buffer);
+
+/* The backend's wait for a queue, with an error in the caller's words. The queue goes on keeping
+ * buffers and checks: for waits that a compute_queue_wait follows. */
+compute_status queue_wait_named(compute_queue *queue);
 
 /* compute_queue_wait that gives up at `deadline` (CLOCK_MONOTONIC in nanoseconds; 0: never): then
  * COMPUTE_ERROR_TIMEOUT, the device counts as lost, and what was submitted may still run. A backend

@@ -49,8 +49,7 @@ static const index_check *failed_check(const compute_queue *queue) {
   return NULL;
 }
 
-/* What the backend says of the queue's work, with an error in the caller's words. */
-static compute_status wait(compute_queue *queue) {
+compute_status queue_wait_named(compute_queue *queue) {
   const compute_status status = queue->device->backend->queue_wait(queue->handle);
   if (status == COMPUTE_ERROR_INDEX)
     index_fault_explain(queue->device->context, failed_check(queue));
@@ -79,7 +78,7 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
 
 void queue_destroy_internal(compute_queue *queue) {
   if (!queue || device_keep_queue(queue)) return;
-  compute_status status = wait(queue);
+  compute_status status = queue_wait_named(queue);
   if (status != COMPUTE_OK) {
     log_write(COMPUTE_LOG_ERROR, "core", "work on a queue of %s failed: %s",
               queue->device->info.name, compute_status_text(status));
@@ -125,7 +124,7 @@ compute_status compute_queue_wait(compute_queue *queue) {
   compute_status status = device_check(queue->device, "compute_queue_wait");
   if (status != COMPUTE_OK) return status; /* what hangs still uses what the queue keeps */
   const int64_t begin = profile_wait_begin(queue);
-  status = wait(queue);
+  status = queue_wait_named(queue);
   queue_forget(queue, false);
   profile_wait_end(queue, begin);
   return device_note(queue, status);

@@ -35,7 +35,7 @@ static compute_status record_end(profile_mark *mark, compute_status status, prof
                                  const char *name, const char *detail, uint64_t bytes) {
   if (!mark->on) return status;
   const compute_device *device = mark->queue->device;
-  if (status == COMPUTE_OK) status = device->backend->queue_wait(mark->queue->handle);
+  if (status == COMPUTE_OK) status = queue_wait_named(mark->queue);
   profile_end(mark, status, profile_entry_of(device->context, device, kind, name, detail),
               (profile_work){.bytes = bytes});
   return status;

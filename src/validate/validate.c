@@ -67,7 +67,7 @@ static compute_status fetch(const validation_state *s, uint32_t operand, view *v
   }
   compute_status status =
       s->queue->device->backend->download(s->queue->handle, v->data, &from, bytes);
-  return status == COMPUTE_OK ? s->queue->device->backend->queue_wait(s->queue->handle) : status;
+  return status == COMPUTE_OK ? queue_wait_named(s->queue) : status;
 }
 
 static compute_status put_back(const validation_state *s, uint32_t operand, const view *v) {
@@ -78,7 +78,7 @@ static compute_status put_back(const validation_state *s, uint32_t operand, cons
     return COMPUTE_OK;
   }
   compute_status status = s->queue->device->backend->upload(s->queue->handle, &to, v->data, bytes);
-  return status == COMPUTE_OK ? s->queue->device->backend->queue_wait(s->queue->handle) : status;
+  return status == COMPUTE_OK ? queue_wait_named(s->queue) : status;
 }
 
 /* ---- Before the step ----------------------------------------------------------------------- */
