@@ -14,4 +14,18 @@ static inline bool composed_is(const graph_node *node) {
 bool composed_has_kernel(const compute_device *device, const compute_graph *graph,
                          const graph_node *node);
 
+/* The operands that a plan for the device reads of a node: begin … end − 1. Of a node in two forms,
+ * those of its kernel, or the composed form alone. */
+typedef struct operand_range {
+  uint32_t begin, end;
+} operand_range;
+
+static inline operand_range composed_operands(const compute_device *device,
+                                              const compute_graph *graph, const graph_node *node) {
+  const uint32_t count = node->input_count;
+  if (!composed_is(node)) return (operand_range){0, count};
+  return composed_has_kernel(device, graph, node) ? (operand_range){0, count - 1}
+                                                  : (operand_range){count - 1, count};
+}
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "compute/plan.h"
+#include "plan/composed.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -12,12 +13,38 @@
 
 enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
 
-static bool is_foldable(const compute_graph *g, const graph_node *n) {
+/* A graph, and the operands that a plan reads of its nodes. */
+typedef struct operands {
+  const compute_graph *graph;
+  const compute_device *kernels; /* as in ir_capture */
+} operands;
+
+static operand_range range_of(const operands *o, const graph_node *n) {
+  return composed_operands(o->kernels, o->graph, n);
+}
+
+static void flag_operands(const operands *o, const graph_node *n, unsigned char *flags,
+                          unsigned char flag) {
+  const operand_range used = range_of(o, n);
+  for (uint32_t k = used.begin; k < used.end; k++) flags[n->inputs[k]] |= flag;
+}
+
+static bool has_constant_operands(const operands *o, const graph_node *n,
+                                  const unsigned char *flags) {
+  const operand_range used = range_of(o, n);
+  for (uint32_t k = used.begin; k < used.end; k++)
+    if ((flags[n->inputs[k]] & CONSTANT) == 0) return false;
+  return true;
+}
+
+static bool is_foldable(const operands *o, const graph_node *n) {
+  const compute_graph *g = o->graph;
+  const operand_range used = range_of(o, n);
   graph_category c = graph_op_describe(n->op)->category;
   if (c == CATEGORY_SOURCE) return n->op == OP_index && shape_count(n->shape) <= LARGE_RESULT;
   if (c == CATEGORY_STATE) return false;
   int64_t largest = 0;
-  for (uint32_t k = 0; k < n->input_count; k++) {
+  for (uint32_t k = used.begin; k < used.end; k++) {
     const graph_node *x = &g->nodes[n->inputs[k]];
     int64_t held = x->uniform || x->op == OP_index ? 1 : shape_count(x->shape);
     if (held > largest) largest = held;
@@ -32,18 +59,17 @@ static bool is_free(const graph_node *n) {
   return n->op == OP_index || graph_op_describe(n->op)->category == CATEGORY_VIEW;
 }
 
-static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t output_count,
+static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output_count,
                      unsigned char *flags) {
+  const compute_graph *g = o->graph;
   for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] = NEEDED;
   for (size_t i = g->count; i-- > 0;)
-    for (uint32_t k = 0; flags[i] && k < g->nodes[i].input_count; k++)
-      flags[g->nodes[i].inputs[k]] |= NEEDED;
+    if (flags[i]) flag_operands(o, &g->nodes[i], flags, NEEDED);
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
-    if (!flags[i]) continue;
-    bool constant = n->op == OP_constant || is_foldable(g, n);
-    for (uint32_t k = 0; k < n->input_count; k++) constant &= (flags[n->inputs[k]] & CONSTANT) != 0;
-    if (constant) flags[i] |= CONSTANT;
+    if (flags[i] && has_constant_operands(o, n, flags) &&
+        (n->op == OP_constant || is_foldable(o, n)))
+      flags[i] |= CONSTANT;
   }
   uint32_t count = 0;
   for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] |= TOP;
@@ -51,8 +77,7 @@ static uint32_t mark(const compute_graph *g, const uint32_t *outputs, uint32_t o
   for (size_t i = g->count; i-- > 0;) {
     bool reads =
         flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_free(&g->nodes[i])));
-    for (uint32_t k = 0; reads && k < g->nodes[i].input_count; k++)
-      flags[g->nodes[i].inputs[k]] |= TOP;
+    if (reads) flag_operands(o, &g->nodes[i], flags, TOP);
   }
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
@@ -86,13 +111,15 @@ static compute_status evaluate(compute_device *cpu, const compute_graph *g,
 }
 
 compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
-                              uint32_t output_count, scratch *memory, folding *f) {
+                              uint32_t output_count, const compute_device *kernels, scratch *memory,
+                              folding *f) {
+  const operands o = {graph, kernels};
   *f = (folding){0};
   compute_device *cpu = graph->context->cpu;
   if (cpu == NULL) return COMPUTE_OK;
   unsigned char *flags = scratch_take(memory, graph->count, 1);
   if (flags == NULL) goto short_of_memory;
-  uint32_t count = mark(graph, outputs, output_count, flags);
+  uint32_t count = mark(&o, outputs, output_count, flags);
   if (count == 0 || count > 1024) return COMPUTE_OK;
   f->values = scratch_take(memory, count, sizeof *f->values);
   f->tensors = scratch_take(memory, count, sizeof *f->tensors);

@@ -10,9 +10,11 @@ typedef struct folding {
   compute_tensor **tensors; /* hold the values; release with fold_release */
 } folding;
 
-/* Finds and computes them on the context's CPU device. What cannot be computed stays as it is. */
+/* Finds and computes them on the context's CPU device, for a plan with these `kernels`
+ * (ir_capture). What cannot be computed stays as it is. */
 compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
-                              uint32_t output_count, scratch *memory, folding *result);
+                              uint32_t output_count, const compute_device *kernels, scratch *memory,
+                              folding *result);
 void fold_release(folding *f);
 
 #endif

@@ -87,7 +87,7 @@ uint32_t ir_add(ir *r, const ir_node *node) {
     if (*slot != IR_NONE) {
       ir_node *same = &r->nodes[*slot];
       same->folded += node->folded;
-      /* An error is better told of the call that has a name. */
+      /* Prefer the call that has a name in error messages. */
       if (graph_is_indexed(node->op) && !check_is_named(r->graph, same->source))
         same->source = node->source;
       return *slot;
@@ -107,19 +107,6 @@ double ir_uniform_value(const ir_node *node) {
   return dtype_load(node->dtype, node->constant);
 }
 
-/* The operands that a graph node has here: begin … end − 1. Of a node in two forms, those of its
- * kernel, or the composed one alone. */
-typedef struct operand_range {
-  uint32_t begin, end;
-} operand_range;
-
-static operand_range operands_of(const ir *r, const graph_node *n) {
-  const uint32_t count = n->input_count;
-  if (!composed_is(n)) return (operand_range){0, count};
-  return composed_has_kernel(r->kernels, r->graph, n) ? (operand_range){0, count - 1}
-                                                      : (operand_range){count - 1, count};
-}
-
 /* Marks the graph nodes that the outputs need; folded ones need no operands. */
 static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_count,
                         unsigned char *needed, const ir_folded *folded, uint32_t folded_count) {
@@ -128,7 +115,7 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
   for (uint32_t i = 0; i < folded_count; i++) needed[folded[i].graph_index] |= 2;
   for (size_t i = g->count; i-- > 0;) {
     if (needed[i] != 1) continue;
-    const operand_range used = operands_of(r, &g->nodes[i]);
+    const operand_range used = composed_operands(r->kernels, g, &g->nodes[i]);
     for (uint32_t k = used.begin; k < used.end; k++) needed[g->nodes[i].inputs[k]] |= 1;
   }
 }
@@ -136,7 +123,8 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
 /* The composed form, where a node in two forms is captured as that; else IR_NONE. */
 static uint32_t composed_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
-  if (values != NULL || !composed_is(n) || operands_of(r, n).begin == 0) return IR_NONE;
+  if (values != NULL || !composed_is(n) || composed_has_kernel(r->kernels, r->graph, n))
+    return IR_NONE;
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
 

@@ -199,11 +199,12 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .fallback = options->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
+  const compute_device *kernels = kernels_device(plan, options);
   compute_status s = COMPUTE_OK;
-  if (simplify) s = fold_constants(graph, outputs, count, memory, &folded);
+  if (simplify) s = fold_constants(graph, outputs, count, kernels, memory, &folded);
   if (s == COMPUTE_OK)
-    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify,
-                   kernels_device(plan, options), memory);
+    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
+                   memory);
   if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
   if (s == COMPUTE_OK) {
     uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);

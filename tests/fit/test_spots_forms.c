@@ -3,6 +3,8 @@
  * are, nor on the frames beside a frame, nor on how it lies in memory. */
 #include "spots_fixture.h"
 
+#include "plan/fold.h"
+
 /* Sums for the noise may round differently: a response this close to the threshold, relatively, may
  * fall on either side of it. */
 #define TIE 1e-5
@@ -284,6 +286,29 @@ static void responses_have_gradients(void **state) {
   assert_ok(compute_close(context));
 }
 
+/* Of the composed form, which masks the frame, a plan with the kernel has nothing to compute. */
+static void the_kernel_leaves_nothing_to_fold(void **state) {
+  (void)state;
+  compute_context *context = open_cpu(1, 1);
+  compute_graph *g = compute_graph_create(context);
+  const compute_node frames = compute_input(g, COMPUTE_U16, COMPUTE_SHAPE(2, 60, 50));
+  const compute_spot_options options = {.sigma = 1.3};
+  const compute_node spots = compute_find_spots(g, frames, &options, NULL);
+  assert_int_equal(compute_graph_status(g), COMPUTE_OK);
+  const uint32_t output = spots.id - 1;
+  const compute_device *kernels[] = {compute_default_device(context), NULL};
+  for (int composed = 0; composed < 2; composed++) {
+    scratch memory = {0};
+    folding folded;
+    assert_ok(fold_constants(g, &output, 1, kernels[composed], &memory, &folded));
+    assert_int_equal(folded.count > 0, composed);
+    fold_release(&folded);
+    scratch_release(&memory);
+  }
+  compute_graph_release(g);
+  assert_ok(compute_close(context));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_forms_find_the_same),
@@ -291,6 +316,7 @@ int main(void) {
       cmocka_unit_test(threads_and_neighbours_do_not_matter),
       cmocka_unit_test(large_filters_agree),
       cmocka_unit_test(responses_have_gradients),
+      cmocka_unit_test(the_kernel_leaves_nothing_to_fold),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
