@@ -9,10 +9,12 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
   (void)layer;
   const size_t first = record->graph->count;
   const compute_node rows = compute_gather(record->graph, parameters[0], x, 0);
-  build_origin(record->graph, first, &(graph_origin){&call, rows.id - 1, x.id - 1});
-  if (record->precision == COMPUTE_DTYPE_NONE || record->graph->status) return rows;
-  if (compute_node_dtype(record->graph, rows) == record->precision) return rows;
-  return compute_cast(record->graph, rows, record->precision);
+  const bool converts = record->precision != COMPUTE_DTYPE_NONE && !record->graph->status &&
+                        compute_node_dtype(record->graph, rows) != record->precision;
+  const compute_node result =
+      converts ? compute_cast(record->graph, rows, record->precision) : rows;
+  build_origin(record->graph, first, &(graph_origin){&call, result.id - 1, x.id - 1});
+  return result;
 }
 
 static const layer_kind embedding = {"embedding", apply};

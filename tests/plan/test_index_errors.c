@@ -230,6 +230,14 @@ static void an_embedding_has_the_name_of_its_weights(void **state) {
   const compute_node y = compute_layer_apply(net, b.graph, i, NULL);
   check(&b, &y, 1, "embedding",
         "embedding: index 7 at position [0,2] is outside -5 … 4 (weight '0.weight')");
+  b = begin();
+  const compute_node j = input(&b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), grid);
+  compute_forward half = {.precision = COMPUTE_F16};
+  const compute_node z =
+      compute_name(b.graph, compute_layer_apply(net, b.graph, j, &half), "vectors");
+  check(&b, &z, 1, "embedding",
+        "embedding: index 7 at position [0,2] is outside -5 … 4 (node 'vectors', weight "
+        "'0.weight')");
   compute_layer_release(net);
 }
 
