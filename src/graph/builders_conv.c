@@ -268,6 +268,7 @@ static bool is_reachable(compute_shape shape, int64_t factor) {
  * stride: what would overflow there is refused here. */
 static bool check_positions(convolution_call *call) {
   compute_convolution *c = &call->geometry;
+  const int64_t given[] = {c->stride[0], c->stride[1]};
   const compute_shape shapes[] = {
       COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]),
       COMPUTE_SHAPE(c->batch, c->result_channels, c->result_size[0], c->result_size[1]),
@@ -292,9 +293,9 @@ static bool check_positions(convolution_call *call) {
     if (is_reachable(shapes[i], most)) continue;
     graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
                "filter %s with stride %" PRId64 " × %" PRId64 ", dilation %" PRId64 " × %" PRId64
-               " and padding %" PRId64 " × %" PRId64 " on %s reaches beyond all memory",
-               call->filter, c->stride[0], c->stride[1], c->dilation[0], c->dilation[1],
-               c->padding[0], c->padding[1], call->x);
+               " and padding %" PRId64 " × %" PRId64 " on %s is too large to address",
+               call->filter, given[0], given[1], c->dilation[0], c->dilation[1], c->padding[0],
+               c->padding[1], call->x);
     return false;
   }
   return true;

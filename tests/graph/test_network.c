@@ -119,6 +119,10 @@ static void wrong_convolutions_are_refused(void **state) {
           compute_conv2d(graph, INPUT(2, 3, 4, 4), INPUT(3, 3, 3, 3), none,
                          CONV(.dilation = {INT64_MAX / 2})),
           "63 bits");
+  REFUSED(COMPUTE_ERROR_OVERFLOW,
+          compute_conv2d(graph, INPUT(1, 1, 1, (int64_t)1 << 51), INPUT(1, 1, 1, 1), none,
+                         CONV(.stride = {7, 1})),
+          "stride 7 × 1", "too large to address");
 }
 
 static void pooling_has_the_shape_of_its_formula(void **state) {
