@@ -76,8 +76,7 @@ compute_node build_uniform(compute_graph *graph, const char *operation, compute_
                            compute_shape shape, const build_element *element);
 
 /* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes, and hands
- * over constant and tensor, also on failure. Checks that the shape's elements and bytes can be
- * counted. */
+ * over constant and tensor, also on failure. Checks the shape as build_size does. */
 compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
                         const uint32_t *inputs, size_t count);
 

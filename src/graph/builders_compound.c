@@ -64,6 +64,7 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
                       compute_shape_text(scores->shape, a, sizeof a),
                       compute_shape_text(classes->shape, b, sizeof b));
   }
+  const size_t first = graph->count;
   const int64_t batch = scores->shape.size[0];
   compute_node column = compute_reshape(graph, labels, COMPUTE_SHAPE(batch, 1));
   compute_node log_p = compute_log_softmax(graph, logits, 1);
@@ -71,7 +72,7 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
   compute_node loss = compute_neg(graph, compute_mean(graph, chosen, COMPUTE_ALL_AXES, false));
   build_whole(graph, loss, WHOLE_CROSS_ENTROPY,
               (const compute_node[]){logits, log_p, column, chosen}, 4);
-  build_origin(graph, transaction.count, &(graph_origin){&call, loss.id - 1, inputs[1]});
+  build_origin(graph, first, &(graph_origin){&call, loss.id - 1, inputs[1]});
   return loss;
 }
 

@@ -32,6 +32,7 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                       "smoothing is %g; it must lie in 0 … 1", smoothing);
   }
+  const size_t first = graph->count;
   const compute_node plain = compute_cross_entropy(graph, logits, labels);
   if (smoothing == 0 || graph->status) return plain;
   const compute_dtype dtype = build_at(graph, inputs[0])->dtype, work = dtype_compute_type(dtype);
@@ -44,7 +45,7 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
   const compute_node both =
       compute_add(graph, sharp, compute_mul(graph, even, number(graph, work, smoothing)));
   const compute_node loss = widen(graph, both, dtype);
-  build_origin(graph, transaction.count, &(graph_origin){&call, loss.id - 1, inputs[1]});
+  build_origin(graph, first, &(graph_origin){&call, loss.id - 1, inputs[1]});
   return loss;
 }
 

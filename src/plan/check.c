@@ -38,11 +38,18 @@ static char *print_names(const compute_graph *graph, uint32_t node, const graph_
   text_buffer text = {0};
   const char *before = " (";
   text_add(&text, "%s", "");
-  if (names.result) text_add(&text, "%snode '%.80s'", before, names.result), before = ", ";
-  if (names.indices)
-    text_add(&text, "%s%s '%.80s'", before, origin->call->indices, names.indices), before = ", ";
-  if (names.table)
-    text_add(&text, "%s%s '%.80s'", before, origin->call->table, names.table), before = ", ";
+  if (names.result) {
+    text_add(&text, "%snode '%.80s'", before, names.result);
+    before = ", ";
+  }
+  if (names.indices) {
+    text_add(&text, "%s%s '%.80s'", before, origin->call->indices, names.indices);
+    before = ", ";
+  }
+  if (names.table) {
+    text_add(&text, "%s%s '%.80s'", before, origin->call->table, names.table);
+    before = ", ";
+  }
   if (before[0] == ',') text_add(&text, ")");
   char *copy = text.failed ? NULL : base_duplicate(text.data ? text.data : "");
   text_release(&text);
