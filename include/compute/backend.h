@@ -238,10 +238,10 @@ typedef struct compute_attention {
  *   filter 1  the mean of the square of 2 radius + 1 pixels less that of 2 wide_radius + 1
  *
  * The noise of a frame comes from x = |second difference along columns of the second difference
- * along rows| at the inner pixels of rows 0, step, 2 step …: it is `first` times the mean of the
- * finite x, then, `rounds` times, the root of the mean square of the x ≤ clip · noise times
- * `scale`, and never less than `least` times what it was at first. noise · gain is that of the
- * filtered frame; its reciprocal is 0 if it is 0. */
+ * along rows| at the inner pixels of rows 1, 1 + step, … ≤ height − 2: it is `first` times the sum
+ * of the finite x divided by the number of all x, then, `rounds` times, the root of the mean square
+ * of the x ≤ clip · noise times `scale`, and never less than `least` times what it was at first.
+ * noise · gain is that of the filtered frame; its reciprocal is 0 if it is 0. */
 typedef struct compute_spot_search {
   int32_t filter, distance;    /* 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
   int32_t radius, wide_radius; /* 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
