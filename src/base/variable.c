@@ -55,8 +55,7 @@ static const variable_row table[] = {
      false},
     {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
       "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md. Ignored "
-      "in "
-      "privileged programs."},
+      "in privileged programs."},
      true},
     {{"COMPUTE_TUNING_FILE", "absolute path, or none",
       "The tuning file; without it, tuning in the cache folder. Ignored in privileged programs."},
@@ -85,8 +84,7 @@ static const variable_row table[] = {
      false},
     {{"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
       "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks there "
-      "for "
-      "which drivers are registered."},
+      "for which drivers are registered."},
      false},
     {{"POCL_CACHE_DIR", "absolute folder",
       "Read by PoCL itself, which keeps its compiled kernels there; libcompute looks whether it "
@@ -98,8 +96,7 @@ static const variable_row table[] = {
      false},
     {{"LD_LIBRARY_PATH", "folders with ':' between them",
       "The loader's, not ours: which NVRTC was found is remembered in the cache for as long as "
-      "this "
-      "stays the same."},
+      "this stays the same."},
      true},
     {{"XDG_CACHE_HOME", "absolute folder",
       "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
@@ -126,7 +123,7 @@ const char *variable_text(const char *name) {
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     if (strcmp(table[i].shown.name, name) != 0) continue;
     if (table[i].trusted_only && privilege_raised()) return NULL;
-    const char *text = table[i].trusted_only ? secure_getenv(name) : getenv(name);
+    const char *text = getenv(name);
     return text && *text ? text : NULL;
   }
   return NULL;
