@@ -58,8 +58,7 @@ COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute
 
 /* With given statistics: (x − mean) / sqrt(variance + epsilon) · gain + bias for each channel (axis
  * 1); x has rank ≥ 2, the others [channels]; gain and bias may be {0}; epsilon as in
- * compute_normalize. Behind a convolution it
- * becomes part of it. */
+ * compute_normalize. After a convolution it becomes part of it. */
 COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                             compute_node variance, compute_node gain,
                                             compute_node bias, double epsilon);
@@ -72,8 +71,8 @@ COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compu
                                                      compute_node *variance);
 
 /* Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) a number of x's dtype), else
- * divided by 1 − p; by the random numbers of
- * compute_random_uniform, so the same seed and stream drop the same elements on every device. */
+ * divided by 1 − p; by the random numbers of compute_random_uniform, so the same seed and stream
+ * drop the same elements on every device. */
 COMPUTE_API compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                                          compute_node seed, uint32_t stream);
 

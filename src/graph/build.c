@@ -24,7 +24,7 @@ bool build_operands(compute_graph *graph, const char *operation, const compute_n
   for (size_t i = 0; i < count; i++) {
     if (operands[i].id == 0) {
       graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
-                 "operand %zu is {0}, as a failed call returns it", i);
+                 "operand %zu is {0}, the result of a failed call", i);
       return false;
     }
     int64_t index = graph_resolve(graph, operands[i], operation);
@@ -110,7 +110,7 @@ bool build_size(compute_graph *graph, const char *operation, compute_shape shape
   if (shape_fits_memory(shape)) return true;
   char text[BUILD_TEXT];
   graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
-             "%s has 2^55 elements or more, which no memory holds",
+             "%s has 2^55 elements or more, too large for any memory",
              compute_shape_text(shape, text, sizeof text));
   return false;
 }

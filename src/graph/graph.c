@@ -130,7 +130,7 @@ int64_t graph_resolve(compute_graph *graph, compute_node node, const char *opera
   if (index >= 0) return index;
   if (node.id == 0) {
     graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
-               "the node is {0}, as a failed call returns it");
+               "the node is {0}, the result of a failed call");
   } else if (node.graph != graph->serial) {
     graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation, "node %u belongs to another graph",
                node.id);

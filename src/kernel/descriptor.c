@@ -287,7 +287,7 @@ static bool check_convolution_strides(const compute_kernel_descriptor *d, const 
     for (int i = 0; i < 4; i++)
       if (__builtin_mul_overflow(i < 2 ? most : reach[i - 2], o->stride[i], &steps) ||
           steps > SHAPE_MOST_ELEMENTS || steps < -SHAPE_MOST_ELEMENTS)
-        return descriptor_refuse(why, "the convolution reaches beyond all memory");
+        return descriptor_refuse(why, "the convolution is too large to address");
   }
   return true;
 }

@@ -73,7 +73,7 @@ static void a_failed_node_stays_invalid_and_is_named(void **state) {
   compute_graph_clear_error(g);
   assert_false(compute_node_is_valid(compute_mul(g, x, failed)));
   assert_int_equal(compute_graph_status(g), COMPUTE_ERROR_WRONG_GRAPH);
-  test_check_message(context, "mul: operand 1 is {0}, as a failed call returns it");
+  test_check_message(context, "mul: operand 1 is {0}, the result of a failed call");
   compute_graph_release(g);
 }
 

@@ -116,7 +116,7 @@ static bool mistakes_with_operands(int wanted, const operands *o, expectation *e
   const compute_node wide = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(INT64_C(1) << 40, 1), 0);
   const compute_node high = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(INT64_C(1) << 40), 0);
   MISTAKE(WRONG_GRAPH, "sqrt: node 1 belongs to another graph", compute_sqrt(g, o->foreign))
-  MISTAKE(WRONG_GRAPH, "add: operand 1 is {0}, as a failed call returns it",
+  MISTAKE(WRONG_GRAPH, "add: operand 1 is {0}, the result of a failed call",
           compute_add(g, o->x23, none))
   MISTAKE(WRONG_GRAPH, "mul: there is no node 9999", compute_mul(g, late, o->x23))
   MISTAKE(INVALID_ARGUMENT, "add: operand 1 comes from assign, which has no value",
