@@ -34,8 +34,8 @@ void flow_watch(compute_batch *batch, batch_watch *watch, bool busy) {
   pthread_mutex_unlock(&batch->flow.mutex);
 }
 
-static double watch_seconds(const batch_watch *watch) {
-  const int64_t since = watch->since > 0 ? batch_clock() - watch->since : 0;
+static double watch_seconds(const batch_watch *watch, int64_t now) {
+  const int64_t since = watch->since > 0 ? now - watch->since : 0;
   return 1e-9 * (double)(watch->busy + since);
 }
 
@@ -45,12 +45,13 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
                      "compute_batch_times_get", "%s is NULL", batch == NULL ? "batch" : "times");
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
+  const int64_t now = batch_clock(); /* the same for all, so that no part exceeds the run */
   for (uint32_t i = 0; i < batch->lane_count; i++)
-    computing += watch_seconds(&batch->lanes[i].working);
-  *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running),
-                                 .reading = watch_seconds(&batch->flow.reading),
+    computing += watch_seconds(&batch->lanes[i].working, now);
+  *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running, now),
+                                 .reading = watch_seconds(&batch->flow.reading, now),
                                  .computing = computing / batch->lane_count,
-                                 .writing = watch_seconds(&batch->flow.writing)};
+                                 .writing = watch_seconds(&batch->flow.writing, now)};
   pthread_mutex_unlock(&batch->flow.mutex);
   return COMPUTE_OK;
 }

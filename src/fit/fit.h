@@ -55,6 +55,7 @@ struct compute_fit {
   compute_batch *batch;
   uint32_t batch_inputs; /* inputs of single ROIs that it was made for */
   uint32_t batch_runs;   /* since it was made */
+  int64_t find_devices;  /* whose time `finding` is, set before the first run; 0: ROIs of a stack */
 
   pthread_mutex_t mutex; /* of what follows */
   fit_state state;
@@ -67,8 +68,7 @@ struct compute_fit {
   struct compute_batch *running; /* to be cancelled; NULL outside compute_batch_run */
   atomic_bool cancelled;
   compute_batch_times times; /* of the last run */
-  atomic_llong finding;     /* nanoseconds that steps of this run took to find spots, all devices */
-  int64_t devices_of_batch; /* which these were; 0: nothing is found */
+  atomic_llong finding; /* nanoseconds that steps of this run took to find spots, all devices */
 
   /* Frames: of the run under way. */
   struct fit_delivery *delivery;

@@ -243,7 +243,7 @@ static compute_status compile_first(compute_fit *fit) {
     fit_station *station;
     fit_plan *plan;
     compute_status s = station_at(fit, info.device, &station);
-    fit->devices_of_batch = (int64_t)i + 1;
+    fit->find_devices = (int64_t)i + 1;
     if (s == COMPUTE_OK && fit->find)
       s = station_plan(station, movie_piece(station, info.batch), 0, 0, &plan);
     if (s == COMPUTE_OK)

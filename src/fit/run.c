@@ -71,15 +71,18 @@ compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times)
     return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_fit_times_get", "%s is NULL", fit == NULL ? "fit" : "times");
   pthread_mutex_lock(&fit->mutex);
+  /* Before the others, which then contain it: steps add to it meanwhile. */
+  const double all = 1e-9 * (double)atomic_load(&fit->finding);
   compute_batch_times parts = fit->times;
   if (fit->running != NULL) (void)compute_batch_times_get(fit->running, &parts);
   pthread_mutex_unlock(&fit->mutex);
-  const double all = 1e-9 * (double)atomic_load(&fit->finding);
-  const double finding = fit->devices_of_batch > 0 ? all / (double)fit->devices_of_batch : 0;
+  double finding = fit->find_devices > 0 ? all / (double)fit->find_devices : 0;
+  /* A batch that is repeated on the CPU is searched while its device searches the next one. */
+  if (finding > parts.computing) finding = parts.computing;
   *times = (compute_fit_times){.seconds = parts.seconds,
                                .reading = parts.reading,
                                .finding = finding,
-                               .fitting = parts.computing > finding ? parts.computing - finding : 0,
+                               .fitting = parts.computing - finding,
                                .writing = parts.writing};
   return COMPUTE_OK;
 }
