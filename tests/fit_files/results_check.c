@@ -13,7 +13,8 @@ results_options usual(const char *path) {
                              .columns = 256,
                              .pixel_size = 100,
                              .generated_by = "test",
-                             .fingerprint = "this job"};
+                             .fingerprint = "this job",
+                             .checkpoint_seconds = 1e6};
   assert_true(results_format_of_path(path, &options.format));
   return options;
 }

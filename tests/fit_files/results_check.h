@@ -13,7 +13,8 @@
 /* What the results are of; tests change it and put it back. */
 extern compute_fit_problem problem;
 
-/* Options for a movie of 128 × 256 pixels of 100 nm, by the path's format. */
+/* Options for a movie of 128 × 256 pixels of 100 nm, by the path's format. Checkpoints are made
+ * only when asked for: none that is due by the clock, however long a thread is held up. */
 results_options usual(const char *path);
 
 /* The file's bytes and a zero, to be freed. */

@@ -154,7 +154,7 @@ static void complete_files_are_only_replaced_on_demand(void **state) {
   (void)state;
   results_options options = usual(CSV);
   write_whole(CSV, &options, 30);
-  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "is there already");
+  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "already exists");
   options.resume = true;
   assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "nothing is left to do");
   assert_false(exists(CSV, ".incomplete"));
@@ -203,7 +203,7 @@ static void two_processes_do_not_write_one_file(void **state) {
   results_file *file = create(CSV, &options, &begin);
   options.overwrite = options.resume = true;
   assert_refused(CSV, &options, COMPUTE_ERROR_INVALID_STATE, "another process");
-  results_file_abandon(file);
+  results_file_abandon(file, NULL);
 }
 
 /* ---- HDF5 ---------------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static void hdf5_does_not_take_the_movies_side_car(void **state) {
   fputs("Width: 3\n", file);
   fclose(file);
   results_options options = usual(HDF5);
-  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "is there already");
+  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "already exists");
   options.overwrite = true;
   options.input = TEST_SCRATCH_DIR "/locs.raw";
   assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "would replace that of the input");

@@ -1,9 +1,13 @@
 /* What a file holds depends neither on how many threads make its rows nor on how results come. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "cli/fit/results_private.h"
 #include "fit_files/results_check.h"
 
 #define ROIS 15000
@@ -87,8 +91,9 @@ static void a_full_disk_is_reported_and_nothing_is_complete(void **state) {
     assert_int_equal(status, COMPUTE_ERROR_FILE);
     assert_non_null(strstr(wrong.what, ".incomplete: File too large"));
     assert_int_equal(results_file_checkpoint(file, NULL), COMPUTE_ERROR_FILE);
-    assert_int_equal(results_file_progress(file).rois, 3000);
-    assert_true(results_file_abandon(file));
+    results_progress kept;
+    assert_true(results_file_abandon(file, &kept));
+    assert_int_equal(kept.rois, 3000);
     assert_false(exists(path, ""));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     options.resume = true;
@@ -102,6 +107,40 @@ static void a_full_disk_is_reported_and_nothing_is_complete(void **state) {
     assert_memory_equal(text, whole, bytes);
     free(text);
     free(whole);
+  }
+}
+
+/* The bytes that the incomplete file of `path` has now. */
+static rlim_t incomplete_bytes(const char *path) {
+  char name[512];
+  struct stat about;
+  snprintf(name, sizeof name, "%s.incomplete", path);
+  assert_int_equal(stat(name, &about), 0);
+  return (rlim_t)about.st_size;
+}
+
+/* The disk is full, and nobody has noticed before the end: what abandoning says is kept is what a
+ * resumed run finds. */
+static void abandoning_says_what_is_kept(void **state) {
+  (void)state;
+  static const char *const paths[] = {CSV, NPY};
+  for (int i = 0; i < 2; i++) {
+    results_options options = usual(paths[i]);
+    remove_all(paths[i]);
+    results_progress begin, kept;
+    results_file *file = create(paths[i], &options, &begin);
+    assert_done(sample_results_append(file, problem.model, 0, 0, 3000, 300, &why));
+    assert_done(results_file_checkpoint(file, &why));
+    const struct rlimit before = limit_files(incomplete_bytes(paths[i]));
+    assert_done(sample_results_append(file, problem.model, 0, 3000, 3030, 30, &why));
+    assert_true(results_file_abandon(file, &kept));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(kept.rois, 3000);
+    options.resume = true;
+    file = create(paths[i], &options, &begin);
+    assert_memory_equal(&kept, &begin, sizeof kept);
+    assert_true(results_file_abandon(file, NULL));
+    remove_all(paths[i]);
   }
 }
 
@@ -134,22 +173,61 @@ static void checkpoints_on_the_side_are_whole_rows(void **state) {
     options.resume = false;
     results_file *file = create(NPY, &options, &begin);
     assert_done(sample_results_append(file, problem.model, 0, 0, 9000, 30 + 900 * (i % 5), &why));
-    assert_true(results_file_abandon(file));
+    assert_true(results_file_abandon(file, NULL));
     options.resume = true;
     file = create(NPY, &options, &begin);
     assert_int_equal(begin.rois, 9000);
     assert_int_equal(begin.rows, 9000);
-    assert_true(results_file_abandon(file));
+    assert_true(results_file_abandon(file, NULL));
   }
   remove_all(NPY);
+}
+
+/* A file with nothing but what the queue needs of it. */
+static void open_bare(results_file *file, char *incomplete, char *state_path) {
+  *file = (results_file){.path = incomplete,
+                         .incomplete = incomplete,
+                         .state_path = state_path,
+                         .options.format = RESULTS_CSV};
+  file->descriptor = open(incomplete, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  assert_true(file->descriptor >= 0);
+}
+
+/* A checkpoint that nobody waits for is made even if the queue is closed right after it. */
+static void closing_makes_the_checkpoints_that_are_queued(void **state) {
+  (void)state;
+  enum { BLOCKS = QUEUE_BLOCKS - 1, BYTES = 1 << 16 };
+  char incomplete[] = CSV ".incomplete", state_path[] = CSV ".incomplete.json";
+  for (int64_t i = 1; i <= 20; i++) {
+    results_file file;
+    results_state found;
+    bool missing;
+    remove_all(CSV);
+    open_bare(&file, incomplete, state_path);
+    assert_done(queue_open(&file.queue, &file, BYTES, &why));
+    const int64_t first = queue_order(&file.queue, BLOCKS);
+    for (int64_t b = first; b < first + BLOCKS; b++) {
+      memset(queue_take(&file.queue, b), 'x', BYTES);
+      queue_give(&file.queue, b, BYTES);
+    }
+    assert_done(queue_checkpoint(&file.queue, (results_progress){.rois = i}, false, &why));
+    queue_close(&file.queue);
+    assert_int_equal(close(file.descriptor), 0);
+    assert_done(results_state_read(state_path, &found, &missing, &why));
+    assert_int_equal(found.progress.rois, i);
+    assert_int_equal(found.bytes, BLOCKS * BYTES);
+  }
+  remove_all(CSV);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_depend_neither_on_threads_nor_on_pieces),
       cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_complete),
+      cmocka_unit_test(abandoning_says_what_is_kept),
       cmocka_unit_test(a_failed_finish_leaves_no_complete_file),
       cmocka_unit_test(checkpoints_on_the_side_are_whole_rows),
+      cmocka_unit_test(closing_makes_the_checkpoints_that_are_queued),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

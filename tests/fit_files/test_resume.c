@@ -49,7 +49,6 @@ static void finish_run(const char *path, const results_options *options, int64_t
   assert_int_equal(begin.rois, from);
   assert_int_equal(begin.frames, options->corners ? sample_results_frames(from) : 0);
   assert_done(sample_results_append(file, problem.model, begin.rois, begin.rois, ROIS, 30, &why));
-  assert_int_equal(results_file_progress(file).rois, ROIS);
   assert_done(results_file_finish(file, sample_results_frames(ROIS), &why));
 }
 
@@ -98,7 +97,10 @@ static void abandoned_files_can_be_gone_on_with(void **state) {
   results_progress begin;
   results_file *file = create(CSV, &options, &begin);
   assert_done(sample_results_append(file, problem.model, 0, 0, 1200, 30, &why));
-  assert_true(results_file_abandon(file));
+  results_progress kept;
+  assert_true(results_file_abandon(file, &kept));
+  assert_int_equal(kept.rois, 1200);
+  assert_int_equal(kept.frames, sample_results_frames(1200));
   assert_false(exists(CSV, ""));
   options.resume = true;
   finish_run(CSV, &options, 1200);
@@ -114,9 +116,11 @@ static void nothing_is_left_of_a_run_that_did_nothing(void **state) {
   remove_all(CSV);
   results_options options = usual(CSV);
   results_progress begin;
-  assert_false(results_file_abandon(create(CSV, &options, &begin)));
+  results_progress kept = {1, 1, 1};
+  assert_false(results_file_abandon(create(CSV, &options, &begin), &kept));
+  assert_true(kept.rois == 0 && kept.frames == 0 && kept.rows == 0);
   assert_false(exists(CSV, "") || exists(CSV, ".incomplete") || exists(CSV, ".incomplete.json"));
-  assert_false(results_file_abandon(NULL));
+  assert_false(results_file_abandon(NULL, NULL));
 }
 
 static void leave_incomplete(const char *path, const results_options *options) {
@@ -124,14 +128,14 @@ static void leave_incomplete(const char *path, const results_options *options) {
   results_progress begin;
   results_file *file = create(path, options, &begin);
   assert_done(sample_results_append(file, problem.model, 0, 0, 300, 30, &why));
-  assert_true(results_file_abandon(file));
+  assert_true(results_file_abandon(file, NULL));
 }
 
 static void another_jobs_file_is_not_gone_on_with(void **state) {
   (void)state;
   results_options options = usual(CSV), other;
   leave_incomplete(CSV, &options);
-  assert_refused(CSV, &options, COMPUTE_ERROR_INVALID_STATE, "has not ended well");
+  assert_refused(CSV, &options, COMPUTE_ERROR_INVALID_STATE, "did not finish");
   other = options;
   other.resume = true;
   other.fingerprint = "another job";
@@ -149,7 +153,7 @@ static void another_jobs_file_is_not_gone_on_with(void **state) {
   results_progress begin;
   results_file *file = create(CSV, &other, &begin);
   assert_int_equal(begin.rois, 0);
-  results_file_abandon(file);
+  results_file_abandon(file, NULL);
 }
 
 static void damaged_states_are_refused(void **state) {
@@ -204,7 +208,7 @@ static void a_full_disk_keeps_what_counts(void **state) {
     if (!status) status = results_file_checkpoint(file, &why);
     assert_int_equal(status, COMPUTE_ERROR_FILE);
     assert_non_null(strstr(why.what, ".incomplete: File too large"));
-    assert_true(results_file_abandon(file));
+    assert_true(results_file_abandon(file, NULL));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     options.resume = true;
     finish_run(paths[i], &options, 900);

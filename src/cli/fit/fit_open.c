@@ -228,7 +228,7 @@ int fit_job_open(fit_job *job, const fit_arguments *a) {
 }
 
 void fit_job_close(fit_job *job) {
-  results_file_abandon(job->results);
+  results_file_abandon(job->results, NULL);
   compute_fit_release(job->fit);
   if (job->session.context) session_close(&job->session);
   picture_release(job->picture);

@@ -60,7 +60,8 @@ static int say_interrupted(const fit_job *job, results_progress done, bool kept)
   fit_say("%s after %" PRId64 " of %" PRId64 " %s", interrupted ? "interrupted" : "ended", items,
           job->info.count, what);
   if (kept)
-    fprintf(stderr, "  '%s.incomplete' holds them; the same command with --resume goes on there\n",
+    fprintf(stderr,
+            "  '%s.incomplete' holds them; the same command with --resume continues there\n",
             job->a->output);
   return interrupted ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
@@ -74,8 +75,8 @@ static int say_failed(fit_job *job, compute_status status) {
     else
       fit_say_error(NULL, job->session.context);
   }
-  const results_progress done = results_file_progress(job->results);
-  const bool kept = results_file_abandon(job->results);
+  results_progress done;
+  const bool kept = results_file_abandon(job->results, &done);
   job->results = NULL;
   return say_interrupted(job, done, kept);
 }

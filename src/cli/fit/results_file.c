@@ -58,8 +58,7 @@ compute_status results_write_at(const results_file *file, const void *data, size
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       int code = put < 0 ? errno : EIO;
-      return failure_set_system(why, code,
-                                "what was written counts: make room and go on with the file",
+      return failure_set_system(why, code, "what was written is kept: free some space and resume",
                                 "cannot write %s", file->incomplete);
     }
     next += put;
@@ -96,10 +95,6 @@ compute_status results_file_checkpoint(results_file *file, failure *why) {
   return checkpoint(file, true, why);
 }
 
-results_progress results_file_progress(results_file *file) {
-  return queue_status(&file->queue, NULL) ? file->state.progress : file->now;
-}
-
 static compute_status check_results(const results_file *file, const compute_fit_results *results,
                                     const int32_t *corners, failure *why) {
   uint32_t outputs = file->columns.problem.outputs;
@@ -114,7 +109,7 @@ static compute_status check_results(const results_file *file, const compute_fit_
     return COMPUTE_OK;
   }
   return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL,
-                     "results that %s is to hold are not there", file->path);
+                     "results that %s should hold are missing", file->path);
 }
 
 compute_status results_file_append(results_file *file, int64_t first, int64_t count,
@@ -170,7 +165,7 @@ static results_file *allocate(const char *path, const results_options *options) 
   return NULL;
 }
 
-/* What must be the same for going on. */
+/* What must be the same for a file to be continued. */
 static void describe_job(results_file *file) {
   char *job = file->state.job, *end = job + sizeof file->state.job;
   const results_options *options = &file->options;
@@ -205,8 +200,7 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
                      "%s is being written by another process", file->incomplete);
 }
 
-/* Begins at the start. */
-static compute_status begin_anew(results_file *file, failure *why) {
+static compute_status start_over(results_file *file, failure *why) {
   if (ftruncate(file->descriptor, 0) != 0) {
     return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
   }
@@ -220,7 +214,7 @@ static compute_status begin_anew(results_file *file, failure *why) {
   return status ? status : results_keep(file, &file->state, why);
 }
 
-static compute_status go_on(results_file *file, const results_state *found, failure *why) {
+static compute_status resume_from(results_file *file, const results_state *found, failure *why) {
   struct stat about;
   if (fstat(file->descriptor, &about) != 0) {
     return failure_set_system(why, errno, NULL, "cannot examine %s", file->incomplete);
@@ -231,9 +225,9 @@ static compute_status go_on(results_file *file, const results_state *found, fail
   bool fits = found->bytes >= head_bytes && (uint64_t)about.st_size >= found->bytes &&
               (file->options.format == RESULTS_CSV || found->bytes == head_bytes + rows_bytes);
   if (!fits) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, "start anew: overwrite the incomplete file",
-                       "%s has %" PRIu64 " bytes, and by %s %" PRIu64 " of them count",
-                       file->incomplete, (uint64_t)about.st_size, file->state_path, found->bytes);
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "overwrite the incomplete file to start again",
+                       "%s has %" PRIu64 " bytes, but %s records %" PRIu64, file->incomplete,
+                       (uint64_t)about.st_size, file->state_path, found->bytes);
   }
   if (ftruncate(file->descriptor, (off_t)found->bytes) != 0) {
     return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
@@ -250,12 +244,12 @@ static compute_status check_complete(const results_file *file, const results_sta
   if (file->options.overwrite || access(file->path, F_OK) != 0) return COMPUTE_OK;
   if (found && (found->overwrite || found->finishing)) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
-                     file->options.resume ? "%s is there already, complete: nothing is left to do"
-                                          : "%s is there already",
+                     file->options.resume ? "%s is already complete: nothing is left to do"
+                                          : "%s already exists",
                      file->path);
 }
 
-/* Goes on with an incomplete file, or begins anew. */
+/* Continues an incomplete file, or starts over. */
 static compute_status begin_writing(results_file *file, bool made, failure *why) {
   results_state found;
   bool missing = true;
@@ -265,25 +259,24 @@ static compute_status begin_writing(results_file *file, bool made, failure *why)
   }
   compute_status status = check_complete(file, missing ? NULL : &found, why);
   if (status) return status;
-  if (!missing && strcmp(found.job, file->state.job) == 0) return go_on(file, &found, why);
+  if (!missing && strcmp(found.job, file->state.job) == 0) return resume_from(file, &found, why);
   if (!missing && !file->options.overwrite) {
     return failure_set(why, COMPUTE_ERROR_INVALID_STATE,
-                       "give the same input and options as then, or overwrite it",
-                       "%s is from another job: its input or options were others",
-                       file->incomplete);
+                       "use the same input and options, or overwrite it",
+                       "%s belongs to another job, with other input or options", file->incomplete);
   }
   if (!made && missing && !file->options.resume && !file->options.overwrite) {
-    return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "go on with it, or overwrite it",
-                       "%s is there: a run that has not ended well left it", file->incomplete);
+    return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "resume it, or overwrite it",
+                       "%s already exists: an earlier run did not finish", file->incomplete);
   }
-  return begin_anew(file, why);
+  return start_over(file, why);
 }
 
 static compute_status check_options(const char *path, const results_options *options,
                                     failure *why) {
   if (!results_format_available(options->format)) {
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
-                       "write .csv or .npy, or build it again with libhdf5's headers",
+                       "write .csv or .npy, or rebuild with libhdf5's headers",
                        "%s cannot be written: this program was built without libhdf5", path);
   }
   uint32_t outputs = options->problem->outputs;
@@ -303,9 +296,10 @@ static compute_status check_room(const results_file *file, failure *why) {
   if (left <= 0 || fstatvfs(file->descriptor, &disk) != 0) return COMPUTE_OK;
   double room = (double)disk.f_bavail * (double)disk.f_frsize;
   if (left <= room) return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_FILE, "make room, or choose another place for the results",
-                     "%s: %" PRId64 " rows take %.3g GB more, and %.3g GB are free", file->path,
-                     file->options.expected_rows, left * 1e-9, room * 1e-9);
+  return failure_set(why, COMPUTE_ERROR_FILE,
+                     "free some space, or choose another place for the results",
+                     "%s: %" PRId64 " rows take another %.3g GB, but only %.3g GB are free",
+                     file->path, file->options.expected_rows, left * 1e-9, room * 1e-9);
 }
 
 static compute_status start_threads(results_file *file, failure *why) {
@@ -378,21 +372,22 @@ compute_status results_file_finish(results_file *file, int64_t frames, failure *
     if (!status) unlink(file->incomplete);
   } else if (!status && rename(file->incomplete, file->path) != 0) {
     status = failure_set_system(why, errno, "the results are in the incomplete file",
-                                "cannot give %s its name", file->path);
+                                "cannot rename the incomplete file to %s", file->path);
   }
   if (!status) unlink(file->state_path);
   release(file);
   return status;
 }
 
-bool results_file_abandon(results_file *file) {
+bool results_file_abandon(results_file *file, results_progress *progress) {
+  if (progress) *progress = (results_progress){0};
   if (!file) return false;
-  bool some = file->now.rois > 0 || file->now.frames > 0;
-  if (some) {
+  if (file->now.rois > 0 || file->now.frames > 0)
     results_file_checkpoint(file, NULL); /* if it fails, the last one counts */
-    some = file->state.progress.rois > 0 || file->state.progress.frames > 0;
-  }
-  stop_threads(file);
+  stop_threads(file);                    /* only now nobody else changes the state */
+  const results_progress kept = file->state.progress;
+  const bool some = kept.rois > 0 || kept.frames > 0;
+  if (progress) *progress = kept;
   if (!some) {
     unlink(file->incomplete);
     unlink(file->state_path);

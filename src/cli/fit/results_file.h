@@ -46,9 +46,9 @@ typedef struct results_options {
   const char *fingerprint;  /* what the bytes depend on: input, size, time, options. Up to 255
                              * characters, compared as they are. NULL: "" */
 
-  bool resume;           /* go on with an incomplete file if there is one, of this fingerprint */
-  bool overwrite;        /* replace a complete file, and an incomplete one when not resuming */
-  int64_t expected_rows; /* in all, if known, else 0: refused if they surely have no room */
+  bool resume;               /* continue an incomplete file if there is one, of this fingerprint */
+  bool overwrite;            /* replace a complete file, and an incomplete one when not resuming */
+  int64_t expected_rows;     /* in all, if known, else 0: refused if they surely have no room */
   double checkpoint_seconds; /* at least so long between checkpoints; 0: 2 */
   int32_t threads;           /* that make text, the caller's among them: 1 … 8, 0 is 1 */
 } results_options;
@@ -62,8 +62,8 @@ typedef struct results_progress {
   int64_t rows;   /* rows of the file */
 } results_progress;
 
-/* Makes the file, or opens the incomplete one to go on with; refuses before any work if it could
- * not be finished: no such folder, not writable, taken by another process, there already,
+/* Makes the file, or opens the incomplete one to continue it; refuses before any work if it could
+ * not be finished: no such folder, not writable, taken by another process, already there,
  * incomplete but from another job, format not built in, disk full. `*progress` says where the run
  * has to start: at frame number `frames` where frames are read, at ROI number `rois` of a stack;
  * all zero for a new file. */
@@ -83,16 +83,14 @@ compute_status results_file_append(results_file *file, int64_t first, int64_t co
 /* Makes what was appended count, also if the machine itself goes down; waits for that. */
 compute_status results_file_checkpoint(results_file *file, failure *why);
 
-/* So far, with what create found; after a failure to write, what counts. */
-results_progress results_file_progress(results_file *file);
-
 /* Completes the file, gives it its name, and frees `file` in any case. After a failure the
  * incomplete file stays. `frames`: how many the movie has (for HDF5's side-car; without corners the
  * ROIs). */
 compute_status results_file_finish(results_file *file, int64_t frames, failure *why);
 
 /* Leaves it incomplete, after a last checkpoint, and frees it. NULL is allowed. A file without any
- * ROI is removed. Returns whether an incomplete file is there to go on with. */
-bool results_file_abandon(results_file *file);
+ * ROI is removed. Returns whether an incomplete file is left to be resumed, and in `*progress`,
+ * which may be NULL, how far it has come: without what the last checkpoint could not write. */
+bool results_file_abandon(results_file *file, results_progress *progress);
 
 #endif

@@ -32,12 +32,13 @@ compute_status results_hdf5_check(const results_file *file, failure *why) {
   compute_status status = COMPUTE_OK;
   bool there = access(side, F_OK) == 0;
   if (there && is_the_inputs(file, side)) {
-    status = failure_set(why, COMPUTE_ERROR_FILE, "name the results otherwise: movie_locs.hdf5",
+    status = failure_set(why, COMPUTE_ERROR_FILE,
+                         "choose another name for the results, such as movie_locs.hdf5",
                          "the side-car %s of the results would replace that of the input", side);
   } else if (there && !file->options.overwrite && access(file->path, F_OK) != 0 &&
              access(file->incomplete, F_OK) != 0) {
     status = failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
-                         "the results' side-car %s is there already", side);
+                         "the results' side-car %s already exists", side);
   }
   free(side);
   return status;
@@ -70,9 +71,9 @@ static herr_t take_words(unsigned n, const H5E_error2_t *error, void *pointer) {
 static compute_status fail_hdf5(const char *path, const char *doing, failure *why) {
   char words[256] = "";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_words, words);
-  return failure_set(why, COMPUTE_ERROR_FILE,
-                     "the results are in the incomplete file: go on with it", "cannot %s %s: %s",
-                     doing, path, words[0] ? words : "libhdf5 does not say why");
+  return failure_set(why, COMPUTE_ERROR_FILE, "the results are in the incomplete file: resume it",
+                     "cannot %s %s: %s", doing, path,
+                     words[0] ? words : "libhdf5 does not say why");
 }
 
 static hid_t element_type(column_type type) {
@@ -234,7 +235,7 @@ static compute_status make_durable(const char *path, failure *why) {
 static compute_status give_name(const char *from, const char *to, failure *why) {
   if (rename(from, to) == 0) return COMPUTE_OK;
   return failure_set_system(why, errno, "the results are in the incomplete file",
-                            "cannot give %s its name", to);
+                            "cannot rename the results to %s", to);
 }
 
 static compute_status finish_as(const results_file *file, int64_t frames, const char *results,

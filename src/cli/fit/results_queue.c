@@ -70,6 +70,8 @@ static void *write_all(void *argument) {
     queue->written++;
     pthread_cond_broadcast(&queue->freed);
   }
+  queue->ended = true;
+  pthread_cond_broadcast(&queue->settled);
   pthread_mutex_unlock(&queue->mutex);
   return NULL;
 }
@@ -77,7 +79,7 @@ static void *write_all(void *argument) {
 static void *keep_all(void *argument) {
   results_queue *queue = argument;
   pthread_mutex_lock(&queue->mutex);
-  while (queue->wanted || !queue->ending) {
+  while (queue->wanted || !queue->ended) {
     if (!queue->wanted) {
       pthread_cond_wait(&queue->settled, &queue->mutex);
       continue;
@@ -117,8 +119,8 @@ compute_status queue_open(results_queue *queue, results_file *file, size_t block
   if (results_start_thread(&queue->writer, write_all, queue)) queue->threads++;
   if (queue->threads && results_start_thread(&queue->keeper, keep_all, queue)) queue->threads++;
   if (queue->threads == 2) return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "fewer processes, or a higher limit of them",
-                     "no thread can be started to write %s", file->path);
+  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "run fewer processes, or raise their limit",
+                     "cannot start a thread to write %s", file->path);
 }
 
 void queue_close(results_queue *queue) {
@@ -126,7 +128,6 @@ void queue_close(results_queue *queue) {
   pthread_mutex_lock(&queue->mutex);
   queue->ending = true;
   pthread_cond_broadcast(&queue->filled);
-  pthread_cond_broadcast(&queue->settled);
   pthread_mutex_unlock(&queue->mutex);
   if (queue->threads > 0) pthread_join(queue->writer, NULL);
   if (queue->threads > 1) pthread_join(queue->keeper, NULL);

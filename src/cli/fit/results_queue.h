@@ -22,13 +22,14 @@ typedef struct results_queue {
   pthread_mutex_t mutex;  /* of what follows */
   pthread_cond_t filled;  /* the block that is next to be written, or it ends */
   pthread_cond_t freed;   /* a block, for those who wait to fill one */
-  pthread_cond_t settled; /* a checkpoint is wanted or made, or it ends */
+  pthread_cond_t settled; /* a checkpoint is wanted or made, or the writer has ended */
   char *memory;
   size_t block_bytes;
   results_block block[QUEUE_BLOCKS];
-  int64_t ordered; /* blocks that have a number: appending thread only */
-  int64_t written; /* blocks that are in the file */
-  bool ending;
+  int64_t ordered;      /* blocks that have a number: appending thread only */
+  int64_t written;      /* blocks that are in the file */
+  bool ending;          /* no more blocks come: the writer ends when all are in the file */
+  bool ended;           /* it has; the keeper ends when all checkpoints are made */
   bool wanted, keeping; /* a checkpoint is still to be made, is being made */
   results_progress progress;
   uint64_t bytes; /* of it */
@@ -41,7 +42,8 @@ typedef struct results_queue {
 compute_status queue_open(results_queue *queue, struct results_file *file, size_t block_bytes,
                           failure *why);
 
-/* Ends them when all full blocks are written. */
+/* Ends them when all full blocks are written and the checkpoints among them made. Nothing
+ * reports their errors: to learn of them, make a checkpoint that waits first. */
 void queue_close(results_queue *queue);
 
 /* Numbers for the next `count` blocks, of which the first is returned. Each must be taken and

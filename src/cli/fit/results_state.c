@@ -89,12 +89,12 @@ compute_status results_state_read(const char *path, results_state *state, bool *
   json_error_t error;
   json_t *root = json_load_file(path, 0, &error);
   if (!root) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, "start anew: overwrite the incomplete file",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "overwrite the incomplete file to start again",
                        "%s cannot be read: %s", path, error.text);
   }
   bool good = take_state(root, state);
   json_decref(root);
   if (good) return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_FORMAT, "start anew: overwrite the incomplete file",
-                     "%s is not what this program writes", path);
+  return failure_set(why, COMPUTE_ERROR_FORMAT, "overwrite the incomplete file to start again",
+                     "%s is not a state file of this version", path);
 }
