@@ -53,8 +53,8 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
   bool ends = options->items != COMPUTE_BATCH_UNTIL_END;
   compute_status s = COMPUTE_OK;
   if (options->items < COMPUTE_BATCH_UNTIL_END)
-    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE, "%lld is no count",
-                     (long long)options->items);
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "invalid number of items: %lld", (long long)options->items);
   if ((options->sources == NULL && batch->input_count > 0) || options->sinks == NULL)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
                      options->sinks == NULL ? "sinks" : "sources");

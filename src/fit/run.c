@@ -7,7 +7,7 @@
 
 static const char HERE[] = "compute_fit_run";
 
-/* Runs of one iterator leave a plan for each size of a last batch. Now and then it is made anew. */
+/* Runs of one iterator leave a plan for each size of a last batch. Now and then it is recreated. */
 #define MOST_RUNS 256
 
 /* ---- The iterator -------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static compute_status begin(compute_fit *fit, fit_state state) {
   pthread_mutex_unlock(&fit->mutex);
   if (free) return COMPUTE_OK;
   return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, HERE,
-                   "a run of this fitter is under way, or still to be waited for");
+                   "a run of this fitter is in progress, or has not been waited for");
 }
 
 static void set_state(compute_fit *fit, fit_state state) {
@@ -192,7 +192,7 @@ compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) 
   pthread_mutex_unlock(&fit->mutex);
   if (!mine)
     return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, operation,
-                     "no run was started, or another thread waits for it");
+                     "no run was started, or another thread is waiting for it");
   pthread_join(fit->thread, NULL);
   const compute_status s = fit->status;
   const compute_error error = fit->error;

@@ -47,7 +47,7 @@ static compute_status check_optimizer(compute_context *context, compute_dtype dt
                                       compute_optimizer_options *o) {
   static const double usual_rate[] = {0.01, 0.001, 0.001, 0.01};
   if (o->kind < COMPUTE_SGD || o->kind > COMPUTE_RMSPROP)
-    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no optimizer", (int)o->kind);
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid optimizer %d", (int)o->kind);
   compute_status s =
       check_number(context, dtype, "optimizer.learning_rate", o->learning_rate, NOT_NEGATIVE);
   if (!s) s = check_number(context, dtype, "optimizer.momentum", o->momentum, NOT_NEGATIVE);
@@ -67,7 +67,7 @@ static compute_status check_optimizer(compute_context *context, compute_dtype dt
 static compute_status check_schedule(compute_context *context, compute_dtype dtype,
                                      compute_schedule *p) {
   if (p->kind < COMPUTE_SCHEDULE_CONSTANT || p->kind > COMPUTE_SCHEDULE_COSINE)
-    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no schedule", (int)p->kind);
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid schedule %d", (int)p->kind);
   if (p->period < 0 || p->warm_up < 0)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
                   "schedule.period is %" PRId64 " and schedule.warm_up %" PRId64, p->period,
@@ -86,11 +86,10 @@ static compute_status check_schedule(compute_context *context, compute_dtype dty
 static compute_status check_port(compute_context *context, const char *name,
                                  const compute_batch_port *port) {
   if (compute_dtype_size(port->dtype) == 0)
-    return refuse(context, COMPUTE_ERROR_DTYPE, "%s.dtype, %d, is no dtype", name,
-                  (int)port->dtype);
+    return refuse(context, COMPUTE_ERROR_DTYPE, "%s has invalid dtype %d", name, (int)port->dtype);
   int64_t count;
   if (port->item.rank >= COMPUTE_MAX_RANK || compute_shape_count(port->item, &count) != COMPUTE_OK)
-    return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item is no shape of an item (rank 0 to %d)",
+    return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item is not a valid item shape (rank 0 to %d)",
                   name, COMPUTE_MAX_RANK - 1);
   if (count > 0) return COMPUTE_OK;
   return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item has no elements", name);
@@ -99,7 +98,7 @@ static compute_status check_port(compute_context *context, const char *name,
 static compute_status check_loss(compute_context *context, compute_dtype dtype,
                                  compute_trainer_options *o) {
   if (o->loss < COMPUTE_LOSS_CROSS_ENTROPY || o->loss > COMPUTE_LOSS_HUBER)
-    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%d is no loss", (int)o->loss);
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid loss %d", (int)o->loss);
   compute_status s = check_number(context, dtype, "label_smoothing", o->label_smoothing, UP_TO_ONE);
   if (!s) s = check_number(context, dtype, "huber_delta", o->huber_delta, NOT_NEGATIVE);
   if (s) return s;
