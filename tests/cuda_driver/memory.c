@@ -255,10 +255,16 @@ EXPORT cuda_result cuMemHostAlloc(void **pointer, size_t bytes, uint32_t flags) 
   return CUDA_OK;
 }
 
+/* As the driver does: copies that are under way come to their end first. */
+static void drain_devices(void) {
+  for (int i = 0; i < stand_in_machine.device_count; i++) streams_drain(i);
+}
+
 EXPORT cuda_result cuMemFreeHost(void *pointer) {
   const cuda_result code = stand_in_enter(CALL_cuMemFreeHost);
   memory *m = starting(OBJECT_HOST_MEMORY, pointer);
   if (!m) return CUDA_INVALID_VALUE;
+  drain_devices();
   memory_destroy(m);
   return code;
 }
@@ -281,6 +287,7 @@ EXPORT cuda_result cuMemHostUnregister(void *pointer) {
   const cuda_result code = stand_in_enter(CALL_cuMemHostUnregister);
   memory *m = starting(OBJECT_REGISTERED, pointer);
   if (!m) return 713;
+  drain_devices();
   registered_destroy(m);
   return code;
 }
