@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Holds the rooms of docs/design.md against what the code really uses.
+
+    check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all]
+
+The table "Rooms" in docs/design.md has a row for each room: folder, job, and which rooms it may use, by name
+(`src/base/` is base, `src/cli/fit/` is cli/fit) with commas between. `public headers` allows what a user's program may
+use, `compute/backend.h` that header alone; what follows a semicolon is other software and is not read.
+
+An arrow is a symbol that an object file leaves undefined and an object of another room defines, or an include of
+another room's header. Public functions are no exception. These fail:
+
+  - an arrow that the table does not declare, and a declared one that nothing uses;
+  - a circle of rooms of the library, in the table or in the objects;
+  - a circle of more than CIRCLE_FILES files;
+  - a folder with sources that no row names, and a row without a folder.
+
+Of an undeclared arrow between two rooms the first uses are listed; --all lists each.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+CIRCLE_FILES = 3
+USES_LISTED = 6
+PUBLIC, BACKEND = "public headers", "compute/backend.h"
+TREES = ("src", "backends", "bench", "kernels")
+SOURCES = (".c", ".h", ".def")
+
+
+def read_table(path):
+    """{room: (folder, set of what it may use)}"""
+    rooms, inside = {}, False
+    for line in open(path, encoding="utf-8"):
+        if line.startswith("## "):
+            inside = line.strip() == "## Rooms"
+        row = re.match(r"\|\s*`([^`]+)/`\s*\|[^|]*\|([^|]*)\|\s*$", line)
+        if not inside or not row:
+            continue
+        folder, uses = row.group(1), row.group(2).split(";")[0]
+        names = {name.strip().strip("`") for name in uses.split(",")} - {"", "–"}
+        rooms[re.sub(r"^src/", "", folder)] = (folder, names)
+    return rooms
+
+
+class Tree:
+    def __init__(self, source, rooms):
+        self.source, self.rooms = source, rooms
+        self.by_folder = sorted(((folder + "/", room) for room, (folder, _) in rooms.items()),
+                                key=lambda pair: -len(pair[0]))
+
+    def room_of(self, path):
+        return next((room for folder, room in self.by_folder if path.startswith(folder)), None)
+
+    def is_core(self, room):
+        """A room of libcompute.so, where arrows may not form a circle; programs use public headers."""
+        folder, uses = self.rooms[room]
+        return folder.startswith("src/") and PUBLIC not in uses
+
+
+def files_of(source):
+    for tree in TREES:
+        for folder, _, names in os.walk(os.path.join(source, tree)):
+            for name in names:
+                if name.endswith(SOURCES):
+                    yield os.path.relpath(os.path.join(folder, name), source)
+
+
+def objects_of(source, build):
+    """(source file, object file) of everything but tests; a file that is compiled several times comes several times."""
+    for entry in json.load(open(os.path.join(build, "compile_commands.json"), encoding="utf-8")):
+        path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), source)
+        output = entry.get("output") or re.search(r" -o (\S+)", entry["command"]).group(1)
+        if output.startswith("tests/"):
+            continue
+        if os.path.basename(path) == "kernel_texts.c":
+            path = "kernels/kernel_texts.c"
+        if path.split("/")[0] in TREES:
+            yield path, os.path.join(build, output)
+
+
+def symbols_of(objects):
+    """({file: symbols it defines}, {file: symbols it leaves undefined})"""
+    file_of = {os.path.abspath(output): path for path, output in objects}
+    missing = sorted(output for output in file_of if not os.path.exists(output))
+    if missing:
+        sys.exit("not built: %s and %d more" % (missing[0], len(missing) - 1))
+    listing = subprocess.run([os.environ.get("NM", "nm"), "-A", "-P", *file_of], check=True,
+                             capture_output=True, text=True).stdout
+    defined = {path: set() for path in file_of.values()}
+    undefined = {path: set() for path in file_of.values()}
+    for line in listing.splitlines():
+        where, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
+        path = file_of[os.path.abspath(where)]
+        if kind in "Uw":
+            undefined[path].add(name)
+        elif kind.isupper() or kind == "u":
+            defined[path].add(name)
+    return defined, undefined
+
+
+def nearness(a, b):
+    """How many leading folders two files share: names need only be unique within what is linked together."""
+    count = 0
+    for x, y in zip(a.split("/"), b.split("/")):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def calls_of(source, build):
+    """(calling file, defining file, symbol)"""
+    defined, undefined = symbols_of(list(objects_of(source, build)))
+    where = {}
+    for path, names in defined.items():
+        for name in names:
+            where.setdefault(name, []).append(path)
+    for path in sorted(undefined):
+        for name in sorted(undefined[path] - defined[path]):
+            homes = where.get(name)
+            if homes:
+                yield path, max(sorted(homes), key=lambda home: nearness(path, home)), name
+
+
+def includes_of(source):
+    """(including file, included file, "#include")"""
+    for path in sorted(files_of(source)):
+        text = open(os.path.join(source, path), encoding="utf-8").read()
+        tried = (os.path.dirname(path), "src", "include", "backends", "backends/" + (path.split("/") + [""])[1], "bench", "kernels")
+        for name in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', text, re.M):
+            for folder in tried:
+                target = os.path.normpath(os.path.join(folder, name))
+                if os.path.isfile(os.path.join(source, target)):
+                    yield path, target, "#include"
+                    break
+
+
+def components(nodes, edges):
+    """Strongly connected components (R. Tarjan, "Depth-first search and linear graph algorithms", 1972)."""
+    index, low, on_stack, stack, result = {}, {}, set(), [], []
+
+    def visit(start):
+        work = [(start, iter(sorted(edges.get(start, ()))))]
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        on_stack.add(start)
+        while work:
+            node, rest = work[-1]
+            for other in rest:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on_stack.add(other)
+                    work.append((other, iter(sorted(edges.get(other, ())))))
+                    break
+                if other in on_stack:
+                    low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    part = []
+                    while not part or part[-1] != node:
+                        part.append(stack.pop())
+                        on_stack.discard(part[-1])
+                    result.append(sorted(part))
+
+    for node in sorted(nodes):
+        if node not in index:
+            visit(node)
+    return [part for part in result if len(part) > 1]
+
+
+def target_of(tree, caller, path):
+    """Under which name the table allows what `path` offers."""
+    core_caller = tree.is_core(caller)
+    if path == "include/compute/backend.h" and BACKEND in tree.rooms[caller][1]:
+        return BACKEND
+    if path.startswith("include/"):
+        return None if core_caller else PUBLIC  # types; the functions are found as symbols
+    room = tree.room_of(path)
+    if room and not core_caller and room != caller and tree.is_core(room):
+        return None if PUBLIC in tree.rooms[caller][1] and not path.endswith(".h") else room
+    return room
+
+
+def list_uses(uses, everything):
+    shown = sorted(set(uses))
+    for caller, callee, what in shown if everything else shown[:USES_LISTED]:
+        print("    %s -> %s  %s" % (caller, callee, what))
+    if not everything and len(shown) > USES_LISTED:
+        print("    ... %d more (--all lists them)" % (len(shown) - USES_LISTED))
+
+
+def group_arrows(tree, uses):
+    """{(room, what it uses): its uses}, and the uses between files of no room."""
+    arrows, homeless = {}, set()
+    for caller, callee, what in uses:
+        room = tree.room_of(caller)
+        if room is None:
+            homeless.add(os.path.dirname(caller))
+            continue
+        target = target_of(tree, room, callee)
+        if target is not None and target != room:
+            arrows.setdefault((room, target), []).append((caller, callee, what))
+    return arrows, homeless
+
+
+def circles_between(rooms, pairs, title):
+    edges = {}
+    for a, b in pairs:
+        edges.setdefault(a, set()).add(b)
+    found = components(rooms, edges)
+    for part in found:
+        print("%s: %s" % (title, ", ".join(part)))
+    return found, edges
+
+
+def check(source, build, everything):
+    rooms = read_table(os.path.join(source, "docs/design.md"))
+    if not rooms:
+        sys.exit("docs/design.md has no table of rooms")
+    tree = Tree(source, rooms)
+    calls = list(calls_of(source, build))
+    arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))
+    failures = 0
+
+    for folder in sorted({os.path.dirname(path) for path in files_of(source) if not tree.room_of(path)} | homeless):
+        print("no row of the table is for %s" % folder)
+        failures += 1
+    for room, (folder, uses) in sorted(rooms.items()):
+        if folder.split("/")[0] in TREES and not os.path.isdir(os.path.join(source, folder)):
+            print("the table's %s does not exist" % folder)
+            failures += 1
+        for name in sorted(uses - set(rooms) - {PUBLIC, BACKEND}):
+            if folder.split("/")[0] in TREES:
+                print("the table's row of %s names %s, which is not a room" % (folder, name))
+                failures += 1
+
+    undeclared = sorted(pair for pair in arrows if pair[1] not in rooms[pair[0]][1])
+    for room, target in undeclared:
+        print("undeclared: %s uses %s" % (room, target))
+        list_uses(arrows[room, target], everything)
+    unused = sorted((room, name) for room, (folder, uses) in rooms.items() for name in uses
+                    if folder.split("/")[0] in TREES and tree.is_core(room) and name in rooms and (room, name) not in arrows)
+    for room, name in unused:
+        print("declared, but %s does not use %s" % (room, name))
+
+    core = {room for room in rooms if tree.is_core(room)}
+    table = {(room, name) for room in core for name in rooms[room][1] & core}
+    in_table, _ = circles_between(core, table, "circle in the table")
+    real = {pair for pair in arrows if set(pair) <= core}
+    in_objects, _ = circles_between(core, real, "circle of rooms")
+
+    edges = {}
+    for caller, callee, _ in calls:
+        edges.setdefault(caller, set()).add(callee)
+    files = [part for part in components({c for c, _, _ in calls}, edges) if len(part) > CIRCLE_FILES]
+    for part in files:
+        print("circle of %d files:" % len(part))
+        list_uses([use for use in calls if use[0] in part and use[1] in part], everything)
+        print("    " + ", ".join(part))
+
+    failures += len(undeclared) + len(unused) + len(in_table) + len(in_objects) + len(files)
+    print("%d rooms, %d arrows, %d calls: %d undeclared, %d unused, %d circles of rooms, %d of more than %d files"
+          % (len(rooms), len(arrows), len(calls), len(undeclared), len(unused), len(in_objects), len(files), CIRCLE_FILES))
+    return failures
+
+
+if __name__ == "__main__":
+    arguments = [a for a in sys.argv[1:] if a != "--all"]
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    sys.exit(1 if check(*map(os.path.abspath, arguments), "--all" in sys.argv) else 0)
