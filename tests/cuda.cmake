@@ -109,7 +109,7 @@ foreach(name gradients indexed matmul network reduction row structural)
 endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=3")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
-foreach(name plan_run plan_bindings plan_index_errors plan_training job_job graph_eager graph_gradients
+foreach(name plan_run plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view public_use device_slots batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset)

@@ -69,7 +69,7 @@ foreach(name plan_run plan_bindings plan_index_errors plan_training plan_enduran
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name graph_eager threads_plans)
+foreach(name eager_eager threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")

@@ -10,8 +10,8 @@
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_create";

@@ -13,7 +13,7 @@
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
-#include "profile/fallback.h"
+#include "device/fallback.h"
 
 static const char HERE[] = "compute_batch_run";
 

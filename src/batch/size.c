@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "batch/work.h"
-#include "profile/fallback.h"
+#include "device/fallback.h"
 
 #define MIB                 ((uint64_t)1 << 20)
 #define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "profile/collector.h"
+#include "device/collector.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_run";

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_create";

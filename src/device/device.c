@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/registry.h"
-#include "kernel/kernel_cache.h"
+#include "device/kernel_cache.h"
 
 /* ---- Rank ---------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "device/index_fault.h"
-#include "memory/pool.h"
+#include "device/pool.h"
 
 typedef struct device_module device_module; /* one loaded module, in module.h */
 struct memory_buffer;                       /* memory/buffer.h */
@@ -21,7 +21,7 @@ struct compute_device {
   memory_pool *pool;
   compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
-  struct kernel_cache *kernels;      /* src/kernel/kernel_cache.h */
+  struct kernel_cache *kernels;      /* src/device/kernel_cache.h */
   pthread_mutex_t route_mutex;       /* of `route` */
   struct route_held *route;          /* src/route/route.h; NULL until it is asked for */
   uint32_t queue_count;              /* atomic: queues made so far */
@@ -43,7 +43,7 @@ struct compute_queue {
   bool abandoned;                /* released while the device hung: to be freed when it has ended */
   struct queue_pending *pending; /* buffers to release after the next wait; owned by queue.c */
   uint32_t number;               /* of the device's queues; 0 is its internal one */
-  uint16_t profile_row;          /* atomic; src/profile/collector.c */
+  uint16_t profile_row;          /* atomic; src/device/collector.c */
 };
 
 struct compute_event {
@@ -64,13 +64,13 @@ struct compute_context {
   bool automatic;       /* plans that name no device place their steps by cost */
   compute_device *cpu;  /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects; /* atomic: tensors, graphs, plans, queues, events that are not released */
-  struct eager_cache *eager;         /* src/graph/eager.c */
+  struct eager_cache *eager;         /* src/eager/eager.c */
   struct disk_cache *disk_cache;     /* src/cache/disk_cache.h */
   struct tuning_store *tuning;       /* src/tune/tuning.h */
   pthread_mutex_t registry_mutex;    /* held while modules that could wait are opened */
   bool modules_waiting;              /* atomic: some candidate has not been opened yet */
-  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/profile/fallback.h */
-  struct profile_collector *profile; /* src/profile/collector.h; NULL in a context of a test */
+  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/device/fallback.h */
+  struct profile_collector *profile; /* src/device/collector.h; NULL in a context of a test */
   struct job_runners *jobs;          /* atomic; src/job/job.h; NULL until the first job */
   struct validation *validation;     /* src/validate/validate.h; NULL until it is first started */
   uint32_t watch;                    /* atomic: WATCH_… of profile/collector.h */

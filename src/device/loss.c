@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/registry.h"
-#include "kernel/kernel_cache.h"
-#include "memory/buffer.h"
-#include "profile/fallback.h"
+#include "device/kernel_cache.h"
+#include "device/buffer.h"
+#include "device/fallback.h"
 
 static device_loss loss_of(const compute_device *device) {
   return (device_loss)__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE);

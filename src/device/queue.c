@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/registry.h"
-#include "memory/buffer.h"
-#include "profile/collector.h"
+#include "device/buffer.h"
+#include "device/collector.h"
 
 /* A queue that is fed without ever being waited for would keep everything; at this many buffers it
  * is waited for. */

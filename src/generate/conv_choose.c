@@ -1,7 +1,7 @@
 /* Which variant of convolution with which parameters, where nobody has said so, and whether the
  * target can run what somebody has said. */
 #include "generate/conv.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* Convolutions of so few multiplications are not worth a source of their own. */
 enum { TINY = 32768, FEW_CHANNELS = 4, LONG_SUM = 256 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "generate/conv.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { POSITION_DIGITS = 3, WALK_DATA = 0, WALK_WEIGHT = 1 };
 

@@ -1,7 +1,7 @@
 /* Which variant of matrix multiplication with which parameters, where nobody has said so, and
  * whether the target can run what somebody has said. */
 #include "generate/gemm.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* Products of so few multiplications are not worth a source of their own. */
 enum { TINY = 32768, FEW_ROWS = 8 };

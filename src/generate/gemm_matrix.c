@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "generate/gemm.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* What the units multiply. */
 static const char *unit_of(const generation *g, const gemm_problem *problem) {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "generate/gemm.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* Everything over (batch…, m, n). */
 static void read_walks(generation *g, emit_space *space, int64_t *a_k, int64_t *b_k) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "generate/gemm.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* Integer sums wrap, so they are made of unsigned numbers. */
 static const char *sum_type(compute_dtype accumulate) {

@@ -1,7 +1,7 @@
 /* Places along the axis, for GATHER and SCATTER. */
 #include "generate/indexed.h"
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 int64_t indexed_divide_up(int64_t a, int64_t b) {
   return a / b + (a % b != 0);

@@ -7,7 +7,7 @@
 
 #include "generate/emit.h"
 #include "kernel/program.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include "generate/scatter.h"
 
 #include "generate/indexed.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
 

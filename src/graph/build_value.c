@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
                  int64_t step, int64_t *start) {

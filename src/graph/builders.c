@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* ---- Sources ------------------------------------------------------------------------------- */
 

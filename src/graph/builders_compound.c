@@ -2,8 +2,8 @@
  * name what would otherwise be reported under the name of a part. */
 #include "graph/build.h"
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* Whether gain or bias has the dtype of x and the size of its last axis. */
 static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,

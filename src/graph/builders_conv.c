@@ -5,8 +5,8 @@
 
 #include "base/checked.h"
 #include "graph/network.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* What both builders find out before they make a node. */
 typedef struct convolution_call {

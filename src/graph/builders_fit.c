@@ -5,7 +5,7 @@
 #include "compute/fit.h"
 #include "graph/build.h"
 #include "kernel/fit_problem.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 static const char operation[] = "gaussian_fit";
 

@@ -1,7 +1,7 @@
 /* Builders of gather and scatter. */
 #include "graph/build.h"
 
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 /* Texts of the two shapes of a message. */
 typedef struct shape_texts {

@@ -3,8 +3,8 @@
 
 #include "compute/graph_nn.h"
 #include "graph/build.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* f16 and bf16 are calculated in f32, and the mean is rounded once. */
 static compute_node widen(compute_graph *graph, compute_node x, compute_dtype work) {

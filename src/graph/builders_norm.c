@@ -1,8 +1,8 @@
 /* Batch normalisation and dropout, made of others' nodes: they become part of the kernels around
  * them. */
 #include "graph/network.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 static bool given(compute_node node) {
   return node.id != 0 || node.graph != 0;

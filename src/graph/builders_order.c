@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "graph/network.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_t axis,
                                     bool exclusive, bool reverse) {

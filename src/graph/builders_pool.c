@@ -5,8 +5,8 @@
 
 #include "base/checked.h"
 #include "graph/network.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window *geometry, compute_shape shape, compute_node a,

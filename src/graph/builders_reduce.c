@@ -1,8 +1,8 @@
 /* Builders of matrix products, reductions and row operations. */
 #include "graph/build.h"
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* ---- Matrix product ------------------------------------------------------------------------ */
 

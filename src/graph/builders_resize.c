@@ -4,8 +4,8 @@
 
 #include "base/checked.h"
 #include "graph/network.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* Which slices of the operand a result has along an axis is worked out by nodes: the graph then
  * takes no memory for them, however long the axis is, and a result that cannot exist is refused

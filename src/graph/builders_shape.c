@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 /* The one operand of a view, as an index. */
 static bool single(compute_graph *graph, const char *operation, compute_node x, uint32_t *input) {

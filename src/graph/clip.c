@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "compute/graph_nn.h"
 #include "graph/build.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 static const char operation[] = "clip_gradients";
 

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "graph/build.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 static gradient_rule *const rules[OP_COUNT] = {
 #define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \

@@ -5,7 +5,7 @@
 
 #include "graph/gradient.h"
 #include "graph/network.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 typedef compute_node node;
 typedef gradient_step step;

@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "graph/build.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 typedef compute_node node;
 typedef gradient_step step;

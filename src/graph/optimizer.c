@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 
 /* One call: what all optimizers need. `gradients` has a node for each parameter, `assign` one for

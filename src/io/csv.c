@@ -13,9 +13,9 @@
 #include "device/device.h"
 #include "io/field_reader.h"
 #include "io/number.h"
-#include "memory/scope.h"
-#include "memory/transfer.h"
-#include "tensor/dtype.h"
+#include "tensor/scope.h"
+#include "device/transfer.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 
 #define BLOCK_BYTES       262144

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/scope.h"
-#include "memory/transfer.h"
+#include "tensor/scope.h"
+#include "device/transfer.h"
 
 #define BLOCK_BYTES 1048576u
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* A number taken apart: ± digits · 10^exponent. */
 typedef struct decimal {

@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 #include "device/device.h"
 #include "io/file_error.h"
-#include "memory/scope.h"
+#include "tensor/scope.h"
 
 /* ---- For the formats ----------------------------------------------------------------------- */
 

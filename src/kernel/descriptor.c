@@ -7,8 +7,8 @@
 #include "kernel/descriptor_check.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 bool descriptor_refuse(const explanation *why, const char *format, ...) {
   va_list list;

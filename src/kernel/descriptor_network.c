@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kernel/descriptor_check.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 

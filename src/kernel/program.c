@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- The table of instructions ------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "nn/layer.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,

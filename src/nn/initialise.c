@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "nn/layer.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/random.h"
 
 /* What elements are drawn from: a constant, or a normal or uniform distribution. */

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 
 static compute_status no_memory(const compute_context *context, const char *operation) {

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "nn/layer.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* Own parameters of a batch norm: gain and bias if affine, and then these. */
 enum { STATISTIC_MEAN, STATISTIC_VARIANCE, STATISTIC_BATCHES };

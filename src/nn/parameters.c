@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "graph/build.h"
 #include "nn/layer.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 compute_status compute_layer_parameter_at(const compute_layer *layer, size_t index,
                                           compute_layer_parameter *parameter) {

@@ -11,7 +11,7 @@
 #include "graph/build.h"
 #include "nn/layer.h"
 #include "nn/trace.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- Weights ------------------------------------------------------------------------------- */
 

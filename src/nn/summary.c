@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "graph/network.h"
 #include "nn/trace.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 

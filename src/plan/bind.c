@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "plan/run.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_run";

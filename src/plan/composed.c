@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "kernel/kernel_cache.h"
-#include "tensor/shape.h"
+#include "device/kernel_cache.h"
+#include "type/shape.h"
 
 bool composed_has_kernel(const compute_device *device, const compute_graph *graph,
                          const graph_node *node) {

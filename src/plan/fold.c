@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "compute/plan.h"
 #include "plan/composed.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 #define LARGE_RESULT 65536 /* elements beyond which a result must not outgrow its operands */

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "plan/layout.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 #define MAX_MEMBERS 96
 #define MAX_STORED  8

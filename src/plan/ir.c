@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "plan/check.h"
 #include "plan/composed.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 #define SMALL_CONSTANT 1024 /* bytes up to which equal constants are found by content */
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "plan/run.h"
 #include "plan/twin.h"
-#include "profile/fallback.h"
+#include "device/fallback.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_run";

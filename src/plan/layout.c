@@ -4,7 +4,7 @@
 
 #include "plan/fuse.h"
 #include "plan/layout.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static void dense(const ir_node *n, uint32_t self, layout *l) {

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "plan/ports.h"
 #include "plan/step_text.h"
-#include "profile/fallback.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "device/fallback.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static compute_status short_of_memory(const lowering *l) {

@@ -4,8 +4,8 @@
 
 #include "plan/draft.h"
 #include "plan/lower_program.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 dimension_map draft_identity(int32_t rank) {
   dimension_map m = {.rank = rank};

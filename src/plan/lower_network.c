@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "plan/draft.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* One more input with the strides of its own layout, whose axes are aligned to the right of `rank`
  * dimensions; the leading `batch` ones broadcast. */

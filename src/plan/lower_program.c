@@ -2,8 +2,8 @@
  * with attributes are spelled out. */
 #include "plan/lower_program.h"
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 static compute_dtype value_type(compute_dtype dtype) {
   return dtype == COMPUTE_BOOL ? COMPUTE_BOOL : dtype_compute_type(dtype);

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 enum {
   MOST_ELEMENTS = 1 << 16, /* of one result: with more, starting the kernel does not matter */

@@ -11,7 +11,7 @@
 #include "plan/order.h"
 
 #include "base/error.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 
 /* So few bytes are not worth waiting for. */
 #define TINY_BYTES 4096

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "route/placement.h"
 #include "route/route.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 enum { REASON_BYTES = 512 };

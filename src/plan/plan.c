@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "plan/check.h"
 #include "plan/fold.h"
 #include "plan/lower.h"
@@ -15,7 +15,7 @@
 #include "plan/ports.h"
 #include "plan/repeat.h"
 #include "plan/twin.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 #define MAX_OUTPUTS 1024

@@ -11,8 +11,8 @@
 #include "compute/plan.h"
 #include "device/device.h"
 #include "graph/graph.h"
-#include "kernel/kernel_cache.h"
-#include "memory/buffer.h"
+#include "device/kernel_cache.h"
+#include "device/buffer.h"
 #include "route/costs.h"
 
 /* The plan's device, and the CPU for steps that it refuses or that are faster there. */
@@ -42,7 +42,7 @@ typedef struct plan_step {
   uint64_t flops, bytes_read, bytes_written;
   route_work work;        /* of a kernel: what its time is predicted from */
   uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
-  uint32_t profile_entry; /* atomic: its number there (src/profile/collector.h), or 0 */
+  uint32_t profile_entry; /* atomic: its number there (src/device/collector.h), or 0 */
 } plan_step;
 
 /* The addresses of a step's operands, in order, from those of the slots. */

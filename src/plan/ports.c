@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "plan/order.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 static compute_status short_of_memory(const lowering *l) {

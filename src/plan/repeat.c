@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 enum {
   SMALL_SHARE = 16, /* operands so many times smaller than the value cost nothing */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "plan/ir.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 static bool is_uniform_number(const ir_node *n, double value) {
   return n->op == OP_constant && n->uniform && n->dtype != COMPUTE_BOOL &&

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "plan/run.h"
-#include "profile/collector.h"
+#include "device/collector.h"
 #include "validate/validate.h"
 
 static const char HERE[] = "compute_run";

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 static void copy_run(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
                      size_t size) {

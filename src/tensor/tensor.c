@@ -8,10 +8,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/scope.h"
-#include "memory/transfer.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "tensor/scope.h"
+#include "device/transfer.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #define TENSOR_TENSOR_H
 
 #include "compute/tensor.h"
-#include "memory/buffer.h"
+#include "device/buffer.h"
 
 struct compute_tensor {
   int32_t references; /* atomic */

@@ -10,10 +10,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/scope.h"
-#include "memory/transfer.h"
+#include "tensor/scope.h"
+#include "device/transfer.h"
 #include "tensor/host_copy.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 /* ---- Rearranging on one device ------------------------------------------------------------- */

@@ -12,12 +12,12 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "kernel/program.h"
-#include "memory/scope.h"
-#include "memory/transfer.h"
-#include "tensor/dtype.h"
+#include "tensor/scope.h"
+#include "device/transfer.h"
+#include "type/dtype.h"
 #include "tensor/host_copy.h"
 #include "tensor/random.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 
 #define SMALL_BYTES 2048    /* made on the host on any device */

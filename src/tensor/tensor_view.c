@@ -8,8 +8,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/scope.h"
-#include "tensor/shape.h"
+#include "tensor/scope.h"
+#include "type/shape.h"
 
 static compute_context *context_of(const compute_tensor *tensor) {
   return tensor->buffer->device->context;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "type/dtype.h"
+#include "type/shape.h"
 #include "train/trainer.h"
 
 #define HERE "compute_trainer_create"

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/host_copy.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"

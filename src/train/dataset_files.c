@@ -13,7 +13,7 @@
 #include "io/file_error.h"
 #include "io/idx.h"
 #include "io/npy.h"
-#include "tensor/shape.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
 

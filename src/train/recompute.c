@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "graph/build.h"
 #include "nn/layer.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 #include "train/trainer.h"
 

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/buffer.h"
-#include "tensor/dtype.h"
+#include "device/buffer.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 #include "train/trainer.h"
 

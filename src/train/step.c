@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "graph/graph.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
 

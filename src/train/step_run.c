@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "graph/graph.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "train/trainer.h"
 
 #define HERE "compute_trainer_step"

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "train/trainer.h"
 
 #define STEADY_UPDATES 2000

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/tensor.h"
 #include "train/trainer.h"
 

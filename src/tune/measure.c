@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 
 double measure_real_clock(void) {
   struct timespec time;

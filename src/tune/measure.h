@@ -2,7 +2,7 @@
 #ifndef TUNE_MEASURE_H
 #define TUNE_MEASURE_H
 
-#include "memory/buffer.h"
+#include "device/buffer.h"
 #include "tune/problem.h"
 
 typedef double (*measure_clock)(void); /* seconds that only grow */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tune/problem.h"
 
 /* A number from a counter (the finalizer of splitmix64). */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 /* ---- One element --------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/variable.h"
-#include "profile/collector.h"
+#include "device/collector.h"
 #include "validate/validate.h"
 
 #define DEFAULT_OPERATIONS ((uint64_t)1 << 28)

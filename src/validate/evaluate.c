@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "kernel/operand.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "validate/kinds.h"
 
 /* ---- Shape of the work --------------------------------------------------------------------- */

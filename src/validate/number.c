@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/random.h"
 
 enum { ARITHMETIC = 3, FUNCTION = 20 }; /* units in the last place */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "validate/kinds.h"
 
 /* Winograd's minimal filtering sums transformed patches, whose rounding follows the largest

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernel/kernel_key.h"
-#include "memory/buffer.h"
+#include "device/buffer.h"
 #include "validate/check.h"
 #include "validate/control.h"
 

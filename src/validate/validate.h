@@ -7,7 +7,7 @@
 
 #include "compute/validate.h"
 #include "device/device.h"
-#include "kernel/kernel_cache.h"
+#include "device/kernel_cache.h"
 
 struct validation_state;
 

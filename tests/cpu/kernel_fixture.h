@@ -17,7 +17,7 @@
 #include "kernel/program.h"
 #include "support/test.h"
 #include "support/values.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 #define FIXTURE_INLINE static inline __attribute__((unused))
 

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "support/cuda_libraries.h"
 #include "support/failing_allocator.h"
 #include "support/sample_convolutions.h"
 #include "support/test.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/buffer.h"
+#include "device/buffer.h"
 #include "support/failing_allocator.h"
 
 static compute_context *context;

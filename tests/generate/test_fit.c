@@ -12,7 +12,7 @@
 #include "support/emulator.h"
 #include "support/sample_fits.h"
 #include "support/test.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };
 

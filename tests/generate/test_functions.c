@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "support/values.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wunused-macros"

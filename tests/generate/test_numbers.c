@@ -8,12 +8,12 @@
 
 #include "device/device.h"
 #include "generate/generate.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "support/emulator.h"
 #include "support/network_reference.h"
 #include "support/sample_convolutions.h"
 #include "support/test.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { OPERANDS = COMPUTE_MAX_OPERANDS, PROBLEM_BYTES = 3000, REPORTED = 40 };
 

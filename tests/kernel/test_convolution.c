@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "support/sample_convolutions.h"
 #include "support/test.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { OPERANDS = COMPUTE_MAX_OPERANDS, GUARD = 64, PATTERN = 0xA5, REPORTED = 20 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/transfer.h"
+#include "device/transfer.h"
 #include "support/sample_fits.h"
 #include "support/test.h"
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "device/device.h"
-#include "kernel/kernel_cache.h"
+#include "device/kernel_cache.h"
 #include "route/route.h"
 #include "support/failing_allocator.h"
 #include "support/test.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernel/operand.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 typedef struct reference {
   const compute_kernel_descriptor *d;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { ALL = 255, CHANNELS = 2 };
 

@@ -7,7 +7,7 @@
 
 #include "kernel/fit_problem.h"
 #include "support/fit_reference.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { N = 11, MODELS = COMPUTE_FIT_MODEL_COUNT, P = COMPUTE_FIT_MAX_PARAMETERS };
 

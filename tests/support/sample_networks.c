@@ -4,7 +4,7 @@
 
 #include "kernel/operand.h"
 #include "support/sample_convolutions.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 enum { ALL = 255, CHANNELS = 2 };
 

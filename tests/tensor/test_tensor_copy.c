@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "support/values.h"
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 
 #define ROWS    5
 #define COLUMNS 7

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/dtype.h"
+#include "type/dtype.h"
 #include "tensor/random.h"
 
 /* Sizes made on the host, by a kernel, and with tails of every vector width. */

@@ -1,0 +1,183 @@
+/* Contexts: opening, closing, and counting what must be gone before closing.
+ *
+ * While modules are probed they record why they cannot start. That is what probes are for, not a
+ * failure of compute_open, so after a success the thread's error is again what it was before. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/variable.h"
+#include "cache/disk_cache.h"
+#include "device/names.h"
+#include "device/registry.h"
+#include "context/services.h"
+#include "eager/eager_cache.h"
+#include "job/job.h"
+#include "device/collector.h"
+#include "report/profile.h"
+#include "tune/tuning.h"
+#include "validate/validate.h"
+
+#define THREADS_MAX 4096
+
+static const char operation_open[] = "compute_open";
+
+/* ---- All open contexts --------------------------------------------------------------------- */
+
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static compute_context *open_contexts;
+static uint64_t last_serial;
+
+static void context_enlist(compute_context *context) {
+  pthread_mutex_lock(&open_mutex);
+  context->serial = ++last_serial;
+  context->next_open = open_contexts;
+  open_contexts = context;
+  pthread_mutex_unlock(&open_mutex);
+  base_context_opened();
+}
+
+static void context_delist(const compute_context *context) {
+  pthread_mutex_lock(&open_mutex);
+  compute_context **link = &open_contexts;
+  while (*link && *link != context) link = &(*link)->next_open;
+  if (*link) *link = context->next_open;
+  pthread_mutex_unlock(&open_mutex);
+  base_context_closed();
+}
+
+bool context_is_open(uint64_t serial) {
+  pthread_mutex_lock(&open_mutex);
+  const compute_context *context = open_contexts;
+  while (context && context->serial != serial) context = context->next_open;
+  pthread_mutex_unlock(&open_mutex);
+  return context != NULL;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+static compute_status options_check(const compute_open_options *options) {
+  if (options->threads < 0 || options->threads > THREADS_MAX) {
+    return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
+                     "options.threads is %d; it must be 0 … %d", options->threads, THREADS_MAX);
+  }
+  if (options->backends && !names_list_is_valid(options->backends)) {
+    return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
+                     "options.backends is no list of module names with ',' between: '%.200s'",
+                     options->backends);
+  }
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
+    if (options->reserved[i] != 0) {
+      return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
+                       "options.reserved[%zu] is not zero", i);
+    }
+  }
+  return COMPUTE_OK;
+}
+
+static int32_t threads_wanted(const compute_open_options *options) {
+  if (options->threads > 0) return options->threads;
+  int32_t wanted = (int32_t)variable_integer("COMPUTE_THREADS", 1, THREADS_MAX, 0);
+  return wanted > 0 ? wanted : thread_pool_available();
+}
+
+static compute_status context_fill(compute_context *context, const compute_open_options *options) {
+  services_fill(context);
+  context->threads = thread_pool_create(threads_wanted(options));
+  context->disk_cache = disk_cache_create();
+  context->tuning = tuning_create();
+  context->profile = profile_create(context);
+  if (!context->threads || !context->disk_cache || !context->tuning || !context->profile) {
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
+                     "out of memory for the thread pool and the caches");
+  }
+  compute_status status = module_search(context, options);
+  if (status == COMPUTE_OK) status = registry_open_modules(context);
+  if (status == COMPUTE_OK) status = registry_choose_default(context, options->device);
+  return status;
+}
+
+/* Modules go before the threads that they may use, and after the devices that they made. */
+static void context_destroy(compute_context *context) {
+  runners_release(context->jobs);
+  profile_collect(context, NULL); /* timers belong to devices */
+  registry_release(context);
+  for (size_t i = 0; i < context->module_count; i++) module_release(&context->modules[i]);
+  base_release(context->modules);
+  thread_pool_release(context->threads);
+  profile_release(context->profile);
+  validation_release(context->validation);
+  disk_cache_release(context->disk_cache);
+  tuning_release(context->tuning);
+  pthread_mutex_destroy(&context->registry_mutex);
+  error_context_closed(context);
+  context_delist(context);
+  base_release(context);
+}
+
+compute_status compute_open(compute_context **result, const compute_open_options *options) {
+  static const compute_open_options defaults;
+  if (!result) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation_open, "context is NULL");
+  }
+  *result = NULL;
+  if (!options) options = &defaults;
+  compute_error before, failure;
+  compute_error_get(NULL, &before);
+  compute_status status = options_check(options);
+  if (status != COMPUTE_OK) return status;
+  compute_context *context = base_allocate(1, sizeof *context);
+  if (!context) {
+    return error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
+                     "out of memory for a context");
+  }
+  pthread_mutex_init(&context->registry_mutex, NULL);
+  context_enlist(context);
+  status = context_fill(context, options);
+  if (status != COMPUTE_OK) {
+    compute_error_get(NULL, &failure);
+    context_destroy(context);
+    error_restore(NULL, &failure);
+    return status;
+  }
+  profile_at_open(context);
+  validation_at_open(context);
+  error_context_closed(context);
+  error_restore(NULL, &before);
+  *result = context;
+  return COMPUTE_OK;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------- */
+
+compute_status compute_close(compute_context *context) {
+  if (!context) return COMPUTE_OK;
+  eager_cache_release(context->eager);
+  context->eager = NULL;
+  int64_t alive = __atomic_load_n(&context->live_objects, __ATOMIC_ACQUIRE);
+  if (alive != 0) {
+    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
+                            "release them, and close again",
+                            "%lld object%s of the context (tensors, graphs, plans, jobs, queues, "
+                            "events) "
+                            "%s not been released",
+                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have");
+  }
+  profile_at_close(context);
+  context_destroy(context);
+  return COMPUTE_OK;
+}
+
+void context_object_created(compute_context *context) {
+  __atomic_add_fetch(&context->live_objects, 1, __ATOMIC_RELAXED);
+}
+
+void context_object_released(compute_context *context) {
+  __atomic_sub_fetch(&context->live_objects, 1, __ATOMIC_RELEASE);
+}
+
+const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
+  if (context) registry_complete_quietly((compute_context *)context); /* its list has a lock */
+  return context && index < context->module_count ? &context->modules[index].probe : NULL;
+}

@@ -1,0 +1,10 @@
+/* What the core offers to its modules (compute_services). */
+#ifndef CONTEXT_SERVICES_H
+#define CONTEXT_SERVICES_H
+
+#include "device/device.h"
+
+/* Fills context->services; its host is the context. */
+void services_fill(compute_context *context);
+
+#endif

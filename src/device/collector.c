@@ -1,0 +1,364 @@
+/* Entries, rows and records under one lock. What is recorded takes about a hundred nanoseconds, so
+ * that threads rarely meet at it; names are looked up once and remembered by their number. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "device/collector_private.h"
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+profile_collector *profile_create(compute_context *context) {
+  profile_collector *p = base_allocate(1, sizeof *p);
+  if (p == NULL) return NULL;
+  if (pthread_mutex_init(&p->mutex, NULL) != 0) {
+    base_release(p);
+    return NULL;
+  }
+  p->context = context;
+  p->origin = clock_now();
+  return p;
+}
+
+void profile_release(profile_collector *p) {
+  if (p == NULL) return;
+  for (uint32_t i = 0; i < p->entry_count; i++) {
+    base_release(p->entries[i]->text);
+    base_release(p->entries[i]->detail);
+    base_release(p->entries[i]);
+  }
+  base_release(p->entries);
+  base_release(p->rows);
+  base_release(p->records);
+  base_release(p->pending);
+  base_release(p->notes);
+  pthread_mutex_destroy(&p->mutex);
+  base_release(p);
+}
+
+/* ---- Entries ------------------------------------------------------------------------------- */
+
+static uint32_t find_entry(const profile_collector *p, uint64_t hash, const compute_device *device,
+                           profile_kind kind, const char *text, const char *detail) {
+  uint32_t number = p->bucket[hash % PROFILE_BUCKETS];
+  while (number != 0) {
+    const profile_entry *e = p->entries[number - 1];
+    if (e->hash == hash && e->device == device && e->kind == kind && strcmp(e->text, text) == 0 &&
+        strcmp(e->detail, detail) == 0)
+      return number;
+    number = e->next;
+  }
+  return 0;
+}
+
+static uint32_t add_entry(profile_collector *p, uint64_t hash, const compute_device *device,
+                          profile_kind kind, const char *text, const char *detail) {
+  if (p->entry_count == PROFILE_ENTRIES) return 0;
+  if (p->entries == NULL) p->entries = base_allocate(PROFILE_ENTRIES, sizeof *p->entries);
+  profile_entry *e = p->entries != NULL ? base_allocate(1, sizeof *e) : NULL;
+  if (e == NULL) return 0;
+  *e = (profile_entry){.device = device,
+                       .kind = kind,
+                       .text = base_duplicate(text),
+                       .detail = base_duplicate(detail),
+                       .hash = hash,
+                       .next = p->bucket[hash % PROFILE_BUCKETS]};
+  if (e->text == NULL || e->detail == NULL) {
+    base_release(e->text);
+    base_release(e->detail);
+    base_release(e);
+    return 0;
+  }
+  p->entries[p->entry_count++] = e;
+  p->bucket[hash % PROFILE_BUCKETS] = p->entry_count;
+  return p->entry_count;
+}
+
+uint32_t profile_entry_of(compute_context *context, const compute_device *device, profile_kind kind,
+                          const char *text, const char *detail) {
+  profile_collector *p = context->profile;
+  if (p == NULL) return 0;
+  uint64_t hash = hash_u64(HASH_SEED, (uint64_t)(uintptr_t)device ^ (uint64_t)kind << 56);
+  hash = hash_bytes(hash, text, strlen(text));
+  hash = hash_bytes(hash, detail, strlen(detail));
+  pthread_mutex_lock(&p->mutex);
+  uint32_t number = find_entry(p, hash, device, kind, text, detail);
+  if (number == 0) number = add_entry(p, hash, device, kind, text, detail);
+  pthread_mutex_unlock(&p->mutex);
+  return number;
+}
+
+void profile_entry_copy(profile_collector *p, uint32_t number, profile_entry *copy) {
+  pthread_mutex_lock(&p->mutex);
+  *copy = *p->entries[number - 1];
+  pthread_mutex_unlock(&p->mutex);
+}
+
+bool profile_note_copy(profile_collector *p, uint32_t index, profile_note *copy) {
+  pthread_mutex_lock(&p->mutex);
+  const bool there = index < p->note_count;
+  if (there) *copy = p->notes[index];
+  pthread_mutex_unlock(&p->mutex);
+  return there;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+uint16_t profile_row_of(profile_collector *p, const compute_device *device, uint32_t number,
+                        const char *name) {
+  if (p->rows == NULL) p->rows = base_allocate(PROFILE_ROWS, sizeof *p->rows);
+  if (p->rows == NULL) return 0;
+  profile_row row = {.device = device, .number = number};
+  if (name != NULL) snprintf(row.name, sizeof row.name, "%s", name);
+  for (uint32_t i = 0; i < p->row_count; i++) {
+    const profile_row *r = &p->rows[i];
+    if (r->device == device && r->number == number && strcmp(r->name, row.name) == 0)
+      return (uint16_t)(i + 1);
+  }
+  if (p->row_count == PROFILE_ROWS) return 0;
+  p->rows[p->row_count++] = row;
+  return (uint16_t)p->row_count;
+}
+
+/* Threads are numbered in the order in which they were first seen. */
+uint16_t profile_thread_row(profile_collector *p) {
+  static uint32_t threads;
+  static _Thread_local uint32_t number;
+  static _Thread_local uint64_t known_context;
+  static _Thread_local uint16_t known_row;
+  if (known_context == p->context->serial && known_row != 0) return known_row;
+  if (number == 0) number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  known_row = profile_row_of(p, NULL, number, NULL);
+  known_context = p->context->serial;
+  return known_row;
+}
+
+static uint16_t queue_row(profile_collector *p, compute_queue *queue) {
+  uint16_t row = __atomic_load_n(&queue->profile_row, __ATOMIC_RELAXED);
+  if (row != 0) return row;
+  row = profile_row_of(p, queue->device, queue->number, NULL);
+  __atomic_store_n(&queue->profile_row, row, __ATOMIC_RELAXED);
+  return row;
+}
+
+/* ---- Records ------------------------------------------------------------------------------- */
+
+void profile_store(profile_collector *p, const profile_record *record, bool by_device) {
+  profile_entry *e = record->entry != 0 ? p->entries[record->entry - 1] : NULL;
+  const int64_t length = record->end - record->begin;
+  if (e == NULL) {
+    p->unlisted++;
+  } else {
+    histogram_add(&e->times, length > 0 ? (uint64_t)length : 0);
+    e->bytes += record->work.bytes;
+    e->flops += record->work.flops;
+    *(by_device ? &e->by_device : &e->by_host) = true;
+  }
+  if (!p->timeline || p->capacity == 0) return;
+  p->dropped += p->written >= p->capacity;
+  p->records[p->written++ % p->capacity] = *record;
+}
+
+/* What happened, but nobody knows when. */
+static void store_untimed(profile_collector *p, uint32_t entry) {
+  if (entry == 0)
+    p->unlisted++;
+  else
+    p->entries[entry - 1]->untimed++;
+}
+
+void profile_host(compute_context *context, uint32_t entry, int64_t begin, profile_work work) {
+  profile_collector *p = context->profile;
+  if (p == NULL) return;
+  profile_record record = {.begin = begin, .end = clock_now(), .work = work, .entry = entry};
+  pthread_mutex_lock(&p->mutex);
+  record.row = profile_thread_row(p);
+  profile_store(p, &record, false);
+  pthread_mutex_unlock(&p->mutex);
+}
+
+/* The number + 1 of the note with this text, made if there is room; it counts one more. */
+static uint16_t count_note(profile_collector *p, const profile_note *note) {
+  uint32_t i = 0;
+  if (p->notes == NULL) p->notes = base_allocate(PROFILE_NOTES, sizeof *p->notes);
+  if (p->notes == NULL) return 0;
+  while (i < p->note_count &&
+         (p->notes[i].kind != note->kind || strcmp(p->notes[i].text, note->text) != 0 ||
+          strcmp(p->notes[i].device, note->device) != 0))
+    i++;
+  if (i == PROFILE_NOTES) return 0;
+  if (i == p->note_count) p->notes[p->note_count++] = *note;
+  p->notes[i].count++;
+  return (uint16_t)(i + 1);
+}
+
+void profile_event(compute_context *context, const compute_device *device, fallback_kind kind,
+                   const char *text) {
+  profile_collector *p = context->profile;
+  if (p == NULL) return;
+  profile_note note = {.kind = kind};
+  if (device != NULL) snprintf(note.device, sizeof note.device, "%s", device->info.name);
+  snprintf(note.text, sizeof note.text, "%s", text);
+  const bool on = profile_is_on(context);
+  profile_record record = {.begin = clock_now()};
+  record.end = record.begin;
+  if (on) record.entry = profile_entry_of(context, device, PROFILE_EVENT, fallback_name(kind), "");
+  pthread_mutex_lock(&p->mutex);
+  record.note = count_note(p, &note);
+  if (on) {
+    record.row = profile_thread_row(p);
+    profile_store(p, &record, false);
+  }
+  pthread_mutex_unlock(&p->mutex);
+}
+
+/* ---- Marks --------------------------------------------------------------------------------- */
+
+static void *take_timer(compute_queue *queue) {
+  compute_error before;
+  void *timer = NULL;
+  compute_error_get(NULL, &before);
+  if (queue->device->backend->timer_record(queue->handle, &timer) == COMPUTE_OK) return timer;
+  error_restore(NULL, &before);
+  return NULL;
+}
+
+static void drop_timer(const compute_device *device, void *timer) {
+  if (timer != NULL) device->backend->timer_destroy(device->handle, timer);
+}
+
+static bool has_timers(const compute_device *device) {
+  const compute_backend *b = device->backend;
+  return b->timer_record != NULL && b->timer_read != NULL && b->timer_destroy != NULL;
+}
+
+void profile_begin(compute_queue *queue, profile_mark *mark) {
+  profile_collector *p = queue->device->context->profile;
+  *mark = (profile_mark){.queue = queue, .on = p != NULL};
+  if (p == NULL) return;
+  if (has_timers(queue->device)) {
+    const uint32_t under_way = __atomic_fetch_add(&p->timing, 1, __ATOMIC_RELAXED);
+    const uint32_t waiting = __atomic_load_n(&p->pending_count, __ATOMIC_RELAXED);
+    if (under_way + waiting < PROFILE_PENDING) mark->timer = take_timer(queue);
+    mark->untimed = mark->timer == NULL;
+    if (mark->untimed) __atomic_sub_fetch(&p->timing, 1, __ATOMIC_RELAXED);
+  } else {
+    mark->begin = clock_now();
+  }
+}
+
+/* Leaves a stretch to be read later. Lock held; false when there is no room. */
+static bool leave_pending(profile_collector *p, const profile_mark *mark, void *end,
+                          const profile_record *record) {
+  if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
+  if (p->pending == NULL || p->pending_count == PROFILE_PENDING) return false;
+  p->pending[p->pending_count] = (profile_pending){.queue = mark->queue,
+                                                   .device = mark->queue->device,
+                                                   .timer = {mark->timer, end},
+                                                   .generation = p->generation,
+                                                   .record = *record};
+  __atomic_store_n(&p->pending_count, p->pending_count + 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+void profile_end(profile_mark *mark, compute_status status, uint32_t entry, profile_work work) {
+  compute_queue *queue = mark->queue;
+  profile_collector *p = queue->device->context->profile;
+  profile_record record = {.begin = mark->begin, .work = work, .entry = entry};
+  void *end = NULL;
+  const bool timed = mark->timer != NULL;
+  if (timed && status == COMPUTE_OK) end = take_timer(queue);
+  if (!timed && !mark->untimed) record.end = clock_now();
+  pthread_mutex_lock(&p->mutex);
+  record.row = queue_row(p, queue);
+  bool kept = true;
+  if (status != COMPUTE_OK || mark->untimed || (timed && end == NULL)) {
+    store_untimed(p, entry);
+    kept = false;
+  } else if (timed) {
+    kept = leave_pending(p, mark, end, &record);
+    if (!kept) store_untimed(p, entry);
+  } else {
+    profile_store(p, &record, false);
+  }
+  pthread_mutex_unlock(&p->mutex);
+  if (timed) __atomic_sub_fetch(&p->timing, 1, __ATOMIC_RELAXED);
+  if (!kept) {
+    drop_timer(queue->device, mark->timer);
+    drop_timer(queue->device, end);
+  }
+  *mark = (profile_mark){0};
+}
+
+/* ---- Reading timers ------------------------------------------------------------------------ */
+
+enum { BATCH = 32 };
+
+/* Takes some of a queue's pending stretches out of the list. Those of a device that hangs stay: to
+ * read them would hang, too. */
+static uint32_t take_pending(profile_collector *p, const compute_queue *queue,
+                             profile_pending *batch) {
+  uint32_t taken = 0, kept = 0;
+  pthread_mutex_lock(&p->mutex);
+  for (uint32_t i = 0; i < p->pending_count; i++) {
+    const profile_pending *one = &p->pending[i];
+    if (taken < BATCH && (queue == NULL || one->queue == queue) && !device_hangs(one->device))
+      batch[taken++] = *one;
+    else
+      p->pending[kept++] = *one;
+  }
+  __atomic_store_n(&p->pending_count, kept, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&p->mutex);
+  return taken;
+}
+
+static bool read_timers(const profile_pending *pending, profile_record *record) {
+  const compute_device *device = pending->device;
+  const compute_backend *b = device->backend;
+  const bool good =
+      b->timer_read(device->handle, pending->timer[0], &record->begin) == COMPUTE_OK &&
+      b->timer_read(device->handle, pending->timer[1], &record->end) == COMPUTE_OK;
+  drop_timer(device, pending->timer[0]);
+  drop_timer(device, pending->timer[1]);
+  return good;
+}
+
+void profile_collect(compute_context *context, const compute_queue *queue) {
+  profile_collector *p = context->profile;
+  if (p == NULL || __atomic_load_n(&p->pending_count, __ATOMIC_RELAXED) == 0) return;
+  profile_pending batch[BATCH];
+  bool good[BATCH];
+  uint32_t taken;
+  compute_error before;
+  compute_error_get(NULL, &before);
+  while ((taken = take_pending(p, queue, batch)) > 0) {
+    for (uint32_t i = 0; i < taken; i++) good[i] = read_timers(&batch[i], &batch[i].record);
+    pthread_mutex_lock(&p->mutex);
+    for (uint32_t i = 0; i < taken; i++) {
+      if (batch[i].generation != p->generation) continue;
+      if (good[i])
+        profile_store(p, &batch[i].record, true);
+      else
+        store_untimed(p, batch[i].record.entry);
+    }
+    pthread_mutex_unlock(&p->mutex);
+  }
+  error_restore(NULL, &before);
+}
+
+/* The CPU's queues have always finished. */
+int64_t profile_wait_begin(const compute_queue *queue) {
+  const compute_context *context = queue->device->context;
+  return profile_is_on(context) && queue->device != context->cpu ? clock_now() : 0;
+}
+
+void profile_wait_end(const compute_queue *queue, int64_t begin) {
+  compute_device *device = queue->device;
+  if (begin != 0)
+    profile_host(device->context,
+                 profile_entry_of(device->context, device, PROFILE_WAIT, "wait", ""), begin,
+                 (profile_work){0});
+  profile_collect(device->context, queue);
+}

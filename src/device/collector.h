@@ -1,0 +1,136 @@
+/* What is recorded, and recording it. Sits beside the device: every room may call it.
+ *
+ * Recording a piece of work on a queue takes a mark before and after it:
+ *
+ *   profile_mark mark = {0};
+ *   if (profile_is_on(context)) profile_begin(queue, &mark);
+ *   status = …enqueue…;
+ *   if (mark.on) profile_end(&mark, status, entry, work);
+ *
+ * An entry stands for everything of one device, kind and name, and holds the sums. Entries stay for
+ * as long as the context, so that a plan's step can remember the number of its own. */
+#ifndef DEVICE_COLLECTOR_H
+#define DEVICE_COLLECTOR_H
+
+#include <stdbool.h>
+
+#include "device/device.h"
+#include "device/fallback.h"
+#include "device/histogram.h"
+
+/* Bits of compute_context.watch: what a run must look out for. */
+enum {
+  WATCH_RECORD = 1 << 0,  /* the profile is on */
+  WATCH_STEPS = 1 << 1,   /* run step by step what could run as a recording */
+  WATCH_VALIDATE = 1 << 2 /* src/validate */
+};
+
+typedef enum profile_kind {
+  PROFILE_KERNEL = 0,
+  PROFILE_TRANSFER,
+  PROFILE_RECORDING, /* a plan's steps, submitted as one */
+  PROFILE_RUN,
+  PROFILE_BUILD,
+  PROFILE_SUBMIT, /* the host's part of a run on a device that runs by itself */
+  PROFILE_WAIT,
+  PROFILE_SPAN,
+  PROFILE_EVENT, /* a moment, not a stretch */
+  PROFILE_KINDS
+} profile_kind;
+
+typedef struct profile_work {
+  uint64_t bytes, flops;
+} profile_work;
+
+typedef struct profile_entry {
+  const compute_device *device; /* or NULL: the host */
+  profile_kind kind;
+  char *text;   /* "map relu(in0)" */
+  char *detail; /* "64x64"; may be "" */
+  uint64_t hash;
+  uint32_t next; /* in the same bucket */
+  /* Sums, under the lock. */
+  histogram times;
+  uint64_t bytes, flops;
+  uint64_t untimed;        /* happened, but no timer was left, or it failed */
+  bool by_device, by_host; /* whose clock */
+} profile_entry;
+
+/* One record of the timeline. */
+typedef struct profile_record {
+  int64_t begin, end; /* nanoseconds of CLOCK_MONOTONIC */
+  profile_work work;
+  uint32_t entry; /* 0: the table of entries was full */
+  uint16_t row;   /* 0: the table of rows was full */
+  uint16_t note;  /* of an event: 1 + its text's number */
+} profile_record;
+
+/* A line of the timeline. */
+typedef struct profile_row {
+  const compute_device *device; /* or NULL: the host */
+  uint32_t number;              /* of the queue or thread */
+  char name[48];                /* of a row that a caller named, else "" */
+} profile_row;
+
+typedef struct profile_note {
+  fallback_kind kind;
+  char device[32];
+  char text[224];
+  uint64_t count;
+} profile_note;
+
+enum {
+  PROFILE_ENTRIES = 2048,
+  PROFILE_ROWS = 1024,
+  PROFILE_NOTES = 64,
+  PROFILE_PENDING = 4096, /* timed stretches whose times have not been read yet */
+  PROFILE_DEFAULT_RECORDS = 65536
+};
+
+typedef struct profile_collector profile_collector;
+
+/* NULL when memory is short. Before the devices close, profile_collect gives their timers back; it
+ * is released after them, since what closes may still have a fallback to note. */
+profile_collector *profile_create(compute_context *context);
+void profile_release(profile_collector *collector);
+
+static inline uint32_t watch_flags(const compute_context *context) {
+  return __atomic_load_n(&context->watch, __ATOMIC_RELAXED);
+}
+
+/* False for NULL. */
+static inline bool profile_is_on(const compute_context *context) {
+  return context != NULL && (watch_flags(context) & WATCH_RECORD) != 0;
+}
+
+/* Number of the entry, made if it is new; 0 when there is no room for one more. */
+uint32_t profile_entry_of(compute_context *context, const compute_device *device, profile_kind kind,
+                          const char *text, const char *detail);
+
+/* A stretch of a queue under way. All zero: not recorded. */
+typedef struct profile_mark {
+  compute_queue *queue;
+  int64_t begin;
+  void *timer; /* the device's, or NULL: the host's clock */
+  bool on;
+  bool untimed; /* too many are waiting to be read */
+} profile_mark;
+
+/* Neither call waits, fails or sets an error. They must come in pairs. */
+void profile_begin(compute_queue *queue, profile_mark *mark);
+void profile_end(profile_mark *mark, compute_status status, uint32_t entry, profile_work work);
+
+/* A stretch of the host that ends now, on the calling thread's row; and a moment. */
+void profile_host(compute_context *context, uint32_t entry, int64_t begin, profile_work work);
+void profile_event(compute_context *context, const compute_device *device, fallback_kind kind,
+                   const char *text);
+
+/* Around a wait for a queue: the stretch on the host's row, and the timers of what has run. */
+int64_t profile_wait_begin(const compute_queue *queue);
+void profile_wait_end(const compute_queue *queue, int64_t begin);
+
+/* Reads the timers of what has run on `queue`, or on all queues for NULL, waiting for them. Cheap
+ * when there are none. */
+void profile_collect(compute_context *context, const compute_queue *queue);
+
+#endif

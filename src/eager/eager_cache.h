@@ -1,0 +1,49 @@
+/* The plans behind the eager calls (compute/eager.h), found again by their structure.
+ *
+ * The first eager call of a context creates its cache; the context owns it. Thread-safe. */
+#ifndef EAGER_EAGER_CACHE_H
+#define EAGER_EAGER_CACHE_H
+
+#include "compute/plan.h"
+
+/* Lives in compute_context.eager. */
+struct eager_cache;
+
+/* Releases every cached plan, and with them all that they count as live objects of the context; no
+ * eager call may be running. The caller sets compute_context.eager to NULL, so that a context that
+ * stays open can start a new cache. NULL is allowed. */
+void eager_cache_release(struct eager_cache *cache);
+
+/* A plan that computes one operation from as many inputs as the operation has operands. */
+typedef struct eager_plan {
+  int32_t references; /* atomic; the cache has one */
+  compute_plan *plan;
+  compute_node *inputs; /* {0} for an operand that was left out; owned */
+  compute_node output;
+  unsigned char *key; /* the structure, as bytes; owned */
+  size_t key_bytes;
+  uint64_t hash;
+  struct eager_plan *next;          /* in the same bucket */
+  struct eager_plan *newer, *older; /* by last use */
+} eager_plan;
+
+/* Frees the plan with its last reference. NULL is allowed. */
+void eager_plan_release(eager_plan *plan);
+
+/* The context's cache, created if there is none; NULL when memory is short. */
+struct eager_cache *eager_cache_of(compute_context *context);
+
+/* The plan with this key, with a reference for the caller; NULL if there is none. */
+eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t key_bytes,
+                             uint64_t hash);
+
+/* Hands a plan over to the cache, which forgets the least recently used beyond its limit. Returns
+ * the plan to use, with a reference for the caller: another one if another thread was faster. */
+eager_plan *eager_cache_insert(struct eager_cache *cache, eager_plan *plan);
+
+/* Plans that are cached now. */
+size_t eager_cache_count(struct eager_cache *cache);
+
+enum { EAGER_CACHE_LIMIT = 256 };
+
+#endif

@@ -1,0 +1,172 @@
+/* Switching the profile on and off, the caller's own spans, and the counters of fallbacks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/variable.h"
+#include "device/collector_private.h"
+#include "report/profile.h"
+
+#define MOST_RECORDS (1u << 26)
+
+static compute_status check_options(const compute_context *context,
+                                    const compute_profile_options *options) {
+  static const char here[] = "compute_profile_start";
+  const uint32_t known = COMPUTE_PROFILE_STEPS | COMPUTE_PROFILE_NO_TIMELINE;
+  if ((options->flags & ~known) != 0)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "0x%x are no flags of a profile", (unsigned)(options->flags & ~known));
+  if (options->timeline_records > MOST_RECORDS)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "a timeline of %u records; at most %u are allowed",
+                     (unsigned)options->timeline_records, MOST_RECORDS);
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i] != 0)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                       "options.reserved[%zu] is not zero", i);
+  return COMPUTE_OK;
+}
+
+/* Another size empties the timeline. Lock held; false when memory is short. */
+static bool size_timeline(profile_collector *p, uint32_t records) {
+  if (records == p->capacity) return true;
+  profile_record *made = base_allocate(records, sizeof *made);
+  if (made == NULL) return false;
+  base_release(p->records);
+  p->records = made;
+  p->capacity = records;
+  p->written = p->dropped = 0;
+  return true;
+}
+
+compute_status compute_profile_start(compute_context *context,
+                                     const compute_profile_options *options) {
+  static const compute_profile_options defaults;
+  static const char here[] = "compute_profile_start";
+  if (context == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
+  if (options == NULL) options = &defaults;
+  compute_status status = check_options(context, options);
+  if (status != COMPUTE_OK) return status;
+  profile_collector *p = context->profile;
+  const uint32_t records =
+      options->timeline_records ? options->timeline_records : PROFILE_DEFAULT_RECORDS;
+  const bool timeline = !(options->flags & COMPUTE_PROFILE_NO_TIMELINE);
+  pthread_mutex_lock(&p->mutex);
+  const bool room = !timeline || size_timeline(p, records);
+  if (room) {
+    p->timeline = timeline;
+    if (p->on_since == 0) p->on_since = clock_now();
+    if (options->flags & COMPUTE_PROFILE_STEPS)
+      __atomic_or_fetch(&context->watch, WATCH_STEPS, __ATOMIC_RELAXED);
+    else
+      __atomic_and_fetch(&context->watch, ~(uint32_t)WATCH_STEPS, __ATOMIC_RELAXED);
+    __atomic_or_fetch(&context->watch, WATCH_RECORD, __ATOMIC_RELAXED);
+  }
+  pthread_mutex_unlock(&p->mutex);
+  return room ? COMPUTE_OK
+              : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here,
+                          "no memory for a timeline of %u records", (unsigned)records);
+}
+
+compute_status compute_profile_stop(compute_context *context) {
+  if (context == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
+  profile_collector *p = context->profile;
+  __atomic_and_fetch(&context->watch, ~(uint32_t)(WATCH_RECORD | WATCH_STEPS), __ATOMIC_RELAXED);
+  pthread_mutex_lock(&p->mutex);
+  if (p->on_since != 0) p->on_time += clock_now() - p->on_since;
+  p->on_since = 0;
+  pthread_mutex_unlock(&p->mutex);
+  return COMPUTE_OK;
+}
+
+compute_status compute_profile_clear(compute_context *context) {
+  if (context == NULL)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_clear", "context is NULL");
+  profile_collector *p = context->profile;
+  pthread_mutex_lock(&p->mutex);
+  for (uint32_t i = 0; i < p->entry_count; i++) {
+    profile_entry *e = p->entries[i];
+    memset(&e->times, 0, sizeof e->times);
+    e->bytes = e->flops = e->untimed = 0;
+    e->by_device = e->by_host = false;
+  }
+  p->unlisted = p->written = p->dropped = 0;
+  p->note_count = 0;
+  p->generation++;
+  p->on_time = 0;
+  if (p->on_since != 0) p->on_since = clock_now();
+  pthread_mutex_unlock(&p->mutex);
+  return COMPUTE_OK;
+}
+
+void profile_at_open(compute_context *context) {
+  if (!variable_text("COMPUTE_PROFILE") && !variable_text("COMPUTE_TRACE")) return;
+  compute_error before;
+  compute_error_get(NULL, &before);
+  const compute_profile_options options = {
+      .flags = variable_text("COMPUTE_TRACE") ? 0 : COMPUTE_PROFILE_NO_TIMELINE};
+  if (compute_profile_start(context, &options) != COMPUTE_OK) {
+    log_write(COMPUTE_LOG_WARNING, "core", "no profile is recorded: %s",
+              compute_error_message(context));
+    error_restore(NULL, &before);
+  }
+}
+
+/* ---- Spans --------------------------------------------------------------------------------- */
+
+/* What a span keeps in its reserved fields. */
+enum { SPAN_BEGIN = 0, SPAN_ENTRY = 1, SPAN_ROW = 2, SPAN_GENERATION = 3 };
+
+compute_profile_span compute_profile_span_begin(compute_context *context, const char *row,
+                                                const char *name) {
+  compute_profile_span span = {0};
+  if (context == NULL || name == NULL || !profile_is_on(context)) return span;
+  profile_collector *p = context->profile;
+  span.reserved[SPAN_ENTRY] = profile_entry_of(context, NULL, PROFILE_SPAN, name, "");
+  pthread_mutex_lock(&p->mutex);
+  span.reserved[SPAN_ROW] =
+      row != NULL && row[0] != '\0' ? profile_row_of(p, NULL, 0, row) : profile_thread_row(p);
+  span.reserved[SPAN_GENERATION] = p->generation;
+  pthread_mutex_unlock(&p->mutex);
+  span.reserved[SPAN_BEGIN] = (uint64_t)clock_now();
+  return span;
+}
+
+void compute_profile_span_end(compute_context *context, const compute_profile_span *span) {
+  if (context == NULL || span == NULL || span->reserved[SPAN_BEGIN] == 0) return;
+  profile_collector *p = context->profile;
+  const profile_record record = {.begin = (int64_t)span->reserved[SPAN_BEGIN],
+                                 .end = clock_now(),
+                                 .work = {span->bytes, span->flops},
+                                 .entry = (uint32_t)span->reserved[SPAN_ENTRY],
+                                 .row = (uint16_t)span->reserved[SPAN_ROW]};
+  pthread_mutex_lock(&p->mutex);
+  const bool known = record.entry <= p->entry_count && record.row <= p->row_count;
+  if (known && span->reserved[SPAN_GENERATION] == p->generation) profile_store(p, &record, false);
+  pthread_mutex_unlock(&p->mutex);
+}
+
+/* ---- Fallbacks ----------------------------------------------------------------------------- */
+
+compute_status compute_fallback_query(const compute_context *context,
+                                      compute_fallback_statistics *statistics) {
+  if (context == NULL || statistics == NULL)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, "compute_fallback_query", "%s is NULL",
+                     context == NULL ? "context" : "statistics");
+  uint64_t *const field[FALLBACK_COUNT] = {
+      [FALLBACK_STEP_ON_CPU] = &statistics->steps_on_cpu,
+      [FALLBACK_OTHER_KERNEL] = &statistics->other_kernels,
+      [FALLBACK_EVICTED] = &statistics->evictions,
+      [FALLBACK_SMALLER_BATCH] = &statistics->smaller_batches,
+      [FALLBACK_RUN_ON_CPU] = &statistics->runs_on_cpu,
+      [FALLBACK_DEVICE_RECOVERED] = &statistics->devices_recovered,
+      [FALLBACK_SPLIT_TRANSFER] = &statistics->split_transfers,
+  };
+  *statistics = (compute_fallback_statistics){0};
+  for (int kind = 0; kind < FALLBACK_COUNT; kind++)
+    *field[kind] = __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED);
+  return COMPUTE_OK;
+}

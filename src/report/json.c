@@ -1,0 +1,111 @@
+/* A file is gathered as text in memory, then written in one go: what can fail in between is only
+ * the file. */
+#include "report/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
+
+void json_string(text_buffer *text, const char *words) {
+  text_add(text, "\"");
+  while (*words) {
+    size_t length = utf8_length(words);
+    if (*words == '"' || *words == '\\') {
+      text_add(text, "\\%c", *words);
+    } else if ((unsigned char)*words < 0x20) {
+      text_add(text, "\\u%04x", (unsigned)*words);
+    } else if (length == 0) {
+      text_add(text, "%s", UTF8_REPLACEMENT);
+    } else {
+      text_add(text, "%.*s", (int)length, words);
+    }
+    words += length ? length : 1;
+  }
+  text_add(text, "\"");
+}
+
+void json_member(text_buffer *text, const char *name, const char *words) {
+  text_add(text, "\"%s\": ", name);
+  json_string(text, words);
+}
+
+/* printf writes the locale's decimal point, JSON knows only one. */
+void json_number(text_buffer *text, const char *name, double value) {
+  char number[48], plain[48];
+  size_t length = 0;
+  snprintf(number, sizeof number, "%.9g", isfinite(value) ? value : 0.0);
+  for (const char *c = number; *c; c++) {
+    if (strchr("0123456789+-e", *c) != NULL)
+      plain[length++] = *c;
+    else if (length == 0 || plain[length - 1] != '.')
+      plain[length++] = '.';
+  }
+  plain[length] = '\0';
+  text_add(text, ", \"%s\": %s", name, plain);
+}
+
+void json_count(text_buffer *text, const char *name, uint64_t value) {
+  text_add(text, ", \"%s\": %" PRIu64, name, value);
+}
+
+/* ---- File ---------------------------------------------------------------------------------- */
+
+/* 0 or an errno. */
+static int write_and_close(int file, const text_buffer *text) {
+  int problem = file_write(file, text->data, text->length);
+  if (close(file) != 0 && problem == 0) problem = errno;
+  return problem;
+}
+
+/* A pipe, a terminal or a link stays what it is: only a plain file is replaced. */
+static bool is_special(const char *path) {
+  struct stat status;
+  return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+static int write_into(const char *path, const text_buffer *text) {
+  int file = open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+  return file < 0 ? errno : write_and_close(file, text);
+}
+
+static int replace(const char *path, const text_buffer *text) {
+  static atomic_uint serial; /* several threads may write one file */
+  size_t bytes = strlen(path) + 48;
+  char *temporary = base_allocate(bytes, 1);
+  if (!temporary) return ENOMEM;
+  snprintf(temporary, bytes, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+  int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                  S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
+  int problem = file < 0 ? errno : write_and_close(file, text);
+  if (problem == 0 && rename(temporary, path) != 0) problem = errno;
+  if (problem != 0 && file >= 0) unlink(temporary);
+  base_release(temporary);
+  return problem;
+}
+
+compute_status json_save(compute_context *context, const char *operation, const char *what,
+                         const char *path, text_buffer *text) {
+  int problem = text->failed       ? ENOMEM
+                : is_special(path) ? write_into(path, text)
+                                   : replace(path, text);
+  text_release(text);
+  if (problem == 0) return COMPUTE_OK;
+  if (problem == ENOMEM) {
+    return error_set_native(context, COMPUTE_ERROR_OUT_OF_MEMORY, problem, operation, NULL,
+                            "out of memory for %s", what);
+  }
+  return error_set_native(context, COMPUTE_ERROR_FILE, problem, operation, NULL,
+                          "cannot write %s: %s", path, strerror(problem));
+}

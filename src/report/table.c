@@ -1,0 +1,120 @@
+/* The sums as a table, for a terminal. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "compute/profile.h"
+#include "device/collector_private.h"
+
+static const char operation[] = "compute_profile_text";
+
+/* Of an entry, what a line shows. */
+typedef struct line {
+  const profile_entry *entry; /* for its names, which never change */
+  double total, mean, median, p90;
+  uint64_t count, bytes, flops;
+} line;
+
+static int costliest_first(const void *a, const void *b) {
+  const line *x = a, *y = b;
+  if (x->total != y->total) return x->total < y->total ? 1 : -1;
+  return strcmp(x->entry->text, y->entry->text);
+}
+
+/* What occupies a device by itself; the rest contains it or waits for it. */
+static bool is_work(profile_kind kind) {
+  return kind == PROFILE_KERNEL || kind == PROFILE_TRANSFER || kind == PROFILE_RECORDING ||
+         kind == PROFILE_BUILD;
+}
+
+static size_t gather(profile_collector *p, uint32_t count, bool work, line *lines) {
+  size_t used = 0;
+  profile_entry e;
+  for (uint32_t i = 1; i <= count; i++) {
+    profile_entry_copy(p, i, &e);
+    if (e.times.count == 0 || e.kind == PROFILE_EVENT || is_work(e.kind) != work) continue;
+    lines[used++] = (line){.entry = p->entries[i - 1],
+                           .total = (double)e.times.sum,
+                           .mean = (double)e.times.sum / (double)e.times.count,
+                           .median = histogram_quantile(&e.times, 0.5),
+                           .p90 = histogram_quantile(&e.times, 0.9),
+                           .count = e.times.count,
+                           .bytes = e.bytes,
+                           .flops = e.flops};
+  }
+  if (used > 1) qsort(lines, used, sizeof *lines, costliest_first);
+  return used;
+}
+
+/* The name of a plan alone does not say what of it took so long. */
+static const char *prefix(profile_kind kind) {
+  switch (kind) {
+  case PROFILE_RECORDING:
+  case PROFILE_RUN: return "run ";
+  case PROFILE_SUBMIT: return "submit ";
+  default: return "";
+  }
+}
+
+static void add_lines(text_buffer *text, const line *lines, size_t count) {
+  double all = 0;
+  for (size_t i = 0; i < count; i++) all += lines[i].total;
+  text_add(text, "%6s %11s %9s %11s %11s %11s %9s %9s  %-10s %s\n", "share", "total ms", "count",
+           "mean us", "median us", "p90 us", "GFLOP/s", "GB/s", "device", "what");
+  for (size_t i = 0; i < count; i++) {
+    const line *l = &lines[i];
+    const profile_entry *e = l->entry;
+    text_add(text, "%5.1f%% %11.3f %9llu %11.3f %11.3f %11.3f %9.2f %9.2f  %-10s %s%s%s%s\n",
+             all > 0 ? 100 * l->total / all : 0, l->total * 1e-6, (unsigned long long)l->count,
+             l->mean * 1e-3, l->median * 1e-3, l->p90 * 1e-3,
+             l->total > 0 ? (double)l->flops / l->total : 0,
+             l->total > 0 ? (double)l->bytes / l->total : 0,
+             e->device ? e->device->info.name : "host", prefix(e->kind), e->text,
+             e->detail[0] ? "  " : "", e->detail);
+  }
+}
+
+static void add_counts(text_buffer *text, compute_context *context, uint64_t dropped) {
+  for (int kind = 0; kind < FALLBACK_COUNT; kind++) {
+    const uint64_t count = __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED);
+    if (count > 0)
+      text_add(text, "fallback %s: %llu\n", fallback_name((fallback_kind)kind),
+               (unsigned long long)count);
+  }
+  if (dropped > 0)
+    text_add(text, "the timeline lacks the oldest %llu records\n", (unsigned long long)dropped);
+}
+
+compute_status compute_profile_text(compute_context *context, char **result) {
+  if (result) *result = NULL;
+  if (!context || !result)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     context ? "text" : "context");
+  profile_collector *p = context->profile;
+  profile_collect(context, NULL);
+  pthread_mutex_lock(&p->mutex);
+  const uint32_t count = p->entry_count;
+  const uint64_t dropped = p->dropped;
+  pthread_mutex_unlock(&p->mutex);
+  text_buffer text = {0};
+  line *lines = base_allocate(count, sizeof *lines);
+  if (lines) {
+    const size_t work = gather(p, count, true, lines);
+    if (work == 0) text_add(&text, "no kernel or transfer was recorded\n");
+    if (work > 0) add_lines(&text, lines, work);
+    const size_t rest = gather(p, count, false, lines);
+    if (rest > 0) text_add(&text, "\nwhat these were part of, or waited for\n");
+    if (rest > 0) add_lines(&text, lines, rest);
+    add_counts(&text, context, dropped);
+  }
+  const bool good = lines && !text.failed;
+  base_release(lines);
+  if (!good) {
+    text_release(&text);
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for the table");
+  }
+  *result = text.data;
+  return COMPUTE_OK;
+}

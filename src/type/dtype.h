@@ -1,0 +1,47 @@
+/* Conversions of single elements and facts about dtypes, for the core. */
+#ifndef TYPE_DTYPE_H
+#define TYPE_DTYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/dtype.h"
+
+bool dtype_is_valid(compute_dtype dtype);
+bool dtype_is_float(compute_dtype dtype);   /* f64 f32 f16 bf16 */
+bool dtype_is_half(compute_dtype dtype);    /* f16 bf16 */
+bool dtype_is_integer(compute_dtype dtype); /* i64 i32 u8 u16 */
+
+/* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
+compute_dtype dtype_compute_type(compute_dtype dtype);
+
+uint16_t dtype_f32_to_f16(float value);
+float dtype_f16_to_f32(uint16_t bits);
+uint16_t dtype_f32_to_bf16(float value);
+float dtype_bf16_to_f32(uint16_t bits);
+
+/* Stores `value`, converted by the rules of compute/dtype.h, as one element at `element`; reads one
+ * back. An i64 outside ±2^53 loses bits on the way through double; use the integer pair for those.
+ */
+void dtype_store(compute_dtype dtype, void *element, double value);
+double dtype_load(compute_dtype dtype, const void *element);
+void dtype_store_integer(compute_dtype dtype, void *element, int64_t value);
+int64_t dtype_load_integer(compute_dtype dtype, const void *element);
+
+/* The smallest and the largest value of an integer dtype or bool. */
+void dtype_limits(compute_dtype dtype, int64_t *low, int64_t *high);
+
+/* Whether `value` is one of the dtype's: for integers and bool exactly; a float rounds to the
+ * nearest, but a finite value must not become infinite. */
+bool dtype_holds(compute_dtype dtype, double value);
+
+/* Whether the dtype, floats included, holds exactly this integer. */
+bool dtype_holds_integer(compute_dtype dtype, int64_t value);
+
+/* Why it does not, to be written after "<name> is ": "-1; u8 holds whole numbers from 0 to 255".
+ * Return `text`, which DTYPE_REFUSAL bytes suffice for. */
+enum { DTYPE_REFUSAL = 96 };
+char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes);
+char *dtype_refusal_integer(compute_dtype dtype, int64_t value, char *text, size_t bytes);
+
+#endif
