@@ -48,26 +48,26 @@ static float element(int64_t i) {
 static compute_status read_items(void *user, int64_t first, int64_t items, void *data,
                                  int64_t *count) {
   batch_state *s = user;
-  const double start = bench_clock();
+  const double start = clock_seconds();
   float *x = data;
   /* What lies there from the batch before is as good: only the first item is written anew. */
   for (int64_t i = 0; i < (first < ITEMS * 16 ? items : 1) * SIDE * SIDE; i++)
     x[i] = element(i % (SIDE * SIDE));
   *count = items;
-  wait_for(s->source_wait - (bench_clock() - start));
-  s->source_seconds += bench_clock() - start;
+  wait_for(s->source_wait - (clock_seconds() - start));
+  s->source_seconds += clock_seconds() - start;
   return COMPUTE_OK;
 }
 
 static compute_status check_items(void *user, int64_t first, int64_t items, const void *data) {
   batch_state *s = user;
-  const double start = bench_clock();
+  const double start = clock_seconds();
   const float *sums = data;
   if (first == 0) memcpy(s->expected, sums, sizeof s->expected);
   for (int64_t i = 0; i < items * SIDE; i++)
     s->wrong += !(fabsf(sums[i] - s->expected[i % SIDE]) < 1e-3f);
-  wait_for(s->sink_wait - (bench_clock() - start));
-  s->sink_seconds += bench_clock() - start;
+  wait_for(s->sink_wait - (clock_seconds() - start));
+  s->sink_seconds += clock_seconds() - start;
   return COMPUTE_OK;
 }
 
@@ -91,14 +91,14 @@ static compute_status time_parts(bench_session *session, const compute_plan *pla
   if (!s) s = compute_plan_create_tensor(plan, out, &y);
   for (int64_t i = 0; i < ITEMS * SIDE * SIDE; i++) host[i] = element(i % (SIDE * SIDE));
   for (int i = -1; !s && i < 9; i++) {
-    double at[4] = {bench_clock()};
+    double at[4] = {clock_seconds()};
     s = compute_tensor_write(x, host, sizeof host);
-    at[1] = bench_clock();
+    at[1] = clock_seconds();
     if (!s) s = compute_run(plan, (compute_binding[]){{in, x}, {out, y}}, 2, session->queue);
     if (!s) s = compute_queue_wait(session->queue);
-    at[2] = bench_clock();
+    at[2] = clock_seconds();
     if (!s) s = compute_tensor_read(y, sums, sizeof sums);
-    at[3] = bench_clock();
+    at[3] = clock_seconds();
     if (i < 0) continue; /* the first compiles */
     up[i] = at[1] - at[0], run[i] = at[2] - at[1], down[i] = at[3] - at[2];
   }

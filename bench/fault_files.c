@@ -40,12 +40,12 @@ compute_fallback_statistics fault_counted(const fault *f) {
 bool fault_kernel_source_is_wrong(fault *f) {
   static const char source[] = "KERNEL void broken(GLOBAL f32 *x) { x[0] = nothing_of_this; }\n";
   compute_kernel *kernel = NULL;
-  const double start = bench_clock();
+  const double start = clock_seconds();
   const compute_status s =
       compute_kernel_compile(f->device, source, "broken", NULL, COMPUTE_KERNEL_PORTABLE, &kernel);
   const bool words = strlen(compute_error_message(NULL)) > 0;
   const bool named = strstr(compute_error_message(NULL), "nothing_of_this") != NULL;
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   compute_kernel_release(kernel);
   fault_says(f, "a kernel that does not compile: %s%s", compute_status_name(s),
              named ? ", with the compiler's words" : "");
@@ -120,9 +120,9 @@ bool fault_cache_is_damaged(fault *f) {
   bool ok = works(info.name);
   const int damaged = each_file(kernels, true);
   ok = ok && write_garbage(tuning) && write_garbage(costs);
-  const double start = bench_clock();
+  const double start = clock_seconds();
   ok = ok && works(info.name);
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   fault_says(f,
              "%d built kernels, the tuning file and the costs were damaged: made anew, passed over",
              damaged);
@@ -141,10 +141,10 @@ static bool refused_steps_are_right(fault *f, compute_context *context) {
   compute_device *device = compute_default_device(context);
   compute_fallback_statistics counted = {0};
   fault_model m;
-  const double start = bench_clock();
+  const double start = clock_seconds();
   bool ok = !fault_model_create(context, device, device, 1, COMPUTE_FALLBACK_SILENT, 0, &m) &&
             !fault_model_run(&m, NULL);
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   ok = ok && !compute_fallback_query(context, &counted) && counted.steps_on_cpu > 0 &&
        fault_model_is_right(&m);
   fault_model_release(&m);
@@ -173,13 +173,13 @@ bool fault_module_is_none(fault *f) {
   bool ok = mkdtemp(folder) != NULL, noticed = false;
   snprintf(path, sizeof path, "%s/libcompute-broken.so", folder);
   ok = ok && write_garbage(path);
-  const double start = bench_clock();
+  const double start = clock_seconds();
   ok = ok &&
        !compute_open(&context, &(compute_open_options){.backend_path = folder,
                                                        .backends = "cpu,broken",
                                                        .device = "cpu"}) &&
        fault_computes(context, compute_default_device(context));
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   for (size_t i = 0; context && (probe = compute_probe_at(context, i)) != NULL; i++)
     if (strcmp(probe->name, "broken") == 0) {
       noticed = probe->state == COMPUTE_PROBE_NOT_A_MODULE && probe->detail[0] != '\0';

@@ -120,10 +120,10 @@ static bool cached_blocks_go(fault *f) {
         !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(BYTES / 2 + (i << 18)), &other);
     compute_tensor_release(other);
   }
-  const double start = bench_clock();
+  const double start = clock_seconds();
   ok = ok &&
        !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(4 * BYTES - (1 << 20)), &tensor);
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   ok = ok && !compute_pool_query(f->device, &after) && after.evictions > before.evictions;
   fault_says(f, "the pool was full of cached blocks; %d were given back",
              ok ? (int)(after.evictions - before.evictions) : 0);
@@ -138,9 +138,9 @@ static bool memory_is_short(fault *f) {
   bool ok = !fault_model_create(f->context, f->device, f->cpu, 3, COMPUTE_FALLBACK_SILENT, 0, &m) &&
             !fault_model_run(&m, NULL) && !compute_pool_trim(f->device, 0) &&
             !compute_pool_set_budget(f->device, 1);
-  const double start = bench_clock();
+  const double start = clock_seconds();
   const compute_status s = ok ? fault_model_run(&m, NULL) : COMPUTE_ERROR_INTERNAL;
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   compute_pool_set_budget(f->device, 0);
   fault_says(f, "no device memory at all: %s", compute_status_name(s));
   if (f->device == f->cpu) {
@@ -214,13 +214,13 @@ static compute_status stream(fault *f, fault_stream *s, uint64_t budget, double 
     compute_pool_trim(f->device, 0);
     compute_pool_set_budget(f->device, budget);
   }
-  const double start = bench_clock();
+  const double start = clock_seconds();
   if (!status)
     status = compute_batch_run(
         batch,
         &(compute_batch_run_options){.items = BATCH_ITEMS, .sources = &source, .sinks = &sink},
         result);
-  *seconds = bench_clock() - start;
+  *seconds = clock_seconds() - start;
   if (budget) compute_pool_set_budget(f->device, 0);
   compute_batch_release(batch);
   return status;
@@ -261,9 +261,9 @@ static bool sink_fails(fault *f) {
 
 /* A kernel that had not ended in time is waited for. */
 static bool is_back(compute_device *device) {
-  const double start = bench_clock();
+  const double start = clock_seconds();
   while (compute_device_recover(device))
-    if (bench_clock() - start > 10) return false;
+    if (clock_seconds() - start > 10) return false;
   return true;
 }
 
@@ -272,10 +272,10 @@ static bool time_limit_passes(fault *f) {
   bool ok =
       !fault_model_create(f->context, f->device, f->device, 40, COMPUTE_FALLBACK_SILENT, 0, &m) &&
       !fault_model_run(&m, NULL);
-  const double start = bench_clock();
+  const double start = clock_seconds();
   const compute_status s =
       ok ? fault_model_run(&m, &(compute_run_options){.time_limit = 1e-5}) : COMPUTE_ERROR_INTERNAL;
-  f->seconds = bench_clock() - start;
+  f->seconds = clock_seconds() - start;
   fault_says(f, "10 us for a plan that takes longer: %s", compute_status_name(s));
   /* A device that seemed to hang may have handed the tensors' contents over only now. */
   ok = ok && (s == COMPUTE_ERROR_TIMEOUT || s == COMPUTE_ERROR_DEVICE_LOST) && is_back(f->device) &&
@@ -291,10 +291,10 @@ static compute_status submit_and_cancel(fault *f, const fault_model *m) {
   for (int i = 0; i < 50 && s == COMPUTE_OK; i++) {
     compute_job *job = NULL;
     s = compute_submit(m->plan, bindings, fault_model_bind(m, bindings), NULL, &job);
-    const double start = bench_clock();
+    const double start = clock_seconds();
     if (!s) s = compute_job_cancel(job);
     if (!s) s = compute_job_wait(job, 0);
-    f->seconds = bench_clock() - start;
+    f->seconds = clock_seconds() - start;
     compute_job_release(job);
   }
   return s;

@@ -188,9 +188,9 @@ static bool measure_movie(bench_session *session, char *program, char *movie, ch
                           char *json, bench_record *record) {
   record->ms = INFINITY;
   for (int i = 0; i < 3; i++) {
-    const double start = bench_clock();
+    const double start = clock_seconds();
     if (fit_movie(session, program, movie, result, json)) return false;
-    const double ms = (bench_clock() - start) * 1e3;
+    const double ms = (clock_seconds() - start) * 1e3;
     json_t *root = json_load_file(json, 0, NULL);
     if (!root) return false;
     if (ms < record->ms) {

@@ -190,7 +190,7 @@ static double best_time(limits_job *job, void (*work)(limits_worker *)) {
   job->work = work;
   for (int i = 0; i < job->threads; i++) worker[i] = (limits_worker){.job = job, .index = i};
   for (int r = 0; r < REPETITIONS; r++) {
-    double start = bench_clock();
+    double start = clock_seconds();
     for (int i = 1; i < job->threads; i++)
       started[i] = !pthread_create(&thread[i], NULL, worker_main, &worker[i]);
     work(&worker[0]);
@@ -200,7 +200,7 @@ static double best_time(limits_job *job, void (*work)(limits_worker *)) {
       else
         work(&worker[i]);
     }
-    double seconds = bench_clock() - start;
+    double seconds = clock_seconds() - start;
     if (!r || seconds < best) best = seconds;
   }
   for (int i = 0; i < job->threads; i++) sum += worker[i].sink;

@@ -14,20 +14,14 @@ static const double pause_seconds = 0.7e-3;
 static const double sample_seconds = 4e-3;
 static const double long_call_seconds = 0.02; /* from here on an extra call is a waste */
 
-double bench_clock(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void pause_between(void) {
   nanosleep(&(struct timespec){.tv_nsec = (long)(pause_seconds * 1e9)}, NULL);
 }
 
 static double time_once(bench_runner *runner, int64_t times) {
-  double start = bench_clock();
+  double start = clock_seconds();
   runner->run(runner->state, times);
-  return (bench_clock() - start) / (double)times;
+  return (clock_seconds() - start) / (double)times;
 }
 
 /* Finds how many calls make up a sample. The first call, which may still compile or page in, has

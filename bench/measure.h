@@ -2,6 +2,7 @@
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
+#include "base/clock.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,9 +17,6 @@ typedef struct bench_runner {
   double sample[BENCH_SAMPLES]; /* seconds of one call, sorted in the end */
   int sample_count;
 } bench_runner;
-
-/* Seconds on a clock that never steps. */
-double bench_clock(void);
 
 /* Warms every runner up, then takes samples in the order A B C A B C …, about `seconds` for each
  * runner, at least three. Short calls are repeated to make up a sample of some milliseconds. */

@@ -35,9 +35,9 @@ static compute_status measure(network_own *own, const network_data *d, compute_d
   network_own_run(own, FIRST);
   compute_status s = own->status;
   if (!s) s = compute_pool_query(device, &pool);
-  const double before = resident(), start = bench_clock();
+  const double before = resident(), start = clock_seconds();
   network_own_run(own, steps);
-  record->ms = record->ms_p10 = record->ms_p90 = (bench_clock() - start) / (double)steps * 1e3;
+  record->ms = record->ms_p10 = record->ms_p90 = (clock_seconds() - start) / (double)steps * 1e3;
   if (!s) s = own->status;
   if (!s) s = compute_pool_query(device, &later);
   if (!s) s = compute_trainer_query(own->trainer, &info);

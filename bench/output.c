@@ -223,8 +223,8 @@ void output_progress(size_t done, size_t total, const char *suite, const char *n
     fprintf(stderr, "\r\033[K");
     if (suite) fprintf(stderr, "[%zu/%zu] %s/%s", done, total, suite, name);
     fflush(stderr);
-  } else if (suite && bench_clock() - last > 5) {
+  } else if (suite && clock_seconds() - last > 5) {
     if (last > 0) fprintf(stderr, "[%zu/%zu] %s/%s\n", done, total, suite, name);
-    last = bench_clock();
+    last = clock_seconds();
   }
 }

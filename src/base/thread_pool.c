@@ -21,10 +21,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #define CACHE_LINE 64
 
@@ -80,16 +80,10 @@ static inline void cpu_relax(void) {
 #endif
 }
 
-static int64_t now_nanoseconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* Looks at *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
  * Returns what it saw last. */
 static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
-  int64_t end = now_nanoseconds() + SPIN_NANOSECONDS;
+  int64_t end = clock_now() + SPIN_NANOSECONDS;
   uint32_t seen;
   do {
     for (int i = 0; i < 16; i++) {
@@ -97,7 +91,7 @@ static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
       if ((seen == value) != differ) return seen;
       cpu_relax();
     }
-  } while (now_nanoseconds() < end);
+  } while (clock_now() < end);
   return seen;
 }
 

@@ -72,10 +72,10 @@ typedef struct batch_slot {
   batch_buffer inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   int64_t sequence, first, items; /* of the batch under way */
   int64_t room, most;             /* the lane's `items` and `most` when the slot was taken */
-  int64_t began;         /* batch_clock when it was submitted; 0: not a time to learn from */
-  bool downloading;      /* the results' copies are submitted */
-  compute_status status; /* of submitting */
-  compute_error error;   /* and its detail */
+  int64_t began;                  /* clock_now when it was submitted; 0: not a time to learn from */
+  bool downloading;               /* the results' copies are submitted */
+  compute_status status;          /* of submitting */
+  compute_error error;            /* and its detail */
 } batch_slot;
 
 typedef struct batch_list {
@@ -107,7 +107,7 @@ typedef struct batch_lane {
   int64_t items_under_way;
   int64_t items_complete; /* of this run */
   double rate;            /* items per second while it works; 0: not known */
-  int64_t last_finish;    /* batch_clock */
+  int64_t last_finish;    /* clock_now */
   batch_watch working;    /* while the two threads have a slot */
   pthread_cond_t ready_changed, submitted_changed, device_changed;
 } batch_lane;
@@ -161,9 +161,6 @@ struct compute_batch {
   const compute_batch_sink *sinks;
   int source_files[COMPUTE_BATCH_MAX_PORTS], sink_files[COMPUTE_BATCH_MAX_PORTS]; /* or −1 */
 };
-
-/* Nanoseconds of CLOCK_MONOTONIC. */
-int64_t batch_clock(void);
 
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);

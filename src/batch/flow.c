@@ -13,17 +13,11 @@
 
 static const char HERE[] = "compute_batch_run";
 
-int64_t batch_clock(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* ---- Times --------------------------------------------------------------------------------- */
 
 /* Mutex held. */
 static void set_watch(batch_watch *watch, bool busy) {
-  const int64_t now = batch_clock();
+  const int64_t now = clock_now();
   if (watch->since > 0) watch->busy += now - watch->since;
   watch->since = busy ? now : 0;
 }
@@ -45,7 +39,7 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
                      "compute_batch_times_get", "%s is NULL", batch == NULL ? "batch" : "times");
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
-  const int64_t now = batch_clock(); /* the same for all, so that no part exceeds the run */
+  const int64_t now = clock_now(); /* the same for all, so that no part exceeds the run */
   for (uint32_t i = 0; i < batch->lane_count; i++)
     computing += watch_seconds(&batch->lanes[i].working, now);
   *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running, now),

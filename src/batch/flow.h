@@ -54,7 +54,7 @@ void flow_count_on_cpu(batch_lane *lane);
 
 typedef enum flow_answer { FLOW_SLOT, FLOW_TIME, FLOW_END } flow_answer;
 
-/* Waits until the next batch in order is there, `until` (of batch_clock) has passed, or all is
+/* Waits until the next batch in order is there, `until` (of clock_now) has passed, or all is
  * over. */
 flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slot);
 

@@ -105,7 +105,7 @@ static void submit(batch_slot *slot) {
     batch_plan *plan;
     s = work_plan(lane->work, slot->items, &plan);
   }
-  slot->began = batch_clock();
+  slot->began = clock_now();
   if (s == COMPUTE_OK) s = slot_bind(slot);
   if (s == COMPUTE_OK) s = slot_upload(slot);
   if (s == COMPUTE_OK) s = submit_work(slot);

@@ -72,7 +72,7 @@ typedef struct delivery {
   compute_batch *batch;
   const compute_batch_run_options *options;
   compute_batch_result result;
-  int64_t start, last_report; /* batch_clock */
+  int64_t start, last_report; /* clock_now */
   int64_t last_items;
   double rate;
 } delivery;
@@ -91,7 +91,7 @@ static void update_rate(delivery *d, int64_t now) {
 
 /* Tells the caller where it is; false if that cancelled the run. */
 static bool report(delivery *d) {
-  const int64_t total = d->batch->flow.total, now = batch_clock();
+  const int64_t total = d->batch->flow.total, now = clock_now();
   if (d->options->progress == NULL) return true;
   update_rate(d, now);
   const bool known = total != COMPUTE_BATCH_UNTIL_END && (d->rate > 0 || d->result.items == total);
@@ -139,9 +139,9 @@ static void write_all(delivery *d) {
     const flow_answer answer = flow_take_done(d->batch, next, &slot);
     if (answer == FLOW_END) break;
     if (answer == FLOW_SLOT) deliver(d, slot);
-    if (batch_clock() < next) continue;
+    if (clock_now() < next) continue;
     if (!report(d)) compute_batch_cancel(d->batch);
-    next = batch_clock() + every;
+    next = clock_now() + every;
   }
 }
 
@@ -264,11 +264,11 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
   compute_status s = check_options(batch, options);
   if (s == COMPUTE_OK) s = begin(batch);
   if (s != COMPUTE_OK) return s;
-  delivery d = {.batch = batch, .options = options, .start = batch_clock()};
+  delivery d = {.batch = batch, .options = options, .start = clock_now()};
   d.last_report = d.start;
   s = run(&d);
   if (s == COMPUTE_OK) (void)report(&d);
-  d.result.seconds = (double)(batch_clock() - d.start) * 1e-9;
+  d.result.seconds = (double)(clock_now() - d.start) * 1e-9;
   d.result.halved = batch->flow.halved;
   d.result.on_cpu = batch->flow.on_cpu;
   for (uint32_t i = 0; i < batch->lane_count; i++)

@@ -12,7 +12,7 @@
 /* Batches overlap, so one counts from the end of the one before. Half of what is known is kept,
  * since a first batch also warms things up. */
 static void learn_rate(batch_lane *lane, const batch_slot *slot) {
-  const int64_t now = batch_clock();
+  const int64_t now = clock_now();
   const int64_t since = slot->began > lane->last_finish ? slot->began : lane->last_finish;
   const double seconds = (double)(now - since) * 1e-9;
   const double rate = (double)slot->items / (seconds > 1e-9 ? seconds : 1e-9);

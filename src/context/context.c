@@ -23,38 +23,6 @@
 
 static const char operation_open[] = "compute_open";
 
-/* ---- All open contexts --------------------------------------------------------------------- */
-
-static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
-static compute_context *open_contexts;
-static uint64_t last_serial;
-
-static void context_enlist(compute_context *context) {
-  pthread_mutex_lock(&open_mutex);
-  context->serial = ++last_serial;
-  context->next_open = open_contexts;
-  open_contexts = context;
-  pthread_mutex_unlock(&open_mutex);
-  base_context_opened();
-}
-
-static void context_delist(const compute_context *context) {
-  pthread_mutex_lock(&open_mutex);
-  compute_context **link = &open_contexts;
-  while (*link && *link != context) link = &(*link)->next_open;
-  if (*link) *link = context->next_open;
-  pthread_mutex_unlock(&open_mutex);
-  base_context_closed();
-}
-
-bool context_is_open(uint64_t serial) {
-  pthread_mutex_lock(&open_mutex);
-  const compute_context *context = open_contexts;
-  while (context && context->serial != serial) context = context->next_open;
-  pthread_mutex_unlock(&open_mutex);
-  return context != NULL;
-}
-
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static compute_status options_check(const compute_open_options *options) {
@@ -167,14 +135,6 @@ compute_status compute_close(compute_context *context) {
   profile_at_close(context);
   context_destroy(context);
   return COMPUTE_OK;
-}
-
-void context_object_created(compute_context *context) {
-  __atomic_add_fetch(&context->live_objects, 1, __ATOMIC_RELAXED);
-}
-
-void context_object_released(compute_context *context) {
-  __atomic_sub_fetch(&context->live_objects, 1, __ATOMIC_RELEASE);
 }
 
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {

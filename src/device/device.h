@@ -5,13 +5,14 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "device/index_fault.h"
 #include "device/pool.h"
 
 typedef struct device_module device_module; /* one loaded module, in module.h */
-struct memory_buffer;                       /* memory/buffer.h */
+struct memory_buffer;                       /* device/buffer.h */
 
 struct compute_device {
   compute_context *context;
@@ -73,8 +74,8 @@ struct compute_context {
   struct profile_collector *profile; /* src/device/collector.h; NULL in a context of a test */
   struct job_runners *jobs;          /* atomic; src/job/job.h; NULL until the first job */
   struct validation *validation;     /* src/validate/validate.h; NULL until it is first started */
-  uint32_t watch;                    /* atomic: WATCH_… of profile/collector.h */
-  compute_context *next_open;        /* context.c: all open contexts of the process */
+  uint32_t watch;                    /* atomic: WATCH_… of device/collector.h */
+  compute_context *next_open;        /* device_scope.c: all open contexts of the process */
 };
 
 /* ---- Lost devices (loss.c) ------------------------------------------------------------------ */
@@ -121,8 +122,17 @@ bool device_give_up(compute_device *device);
 /* ---- Objects -------------------------------------------------------------------------------- */
 
 /* Counts an object that must be gone before the context closes. */
-void context_object_created(compute_context *context);
-void context_object_released(compute_context *context);
+static inline void context_object_created(compute_context *context) {
+  __atomic_add_fetch(&context->live_objects, 1, __ATOMIC_RELAXED);
+}
+
+static inline void context_object_released(compute_context *context) {
+  __atomic_sub_fetch(&context->live_objects, 1, __ATOMIC_RELEASE);
+}
+
+/* Gives a context its serial number and counts it among those that are open; and takes it off. */
+void context_enlist(compute_context *context);
+void context_delist(const compute_context *context);
 
 /* Whether the calling thread is within a compute_device_push of this context. */
 bool device_scope_is_open(const compute_context *context);
@@ -163,8 +173,5 @@ compute_status queue_wait_until(compute_queue *queue, int64_t deadline);
 /* Frees the buffers that a queue keeps: all, or (`own`) those of its device, forgetting the rest.
  */
 void queue_forget(compute_queue *queue, bool own);
-
-/* The time of CLOCK_MONOTONIC in nanoseconds. */
-int64_t clock_now(void);
 
 #endif

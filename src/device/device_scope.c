@@ -1,13 +1,49 @@
-/* Device scopes: the calling thread's stack of default devices.
+/* Which contexts are open, and device scopes: the calling thread's stack of default devices.
  *
  * One array per thread serves all contexts. An entry remembers its context by serial number, which
  * is never used twice: when a context is closed inside a scope, its entries just match nothing any
  * more, and are cleared away when the array fills up. */
+#include "base/alloc.h"
 #include "base/error.h"
 #include "device/registry.h"
 
 #define CONTEXT_DEPTH 32
 #define THREAD_DEPTH  128
+
+/* ---- All open contexts --------------------------------------------------------------------- */
+
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static compute_context *open_contexts;
+static uint64_t last_serial;
+
+void context_enlist(compute_context *context) {
+  pthread_mutex_lock(&open_mutex);
+  context->serial = ++last_serial;
+  context->next_open = open_contexts;
+  open_contexts = context;
+  pthread_mutex_unlock(&open_mutex);
+  base_context_opened();
+}
+
+void context_delist(const compute_context *context) {
+  pthread_mutex_lock(&open_mutex);
+  compute_context **link = &open_contexts;
+  while (*link && *link != context) link = &(*link)->next_open;
+  if (*link) *link = context->next_open;
+  pthread_mutex_unlock(&open_mutex);
+  base_context_closed();
+}
+
+static bool context_is_open(uint64_t serial) {
+  pthread_mutex_lock(&open_mutex);
+  const compute_context *context = open_contexts;
+  while (context && context->serial != serial) context = context->next_open;
+  pthread_mutex_unlock(&open_mutex);
+  return context != NULL;
+}
+
+/* ---- Scopes
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct scope_entry {
   uint64_t context; /* serial */

@@ -137,12 +137,6 @@ compute_status compute_queue_wait(compute_queue *queue) {
 #define FIRST_PAUSE 5000    /* nanoseconds */
 #define LAST_PAUSE  1000000 /* likewise */
 
-int64_t clock_now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* Looks until the event has come or the time is up. A failure to look counts as having come: the
  * wait that follows says what is wrong. */
 static bool came_in_time(const compute_device *device, void *event, int64_t deadline) {

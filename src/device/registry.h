@@ -36,7 +36,4 @@ bool device_destroy(compute_device *device);
 compute_status queue_create_internal(compute_device *device, compute_queue **queue);
 void queue_destroy_internal(compute_queue *queue);
 
-/* context.c: whether a context of this serial number is open. */
-bool context_is_open(uint64_t serial);
-
 #endif

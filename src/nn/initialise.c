@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
-#include "tensor/random.h"
+#include "base/random.h"
 
 /* What elements are drawn from: a constant, or a normal or uniform distribution. */
 typedef enum draw_form { DRAW_CONSTANT, DRAW_UNIFORM, DRAW_NORMAL } draw_form;

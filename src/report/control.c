@@ -1,4 +1,4 @@
-/* Switching the profile on and off, the caller's own spans, and the counters of fallbacks. */
+/* Switching the profile on and off, and the counters of fallbacks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -113,40 +113,6 @@ void profile_at_open(compute_context *context) {
               compute_error_message(context));
     error_restore(NULL, &before);
   }
-}
-
-/* ---- Spans --------------------------------------------------------------------------------- */
-
-/* What a span keeps in its reserved fields. */
-enum { SPAN_BEGIN = 0, SPAN_ENTRY = 1, SPAN_ROW = 2, SPAN_GENERATION = 3 };
-
-compute_profile_span compute_profile_span_begin(compute_context *context, const char *row,
-                                                const char *name) {
-  compute_profile_span span = {0};
-  if (context == NULL || name == NULL || !profile_is_on(context)) return span;
-  profile_collector *p = context->profile;
-  span.reserved[SPAN_ENTRY] = profile_entry_of(context, NULL, PROFILE_SPAN, name, "");
-  pthread_mutex_lock(&p->mutex);
-  span.reserved[SPAN_ROW] =
-      row != NULL && row[0] != '\0' ? profile_row_of(p, NULL, 0, row) : profile_thread_row(p);
-  span.reserved[SPAN_GENERATION] = p->generation;
-  pthread_mutex_unlock(&p->mutex);
-  span.reserved[SPAN_BEGIN] = (uint64_t)clock_now();
-  return span;
-}
-
-void compute_profile_span_end(compute_context *context, const compute_profile_span *span) {
-  if (context == NULL || span == NULL || span->reserved[SPAN_BEGIN] == 0) return;
-  profile_collector *p = context->profile;
-  const profile_record record = {.begin = (int64_t)span->reserved[SPAN_BEGIN],
-                                 .end = clock_now(),
-                                 .work = {span->bytes, span->flops},
-                                 .entry = (uint32_t)span->reserved[SPAN_ENTRY],
-                                 .row = (uint16_t)span->reserved[SPAN_ROW]};
-  pthread_mutex_lock(&p->mutex);
-  const bool known = record.entry <= p->entry_count && record.row <= p->row_count;
-  if (known && span->reserved[SPAN_GENERATION] == p->generation) profile_store(p, &record, false);
-  pthread_mutex_unlock(&p->mutex);
 }
 
 /* ---- Fallbacks ----------------------------------------------------------------------------- */

@@ -31,10 +31,6 @@ typedef struct session {
   route_costs *costs;
 } session;
 
-static double clock_seconds(void) {
-  return 1e-9 * (double)clock_now();
-}
-
 static bool is_late(const session *s) {
   return clock_seconds() > s->deadline;
 }

@@ -16,7 +16,7 @@
 #include "device/transfer.h"
 #include "type/dtype.h"
 #include "tensor/host_copy.h"
-#include "tensor/random.h"
+#include "base/random.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
 

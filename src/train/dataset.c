@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "type/dtype.h"
 #include "tensor/host_copy.h"
-#include "tensor/random.h"
+#include "base/random.h"
 #include "tensor/tensor.h"
 
 /* ---- Making and freeing -------------------------------------------------------------------- */

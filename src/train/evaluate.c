@@ -5,16 +5,11 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 double train_accuracy(const compute_trainer *trainer, int64_t correct, double items) {
   switch (trainer->options.loss) {
@@ -99,7 +94,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
                      trainer == NULL   ? "trainer"
                      : dataset == NULL ? "dataset"
                                        : "score");
-  const double began = now();
+  const double began = clock_seconds();
   const int64_t count = compute_dataset_count(dataset), most = trainer->options.batch;
   score_batch batch = {.inputs = NULL};
   double loss = 0;
@@ -127,7 +122,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
   *score = (compute_training_score){.items = count,
                                     .loss = loss / (double)count,
                                     .accuracy = train_accuracy(trainer, correct, (double)count),
-                                    .seconds = now() - began};
+                                    .seconds = clock_seconds() - began};
   return COMPUTE_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
@@ -23,12 +24,6 @@ typedef struct training_run {
   int64_t correct;
   double began, epoch_began;
 } training_run;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- Arguments ----------------------------------------------------------------------------- */
 
@@ -122,7 +117,7 @@ static compute_status report(const training_run *run, int64_t step) {
   const compute_trainer_run_options *o = run->options;
   if (o->progress == NULL) return COMPUTE_OK;
   const compute_trainer *trainer = run->trainer;
-  const double t = now();
+  const double t = clock_seconds();
   const int64_t done = run->epoch * run->steps + step + 1;
   const double seconds = t - run->began, epoch = t - run->epoch_began;
   const int64_t left = o->epochs * run->steps - done;
@@ -162,7 +157,7 @@ static compute_status run_epoch(training_run *run) {
   trainer->epochs++;
   run->loss = 0;
   run->correct = run->known = 0;
-  run->epoch_began = now();
+  run->epoch_began = clock_seconds();
   compute_status s = COMPUTE_OK;
   for (int64_t step = 0; s == COMPUTE_OK && step < run->steps; step++) {
     const size_t slot = (size_t)step % depth;
@@ -187,7 +182,7 @@ static void set_score(const training_run *run, compute_training_score *score) {
   *score = (compute_training_score){.items = run->known * o->batch,
                                     .loss = run->loss / (double)run->known,
                                     .accuracy = train_accuracy(run->trainer, run->correct, items),
-                                    .seconds = now() - run->epoch_began};
+                                    .seconds = clock_seconds() - run->epoch_began};
 }
 
 static compute_status run_epochs(training_run *run, compute_training_score *score) {
@@ -198,7 +193,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
   if (s == COMPUTE_OK) s = train_drain(trainer);
   if (s == COMPUTE_OK && copies) s = train_spread(trainer);
   const bool spread = s == COMPUTE_OK;
-  run->began = now();
+  run->began = clock_seconds();
   for (run->epoch = 0; s == COMPUTE_OK && run->epoch < o->epochs; run->epoch++) {
     s = run_epoch(run);
     if (s == COMPUTE_OK && score != NULL) set_score(run, score);

@@ -11,9 +11,7 @@
 #include "device/transfer.h"
 
 double measure_real_clock(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+  return clock_seconds();
 }
 
 static compute_argument whole(const memory_buffer *buffer) {

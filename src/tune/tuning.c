@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/cache_folder.h"
 #include "base/log.h"
 #include "base/variable.h"
@@ -90,12 +91,6 @@ const char *tuning_store_path(const tuning_store *store) {
 
 /* ---- The file (mutex held) ------------------------------------------------------------------ */
 
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
 static bool same_stamp(const tuning_stamp *a, const tuning_stamp *b) {
   return a->device == b->device && a->inode == b->inode && a->size == b->size &&
          a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec;
@@ -110,8 +105,8 @@ static void report(const tuning_store *store) {
 
 /* When the file has changed but cannot be read, what was read before stays in force. */
 static void refresh(tuning_store *store) {
-  if (!store->path || now() < store->next_check) return;
-  store->next_check = now() + CHECK_NANOSECONDS;
+  if (!store->path || clock_now() < store->next_check) return;
+  store->next_check = clock_now() + CHECK_NANOSECONDS;
   const tuning_stamp stamp = tuning_file_stamp(store->path);
   if (same_stamp(&stamp, &store->seen)) return;
   tuning_contents fresh;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "type/dtype.h"
-#include "tensor/random.h"
+#include "base/random.h"
 
 enum { ARITHMETIC = 3, FUNCTION = 20 }; /* units in the last place */
 

@@ -5,7 +5,7 @@
 
 The table "Rooms" in docs/design.md has a row for each room: folder, job, and which rooms it may use, by name
 (`src/base/` is base, `src/cli/fit/` is cli/fit) with commas between. `public headers` allows what a user's program may
-use, `compute/backend.h` that header alone; what follows a semicolon is other software and is not read.
+use, `compute/backend.h` that header and what it includes; what follows a semicolon is other software and is not read.
 
 An arrow is a symbol that an object file leaves undefined and an object of another room defines, or an include of
 another room's header. Public functions are no exception. These fail:
@@ -48,6 +48,7 @@ def read_table(path):
 class Tree:
     def __init__(self, source, rooms):
         self.source, self.rooms = source, rooms
+        self.backend_headers = headers_of_backend(source)
         self.by_folder = sorted(((folder + "/", room) for room, (folder, _) in rooms.items()),
                                 key=lambda pair: -len(pair[0]))
 
@@ -58,6 +59,18 @@ class Tree:
         """A room of libcompute.so, where arrows may not form a circle; programs use public headers."""
         folder, uses = self.rooms[room]
         return folder.startswith("src/") and PUBLIC not in uses
+
+
+def headers_of_backend(source):
+    """compute/backend.h and what it includes."""
+    found, left = set(), ["include/compute/backend.h"]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            text = open(os.path.join(source, path), encoding="utf-8").read()
+            left += ["include/" + name for name in re.findall(r'#include "(compute/[^"]+)"', text)]
+    return found
 
 
 def files_of(source):
@@ -178,7 +191,7 @@ def components(nodes, edges):
 def target_of(tree, caller, path):
     """Under which name the table allows what `path` offers."""
     core_caller = tree.is_core(caller)
-    if path == "include/compute/backend.h" and BACKEND in tree.rooms[caller][1]:
+    if path in tree.backend_headers and BACKEND in tree.rooms[caller][1]:
         return BACKEND
     if path.startswith("include/"):
         return None if core_caller else PUBLIC  # types; the functions are found as symbols

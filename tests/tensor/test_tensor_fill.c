@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "type/dtype.h"
-#include "tensor/random.h"
+#include "base/random.h"
 
 /* Sizes made on the host, by a kernel, and with tails of every vector width. */
 static const int64_t counts[] = {0, 1, 7, 300, 5003, 100003};

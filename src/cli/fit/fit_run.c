@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "cli/fit/clock.h"
+#include "base/clock.h"
 #include "cli/fit/fit_job.h"
 
 static compute_status read_images(void *user, int64_t first, int64_t items, void *data,

@@ -18,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cli/fit/clock.h"
+#include "base/clock.h"
 #include "cli/fit/results_private.h"
 
 /* ---- Formats ------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/fit/array_file.h"
-#include "cli/fit/clock.h"
+#include "base/clock.h"
 #include "cli/fit/command.h"
 #include "cli/fit/image_file.h"
 #include "cli/fit/json.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/fit/clock.h"
+#include "base/clock.h"
 #include "cli/fit/problem.h"
 
 typedef struct buffers {

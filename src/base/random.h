@@ -1,7 +1,7 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011), laid out as COMPUTE_I_RANDOM of compute/backend.h. */
-#ifndef TENSOR_RANDOM_H
-#define TENSOR_RANDOM_H
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
 
 #include <stdint.h>
 
