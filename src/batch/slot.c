@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "device/collector.h"
+#include "device/transfer.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_run";
@@ -198,19 +198,9 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {
   if (!buffer->staged || buffer->data != buffer->host || bytes == 0) return COMPUTE_OK;
-  compute_queue *queue = slot->queue;
-  const compute_device *device = queue->device;
   const compute_argument at = tensor_argument(buffer->tensor);
-  profile_mark mark = {0};
-  if (profile_is_on(device->context)) profile_begin(queue, &mark);
-  const compute_status s = up ? device->backend->upload(queue->handle, &at, buffer->host, bytes)
-                              : device->backend->download(queue->handle, buffer->host, &at, bytes);
-  if (mark.on)
-    profile_end(&mark, s,
-                profile_entry_of(device->context, device, PROFILE_TRANSFER,
-                                 up ? "upload" : "download", "batch"),
-                (profile_work){.bytes = bytes});
-  return s;
+  return up ? queue_upload(slot->queue, &at, buffer->host, bytes, "batch")
+            : queue_download(slot->queue, buffer->host, &at, bytes, "batch");
 }
 
 compute_status slot_upload(batch_slot *slot) {

@@ -1,10 +1,12 @@
-/* One device: opening it, describing it, and the controls of its buffer pool. */
+/* One device: opening it, describing it, the controls of its buffer pool, and bringing it back
+ * after a loss. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "device/fallback.h"
 #include "device/registry.h"
 #include "device/kernel_cache.h"
 
@@ -189,4 +191,89 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
   if (!device) return device_is_null("compute_pool_trim");
   pool_trim(device->pool, keep_bytes);
   return COMPUTE_OK;
+}
+
+/* ---- Kernels built
+ * ------------------------------------------------------------------------------------- */
+
+/* What they have cost, as far as the module counts that. */
+compute_status compute_build_query(const compute_device *device,
+                                   compute_build_statistics *statistics) {
+  if (!device || !statistics) {
+    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_build_query", "%s is NULL", device ? "statistics" : "device");
+  }
+  *statistics = (compute_build_statistics){0};
+  if (device->backend->build_statistics) {
+    device->backend->build_statistics(device->handle, statistics);
+  }
+  return COMPUTE_OK;
+}
+
+/* ---- Bringing a lost device back
+ * ------------------------------------------------------------------ */
+
+/* Makes everything of before the loss stale: cached memory and kernels go, the internal queue is
+ * made anew. Called with loss_mutex and internal_mutex held. */
+static compute_status renew(compute_device *device, compute_queue **old) {
+  compute_queue *fresh = NULL;
+  __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
+  device_set_loss(device, DEVICE_WORKS);
+  pool_forget(device->pool);
+  kernel_cache_forget(device->kernels);
+  compute_status status = queue_create_internal(device, &fresh);
+  if (status != COMPUTE_OK) {
+    device_set_loss(device, DEVICE_FAILED);
+    return status;
+  }
+  *old = device->internal_queue;
+  device->internal_queue = fresh;
+  return COMPUTE_OK;
+}
+
+/* Whether there is nothing to bring back; else *status is why it cannot be tried. */
+static bool works_or_cannot(compute_device *device, compute_status *status) {
+  *status = COMPUTE_OK;
+  if (device_loss_of(device) == DEVICE_WORKS) {
+    pthread_mutex_lock(&device->internal_mutex);
+    compute_status asked = compute_queue_wait(device->internal_queue);
+    pthread_mutex_unlock(&device->internal_mutex);
+    if (asked != COMPUTE_ERROR_DEVICE_LOST) return true;
+  }
+  *status = device_check(device, "compute_device_recover");
+  if (*status != COMPUTE_OK || device_loss_of(device) == DEVICE_WORKS) return true;
+  if (device->backend->device_recover) return false;
+  *status = error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0,
+                             "compute_device_recover", "start the program anew",
+                             "%s: the driver cannot bring a lost device back within the process",
+                             device->info.name);
+  return true;
+}
+
+compute_status compute_device_recover(compute_device *device) {
+  if (!device) {
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
+  }
+  compute_error before;
+  compute_error_get(NULL, &before);
+  compute_status status;
+  if (works_or_cannot(device, &status)) {
+    if (status == COMPUTE_OK) error_restore(NULL, &before);
+    return status;
+  }
+  compute_queue *old = NULL;
+  pthread_mutex_lock(&device->internal_mutex);
+  pthread_mutex_lock(&device->loss_mutex);
+  bool found = device_loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
+  if (found) status = device->backend->device_recover(device->handle);
+  if (found && status == COMPUTE_OK) status = renew(device, &old);
+  pthread_mutex_unlock(&device->loss_mutex);
+  pthread_mutex_unlock(&device->internal_mutex);
+  if (old) queue_destroy_internal(old);
+  if (found && status == COMPUTE_OK) {
+    fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
+                  "the lost device was brought back; tensors and plans of before stay lost");
+    error_restore(NULL, &before);
+  }
+  return status;
 }

@@ -92,6 +92,9 @@ static inline bool device_hangs(const compute_device *device) {
   return __atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) == DEVICE_HANGS;
 }
 
+device_loss device_loss_of(const compute_device *device);
+void device_set_loss(compute_device *device, device_loss loss);
+
 static inline uint32_t device_generation(const compute_device *device) {
   return __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
 }

@@ -1,4 +1,4 @@
-/* Devices that stop answering, and how they come back.
+/* Devices that stop answering.
  *
  * There are two ways to lose a device. Its backend says so: then the backend itself refuses further
  * calls, and releasing what lay there is safe. Or work does not end within the caller's limit: then
@@ -12,15 +12,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/registry.h"
-#include "device/kernel_cache.h"
 #include "device/buffer.h"
 #include "device/fallback.h"
 
-static device_loss loss_of(const compute_device *device) {
+device_loss device_loss_of(const compute_device *device) {
   return (device_loss)__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE);
 }
 
-static void set_loss(compute_device *device, device_loss loss) {
+void device_set_loss(compute_device *device, device_loss loss) {
   __atomic_store_n(&device->loss, (int32_t)loss, __ATOMIC_RELEASE);
 }
 
@@ -40,7 +39,7 @@ void device_mark_hung(compute_queue *queue, void *event) {
   pthread_mutex_lock(&device->loss_mutex);
   queue->hung_event = event;
   enlist(queue);
-  set_loss(device, DEVICE_HANGS);
+  device_set_loss(device, DEVICE_HANGS);
   pthread_mutex_unlock(&device->loss_mutex);
   log_write(COMPUTE_LOG_WARNING, "core", "%s: a kernel does not end; the device counts as lost",
             device->info.name);
@@ -150,7 +149,7 @@ static void settle(compute_device *device) {
   if (ended) {
     abandoned = take_abandoned(device);
     leftovers = take_leftovers(device);
-    set_loss(device, then);
+    device_set_loss(device, then);
   }
   pthread_mutex_unlock(&device->loss_mutex);
   if (ended && then == DEVICE_WORKS)
@@ -199,70 +198,5 @@ compute_status device_note(const compute_queue *queue, compute_status status) {
   if (status == COMPUTE_ERROR_DEVICE_LOST && queue->generation == device_generation(device))
     __atomic_compare_exchange_n(&device->loss, &works, DEVICE_FAILED, false, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
-  return status;
-}
-
-/* Makes everything of before the loss stale: cached memory and kernels go, the internal queue is
- * made anew. Called with loss_mutex and internal_mutex held. */
-static compute_status renew(compute_device *device, compute_queue **old) {
-  compute_queue *fresh = NULL;
-  __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
-  set_loss(device, DEVICE_WORKS);
-  pool_forget(device->pool);
-  kernel_cache_forget(device->kernels);
-  compute_status status = queue_create_internal(device, &fresh);
-  if (status != COMPUTE_OK) {
-    set_loss(device, DEVICE_FAILED);
-    return status;
-  }
-  *old = device->internal_queue;
-  device->internal_queue = fresh;
-  return COMPUTE_OK;
-}
-
-/* Whether there is nothing to bring back; else *status is why it cannot be tried. */
-static bool works_or_cannot(compute_device *device, compute_status *status) {
-  *status = COMPUTE_OK;
-  if (loss_of(device) == DEVICE_WORKS) {
-    pthread_mutex_lock(&device->internal_mutex);
-    compute_status asked = compute_queue_wait(device->internal_queue);
-    pthread_mutex_unlock(&device->internal_mutex);
-    if (asked != COMPUTE_ERROR_DEVICE_LOST) return true;
-  }
-  *status = device_check(device, "compute_device_recover");
-  if (*status != COMPUTE_OK || loss_of(device) == DEVICE_WORKS) return true;
-  if (device->backend->device_recover) return false;
-  *status = error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0,
-                             "compute_device_recover", "start the program anew",
-                             "%s: the driver cannot bring a lost device back within the process",
-                             device->info.name);
-  return true;
-}
-
-compute_status compute_device_recover(compute_device *device) {
-  if (!device) {
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
-  }
-  compute_error before;
-  compute_error_get(NULL, &before);
-  compute_status status;
-  if (works_or_cannot(device, &status)) {
-    if (status == COMPUTE_OK) error_restore(NULL, &before);
-    return status;
-  }
-  compute_queue *old = NULL;
-  pthread_mutex_lock(&device->internal_mutex);
-  pthread_mutex_lock(&device->loss_mutex);
-  bool found = loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
-  if (found) status = device->backend->device_recover(device->handle);
-  if (found && status == COMPUTE_OK) status = renew(device, &old);
-  pthread_mutex_unlock(&device->loss_mutex);
-  pthread_mutex_unlock(&device->internal_mutex);
-  if (old) queue_destroy_internal(old);
-  if (found && status == COMPUTE_OK) {
-    fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
-                  "the lost device was brought back; tensors and plans of before stay lost");
-    error_restore(NULL, &before);
-  }
   return status;
 }

@@ -1,7 +1,5 @@
-/* Synchronous copies and kernels on a device's internal queue.
- *
- * Every function waits for the queue even when its submission failed: part of the work may be under
- * way and may use the caller's memory. */
+/* Copies between host and devices: submitted to a queue, or done on return by a device's internal
+ * queue. */
 #include "device/transfer.h"
 
 #include <inttypes.h>
@@ -16,68 +14,87 @@
 /* Large enough that the cost of a submission does not count, small enough to be always there. */
 #define STAGING_BYTES ((uint64_t)4 << 20)
 
-static compute_status finish(compute_device *device, compute_status submitted) {
-  compute_status waited = compute_queue_wait(device->internal_queue);
-  pthread_mutex_unlock(&device->internal_mutex);
-  return submitted ? submitted : waited;
+/* ---- In a queue's order --------------------------------------------------------------------- */
+
+typedef enum move_kind { MOVE_UP, MOVE_DOWN, MOVE_WITHIN, MOVE_FROM_PEER } move_kind;
+
+typedef struct move {
+  move_kind kind;
+  compute_argument to, from;  /* on devices */
+  const void *source;         /* MOVE_UP */
+  void *target;               /* MOVE_DOWN */
+  const compute_device *peer; /* MOVE_FROM_PEER: that of `from` */
+  const char *detail;         /* beside its name in the profile; NULL: not in the profile */
+  bool wait;                  /* for its end, so that the profile has all of its time */
+} move;
+
+static compute_status call_backend(compute_queue *queue, const move *m, uint64_t offset,
+                                   uint64_t bytes) {
+  const compute_backend *backend = queue->device->backend;
+  const compute_argument to = {m->to.memory, m->to.offset + offset};
+  const compute_argument from = {m->from.memory, m->from.offset + offset};
+  switch (m->kind) {
+  case MOVE_UP: return backend->upload(queue->handle, &to, (const char *)m->source + offset, bytes);
+  case MOVE_DOWN: return backend->download(queue->handle, (char *)m->target + offset, &from, bytes);
+  case MOVE_WITHIN: return backend->copy(queue->handle, &to, &from, bytes);
+  case MOVE_FROM_PEER:
+    return backend->copy_from_peer(queue->handle, &to, m->peer->handle, &from, bytes);
+  }
+  return COMPUTE_ERROR_INTERNAL;
 }
 
-/* ---- For the profile ------------------------------------------------------------------------ */
-
-static profile_mark record_begin(compute_device *device) {
+/* Every copy of the library comes through here: so each is in the profile, and a device that is
+ * lost by it is known to be. */
+static compute_status submit(compute_queue *queue, const move *m, uint64_t offset, uint64_t bytes) {
+  static const char *const names[] = {[MOVE_UP] = "upload",
+                                      [MOVE_DOWN] = "download",
+                                      [MOVE_WITHIN] = "copy within the device",
+                                      [MOVE_FROM_PEER] = "copy from"};
+  compute_device *device = queue->device;
   profile_mark mark = {0};
-  if (profile_is_on(device->context)) profile_begin(device->internal_queue, &mark);
-  return mark;
+  compute_status status = device_check(device, "transfer");
+  if (status) return status;
+  if (m->detail && profile_is_on(device->context)) profile_begin(queue, &mark);
+  status = call_backend(queue, m, offset, bytes);
+  if (mark.on) {
+    if (m->wait && !status) status = queue_wait_named(queue);
+    profile_end(
+        &mark, status,
+        profile_entry_of(device->context, device, PROFILE_TRANSFER, names[m->kind], m->detail),
+        (profile_work){.bytes = bytes});
+  }
+  return device_note(queue, status);
 }
 
-/* Waits first, as `finish` would: the end of a copy is when it has been made. */
-static compute_status record_end(profile_mark *mark, compute_status status, profile_kind kind,
-                                 const char *name, const char *detail, uint64_t bytes) {
-  if (!mark->on) return status;
-  const compute_device *device = mark->queue->device;
-  if (status == COMPUTE_OK) status = queue_wait_named(mark->queue);
-  profile_end(mark, status, profile_entry_of(device->context, device, kind, name, detail),
-              (profile_work){.bytes = bytes});
-  return status;
+compute_status queue_upload(compute_queue *queue, const compute_argument *destination,
+                            const void *source, uint64_t bytes, const char *detail) {
+  const move m = {.kind = MOVE_UP, .to = *destination, .source = source, .detail = detail};
+  return bytes > 0 ? submit(queue, &m, 0, bytes) : COMPUTE_OK;
 }
 
-/* ---- One copy, in pieces if need be --------------------------------------------------------- */
+compute_status queue_download(compute_queue *queue, void *destination,
+                              const compute_argument *source, uint64_t bytes, const char *detail) {
+  const move m = {.kind = MOVE_DOWN, .from = *source, .target = destination, .detail = detail};
+  return bytes > 0 ? submit(queue, &m, 0, bytes) : COMPUTE_OK;
+}
+
+/* ---- Done on return, in pieces if need be ---------------------------------------------------- */
 
 /* Pieces are a quarter of those before, so many times; what fails then, fails. */
 #define SPLITS     3
 #define PIECE_UNIT ((uint64_t)4096)
 
-typedef enum move_kind { MOVE_UP, MOVE_DOWN, MOVE_WITHIN } move_kind;
-
-typedef struct move {
-  compute_device *device;
-  move_kind kind;
-  compute_argument to, from; /* on the device */
-  const void *source;        /* MOVE_UP */
-  void *target;              /* MOVE_DOWN */
-} move;
-
-static compute_status move_piece(const move *m, uint64_t offset, uint64_t bytes) {
-  compute_device *device = m->device;
-  compute_argument to = {m->to.memory, m->to.offset + offset};
-  compute_argument from = {m->from.memory, m->from.offset + offset};
+/* On the internal queue, which is waited for even when submitting failed: part of the work may be
+ * under way and may use the caller's memory. */
+static compute_status move_piece(compute_device *device, const move *m, uint64_t offset,
+                                 uint64_t bytes) {
   compute_status status = device_check(device, "transfer");
   if (status) return status;
   pthread_mutex_lock(&device->internal_mutex);
-  void *queue = device->internal_queue->handle;
-  profile_mark mark = record_begin(device);
-  switch (m->kind) {
-  case MOVE_UP:
-    status = device->backend->upload(queue, &to, (const char *)m->source + offset, bytes);
-    break;
-  case MOVE_DOWN:
-    status = device->backend->download(queue, (char *)m->target + offset, &from, bytes);
-    break;
-  case MOVE_WITHIN: status = device->backend->copy(queue, &to, &from, bytes); break;
-  }
-  static const char *const names[] = {"upload", "download", "copy within the device"};
-  status = record_end(&mark, status, PROFILE_TRANSFER, names[m->kind], "", bytes);
-  return finish(device, status);
+  status = submit(device->internal_queue, m, offset, bytes);
+  const compute_status waited = compute_queue_wait(device->internal_queue);
+  pthread_mutex_unlock(&device->internal_mutex);
+  return status ? status : waited;
 }
 
 /* What a driver says when a copy is too much for it at once; a lost device is none of these. */
@@ -87,11 +104,13 @@ bool transfer_may_be_too_large(compute_status status) {
 }
 
 /* The same bytes again and again do no harm, so a piece that failed starts anew. */
-static compute_status move_all(const move *m, uint64_t bytes) {
+static compute_status move_all(compute_device *device, move m, uint64_t bytes) {
+  m.detail = "";
+  m.wait = true;
   if (bytes == 0) return COMPUTE_OK;
   compute_error before;
   compute_error_get(NULL, &before);
-  compute_status status = move_piece(m, 0, bytes);
+  compute_status status = move_piece(device, &m, 0, bytes);
   if (!transfer_may_be_too_large(status)) return status;
   uint64_t done = 0, piece = bytes;
   for (int split = 0; split < SPLITS && done < bytes; split++) {
@@ -99,15 +118,15 @@ static compute_status move_all(const move *m, uint64_t bytes) {
     status = COMPUTE_OK;
     while (!status && done < bytes) {
       uint64_t now = piece < bytes - done ? piece : bytes - done;
-      status = move_piece(m, done, now);
+      status = move_piece(device, &m, done, now);
       if (!status) done += now;
     }
     if (status && !transfer_may_be_too_large(status)) return status;
   }
   compute_error cause;
-  compute_error_get(m->device->context, &cause);
+  compute_error_get(device->context, &cause);
   if (done == bytes) {
-    fallback_note(m->device->context, m->device, FALLBACK_SPLIT_TRANSFER, true,
+    fallback_note(device->context, device, FALLBACK_SPLIT_TRANSFER, true,
                   "a copy of %" PRIu64 " bytes failed and was repeated in pieces of %" PRIu64
                   ": %.200s",
                   bytes, piece, cause.message);
@@ -115,28 +134,25 @@ static compute_status move_all(const move *m, uint64_t bytes) {
     return COMPUTE_OK;
   }
   if (status == COMPUTE_ERROR_LAUNCH) status = COMPUTE_ERROR_TRANSFER;
-  return error_set_native(m->device->context, status, cause.native_code, "transfer", cause.remedy,
+  return error_set_native(device->context, status, cause.native_code, "transfer", cause.remedy,
                           "%s: a copy of %" PRIu64 " bytes failed, also in pieces of %" PRIu64
                           ": %.200s",
-                          m->device->info.name, bytes, piece, cause.message);
+                          device->info.name, bytes, piece, cause.message);
 }
 
 compute_status transfer_upload(compute_device *device, const compute_argument *destination,
                                const void *source, uint64_t bytes) {
-  return move_all(&(move){.device = device, .kind = MOVE_UP, .to = *destination, .source = source},
-                  bytes);
+  return move_all(device, (move){.kind = MOVE_UP, .to = *destination, .source = source}, bytes);
 }
 
 compute_status transfer_download(compute_device *device, void *destination,
                                  const compute_argument *source, uint64_t bytes) {
-  return move_all(
-      &(move){.device = device, .kind = MOVE_DOWN, .from = *source, .target = destination}, bytes);
+  return move_all(device, (move){.kind = MOVE_DOWN, .from = *source, .target = destination}, bytes);
 }
 
 compute_status transfer_copy(compute_device *device, const compute_argument *destination,
                              const compute_argument *source, uint64_t bytes) {
-  return move_all(
-      &(move){.device = device, .kind = MOVE_WITHIN, .to = *destination, .from = *source}, bytes);
+  return move_all(device, (move){.kind = MOVE_WITHIN, .to = *destination, .from = *source}, bytes);
 }
 
 /* ---- Between devices ------------------------------------------------------------------------ */
@@ -146,13 +162,14 @@ static bool moved_by_peers(compute_device *to, const compute_argument *destinati
                            compute_device *from, const compute_argument *source, uint64_t bytes,
                            compute_status *status) {
   if (to->backend != from->backend || !to->backend->copy_from_peer) return false;
-  if (device_check(to, "transfer") || device_check(from, "transfer")) return false;
-  pthread_mutex_lock(&to->internal_mutex);
-  profile_mark mark = record_begin(to);
-  compute_status submitted = to->backend->copy_from_peer(to->internal_queue->handle, destination,
-                                                         from->handle, source, bytes);
-  submitted = record_end(&mark, submitted, PROFILE_TRANSFER, "copy from", from->info.name, bytes);
-  *status = finish(to, submitted);
+  if (device_check(from, "transfer")) return false;
+  const move m = {.kind = MOVE_FROM_PEER,
+                  .to = *destination,
+                  .from = *source,
+                  .peer = from,
+                  .detail = from->info.name,
+                  .wait = true};
+  *status = move_piece(to, &m, 0, bytes);
   return *status != COMPUTE_ERROR_UNSUPPORTED && !transfer_may_be_too_large(*status);
 }
 
@@ -203,14 +220,21 @@ compute_status transfer_run(compute_device *device, const compute_kernel_descrip
   if (!status) status = kernel_cache_get(device->kernels, descriptor, &entry);
   if (status) return status;
   pthread_mutex_lock(&device->internal_mutex);
-  profile_mark mark = record_begin(device);
-  status = queue_enqueue(device->internal_queue, entry->kernel, arguments, count);
+  compute_queue *queue = device->internal_queue;
+  profile_mark mark = {0};
+  if (profile_is_on(device->context)) profile_begin(queue, &mark);
+  status = device_note(queue, queue_enqueue(queue, entry->kernel, arguments, count));
   if (mark.on) {
-    kernel_cost cost = kernel_cost_of(descriptor);
-    status = record_end(&mark, status, PROFILE_KERNEL, kernel_kind_name(descriptor->kind),
-                        "by itself", cost.bytes_read + cost.bytes_written);
+    const kernel_cost cost = kernel_cost_of(descriptor);
+    if (!status) status = queue_wait_named(queue);
+    profile_end(&mark, status,
+                profile_entry_of(device->context, device, PROFILE_KERNEL,
+                                 kernel_kind_name(descriptor->kind), "by itself"),
+                (profile_work){.bytes = cost.bytes_read + cost.bytes_written});
   }
-  status = finish(device, status);
+  const compute_status waited = compute_queue_wait(queue);
+  pthread_mutex_unlock(&device->internal_mutex);
+  if (!status) status = waited;
   kernel_cache_return(device->kernels, entry);
   return status;
 }

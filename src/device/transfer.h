@@ -1,12 +1,24 @@
-/* Copies between host and devices, and kernels, that are done on return.
- *
- * They go through the device's internal queue and take its internal_mutex, so the caller must not
- * hold it. Work on other queues that touches the same memory is the caller's to order. bytes may be
- * 0. Failures carry the backend's status and detail. */
+/* Copies between host and devices, and kernels. Nobody else calls the vtable's upload, download,
+ * copy and copy_from_peer: so every copy is in the profile, and a device that is lost by one is
+ * known to be. Failures carry the backend's status and detail. bytes may be 0. */
 #ifndef DEVICE_TRANSFER_H
 #define DEVICE_TRANSFER_H
 
 #include "device/device.h"
+
+/* ---- In a queue's order --------------------------------------------------------------------- */
+
+/* Submits a copy; on return it may be under way. `detail` stands beside "upload" or "download" in
+ * the profile: whose copy it is. NULL: the caller records it under a name of its own. */
+compute_status queue_upload(compute_queue *queue, const compute_argument *destination,
+                            const void *source, uint64_t bytes, const char *detail);
+compute_status queue_download(compute_queue *queue, void *destination,
+                              const compute_argument *source, uint64_t bytes, const char *detail);
+
+/* ---- Done on return -------------------------------------------------------------------------
+ *
+ * These go through the device's internal queue and take its internal_mutex, so the caller must not
+ * hold it. Work on other queues that touches the same memory is the caller's to order. */
 
 compute_status transfer_upload(compute_device *device, const compute_argument *destination,
                                const void *source, uint64_t bytes);

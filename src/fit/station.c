@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "device/transfer.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_fit_run";
@@ -281,12 +282,11 @@ void station_free(fit_station *station) {
 /* ---- Work ---------------------------------------------------------------------------------- */
 
 static compute_status upload(const fit_chunk *chunk, compute_queue *queue) {
-  const compute_backend *backend = chunk->station->device->backend;
   compute_status s = COMPUTE_OK;
   for (int i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++) {
     if (chunk->input[i] == NULL) continue;
     const compute_argument to = tensor_argument(chunk->input[i]);
-    s = backend->upload(queue->handle, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]));
+    s = queue_upload(queue, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]), "fit");
   }
   return s;
 }
@@ -294,8 +294,7 @@ static compute_status upload(const fit_chunk *chunk, compute_queue *queue) {
 static compute_status download(const fit_chunk *chunk, compute_queue *queue) {
   const compute_argument from = tensor_argument(chunk->records);
   const uint64_t row = (uint64_t)chunk->records->shape.size[1] * sizeof(float);
-  return chunk->station->device->backend->download(queue->handle, chunk->host_records, &from,
-                                                   row * (uint64_t)chunk->count);
+  return queue_download(queue, chunk->host_records, &from, row * (uint64_t)chunk->count, "fit");
 }
 
 compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tensor *frames,

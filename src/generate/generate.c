@@ -253,12 +253,3 @@ bool generate_supports(const compute_target *target, const compute_kernel_descri
   /* Want of memory is no property of the kernel: whoever builds it then says what is missing. */
   return status == COMPUTE_OK || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }
-
-void emit_template(generation *g, text_buffer *text, const char *name) {
-  const char *found = kernel_text_find(name);
-  if (found) {
-    text_add(text, "%s", found);
-  } else {
-    g->overflow = true;
-  }
-}

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "generate/emit.h"
+#include "generate/kernel_text.h"
 
 bool emit_for_cpu(const generation *g) {
   return g->target->type == COMPUTE_DEVICE_CPU;
@@ -20,6 +21,15 @@ compute_status emit_refuse(generation *g, const char *format, ...) {
   if (g->reason_bytes > 0) vsnprintf(g->reason, g->reason_bytes, format, list);
   va_end(list);
   return COMPUTE_ERROR_UNSUPPORTED;
+}
+
+void emit_template(generation *g, text_buffer *text, const char *name) {
+  const char *found = kernel_text_find(name);
+  if (found) {
+    text_add(text, "%s", found);
+  } else {
+    g->overflow = true;
+  }
 }
 
 emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t group[3],

@@ -16,13 +16,12 @@ static const char HERE[] = "compute_run";
  * not take is repeated, in pieces if need be, when what is before it has been done. */
 static compute_status transfer(const plan_step *s, compute_queue *queue,
                                const compute_argument *arguments, int64_t deadline) {
-  const compute_backend *backend = queue->device->backend;
   const compute_argument *from = &arguments[0], *to = &arguments[1];
   const bool down = s->device == PLAN_CPU;
   const compute_argument *near = down ? to : from;
   unsigned char *host = (unsigned char *)near->memory->host + near->offset;
-  const compute_status status = down ? backend->download(queue->handle, host, from, s->bytes)
-                                     : backend->upload(queue->handle, to, host, s->bytes);
+  const compute_status status = down ? queue_download(queue, host, from, s->bytes, NULL)
+                                     : queue_upload(queue, to, host, s->bytes, NULL);
   if (status != COMPUTE_OK && !transfer_may_be_too_large(status)) return status;
   const compute_status waited = queue_wait_until(queue, deadline);
   if (status == COMPUTE_OK || waited != COMPUTE_OK) return waited;

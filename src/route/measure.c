@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "device/transfer.h"
 #include "route/probe.h"
 
 /* More than the caches of a CPU, and of a GPU, hold. */
@@ -72,12 +73,12 @@ static compute_status wait_after(const session *s, compute_status submitted) {
 
 static compute_status upload(const session *s, uint32_t input, uint64_t bytes) {
   const compute_argument to = {&s->input[input], 0};
-  return wait_after(s, s->device->backend->upload(s->queue->handle, &to, s->host, bytes));
+  return wait_after(s, queue_upload(s->queue, &to, s->host, bytes, "measuring costs"));
 }
 
 static compute_status download(const session *s, uint64_t bytes) {
   const compute_argument from = {&s->output, 0};
-  return wait_after(s, s->device->backend->download(s->queue->handle, s->host, &from, bytes));
+  return wait_after(s, queue_download(s->queue, s->host, &from, bytes, "measuring costs"));
 }
 
 /* Only what the probe reads is made and sent, and only if it does not lie there already. */

@@ -28,7 +28,7 @@ static compute_status wait_after(const tune_measure *m, compute_status submitted
 static compute_status upload(const tune_measure *m, const memory_buffer *to, const void *from,
                              uint64_t bytes) {
   const compute_argument target = whole(to);
-  return wait_after(m, m->device->backend->upload(m->queue->handle, &target, from, bytes));
+  return wait_after(m, queue_upload(m->queue, &target, from, bytes, "tuning"));
 }
 
 static uint64_t input_bytes(const tune_problem *problem, uint32_t input) {
@@ -119,8 +119,7 @@ compute_status measure_check(const tune_measure *m, void *kernel, bool *right, c
   if (status) return status;
   memset(m->result, 0, (size_t)m->result_bytes);
   const compute_argument source = whole(m->output);
-  status = wait_after(
-      m, m->device->backend->download(m->queue->handle, m->result, &source, m->result_bytes));
+  status = wait_after(m, queue_download(m->queue, m->result, &source, m->result_bytes, "tuning"));
   if (status) return status;
   *right = problem_check(m->problem, m->result, m->expected->memory.host, reason, reason_bytes);
   return COMPUTE_OK;

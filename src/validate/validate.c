@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "kernel/kernel_key.h"
 #include "device/buffer.h"
+#include "device/transfer.h"
 #include "validate/check.h"
 #include "validate/control.h"
 
@@ -65,9 +66,8 @@ static compute_status fetch(const validation_state *s, uint32_t operand, view *v
     memcpy(v->data, (const unsigned char *)from.memory->host + from.offset, bytes);
     return COMPUTE_OK;
   }
-  compute_status status =
-      s->queue->device->backend->download(s->queue->handle, v->data, &from, bytes);
-  return status == COMPUTE_OK ? queue_wait_named(s->queue) : status;
+  compute_status status = queue_download(s->queue, v->data, &from, bytes, "validation");
+  return status == COMPUTE_OK ? device_note(s->queue, queue_wait_named(s->queue)) : status;
 }
 
 static compute_status put_back(const validation_state *s, uint32_t operand, const view *v) {
@@ -77,8 +77,8 @@ static compute_status put_back(const validation_state *s, uint32_t operand, cons
     memcpy((unsigned char *)to.memory->host + to.offset, v->data, bytes);
     return COMPUTE_OK;
   }
-  compute_status status = s->queue->device->backend->upload(s->queue->handle, &to, v->data, bytes);
-  return status == COMPUTE_OK ? queue_wait_named(s->queue) : status;
+  compute_status status = queue_upload(s->queue, &to, v->data, bytes, "validation");
+  return status == COMPUTE_OK ? device_note(s->queue, queue_wait_named(s->queue)) : status;
 }
 
 /* ---- Before the step ----------------------------------------------------------------------- */
