@@ -57,7 +57,7 @@ static compute_status make_copy(batch_work *work, compute_tensor *original, comp
   return s;
 }
 
-/* The stand-in of a parameter on the work's device. Mutex held. */
+/* The copy of a parameter on the work's device. Mutex held. */
 static compute_status copy_of(batch_work *work, compute_tensor *original, compute_tensor **copy) {
   for (size_t i = 0; i < work->copy_count; i++) {
     if (work->copies[i].original != original) continue;
@@ -78,18 +78,10 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
   return s;
 }
 
-/* Puts stand-ins in the place of parameters of other devices. The graph is our own. */
-static compute_status bring_parameters(batch_work *work, compute_graph *graph) {
-  for (size_t i = 0; i < graph->count; i++) {
-    graph_node *node = &graph->nodes[i];
-    compute_tensor *copy = NULL;
-    if (node->op != OP_parameter || node->tensor->buffer->device == work->device) continue;
-    const compute_status s = copy_of(work, node->tensor, &copy);
-    if (s != COMPUTE_OK) return s;
-    compute_tensor_release(node->tensor);
-    node->tensor = compute_tensor_retain(copy);
-  }
-  return COMPUTE_OK;
+/* A copy on the work's device in the place of a parameter of another. */
+static compute_status choose_copy(void *user, compute_tensor *tensor, compute_tensor **copy) {
+  batch_work *work = user;
+  return tensor->buffer->device == work->device ? COMPUTE_OK : copy_of(work, tensor, copy);
 }
 
 compute_status work_refresh(batch_work *work) {
@@ -194,7 +186,7 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
   made->items = items;
   compute_graph *graph = record(batch, items, made->inputs, made->outputs);
   compute_status s = check_graph(batch, graph, made->outputs, items);
-  if (s == COMPUTE_OK) s = bring_parameters(work, graph);
+  if (s == COMPUTE_OK) s = graph_replace_tensors(graph, choose_copy, work);
   if (s == COMPUTE_OK)
     s = compute_compile(graph, made->outputs, batch->output_count, &options, &made->plan);
   compute_graph_release(graph);

@@ -75,6 +75,32 @@ void graph_node_release(graph_node *node) {
 
 void graph_truncate(compute_graph *graph, size_t count) {
   while (graph->count > count) graph_node_release(&graph->nodes[--graph->count]);
+  while (graph->state_count > 0 && graph->states[graph->state_count - 1] >= count)
+    graph->state_count--;
+}
+
+compute_status graph_replace_tensors(compute_graph *graph, graph_choice choose, void *user) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; status == COMPUTE_OK && i < graph->count; i++) {
+    graph_node *node = &graph->nodes[i];
+    compute_tensor *other = NULL;
+    if (node->op != OP_parameter) continue;
+    status = choose(user, node->tensor, &other);
+    if (status != COMPUTE_OK || !other) continue;
+    compute_tensor_retain(other);
+    compute_tensor_release(node->tensor);
+    node->tensor = other;
+  }
+  return status;
+}
+
+bool graph_add_state(compute_graph *graph, compute_node node) {
+  void *states = graph->states;
+  if (base_grow(&states, &graph->state_capacity, graph->state_count + 1, sizeof *graph->states))
+    return false;
+  graph->states = states;
+  graph->states[graph->state_count++] = node.id - 1;
+  return true;
 }
 
 void compute_graph_release(compute_graph *graph) {
@@ -82,6 +108,7 @@ void compute_graph_release(compute_graph *graph) {
   graph_truncate(graph, 0);
   compute_context *context = graph->context;
   base_release(graph->nodes);
+  base_release(graph->states);
   base_release(graph);
   context_object_released(context);
 }

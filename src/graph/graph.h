@@ -116,6 +116,8 @@ struct compute_graph {
   compute_error error;
   graph_node *nodes;
   size_t count, capacity;
+  uint32_t *states; /* nodes that optimizers have added for what they keep, in order */
+  size_t state_count, state_capacity;
 };
 
 /* One row of ops.def. */
@@ -151,6 +153,15 @@ void graph_node_release(graph_node *node);
 
 /* Takes the nodes from number `count` on out of the graph. */
 void graph_truncate(compute_graph *graph, size_t count);
+
+/* Asks `choose` for each parameter which tensor is to take its place, of the same dtype and shape;
+ * what it leaves NULL stays. The graph takes a reference of its own. A failure of `choose` ends
+ * this, and what was replaced stays so. Plans that were compiled before keep what they have. */
+typedef compute_status (*graph_choice)(void *user, compute_tensor *tensor, compute_tensor **other);
+compute_status graph_replace_tensors(compute_graph *graph, graph_choice choose, void *user);
+
+/* Counts a parameter to the optimizers' state. False when memory is short. */
+bool graph_add_state(compute_graph *graph, compute_node node);
 
 /* Bytes of the block in which an operation keeps its geometry; 0 if it has none (and for
  * constants, whose block holds elements). */

@@ -157,7 +157,11 @@ static compute_node create_state(const optimizer *o, size_t beside, bool own, co
   }
   compute_node node = compute_parameter(graph, tensor);
   compute_tensor_release(tensor);
-  return compute_name(graph, node, name);
+  node = compute_name(graph, node, name);
+  if (compute_node_is_valid(node) && !graph_add_state(graph, node))
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
+                      "no memory for the list of the optimizer's state");
+  return node;
 }
 
 static compute_node moment(const optimizer *o, const update *u, const char *suffix) {

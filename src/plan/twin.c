@@ -171,6 +171,13 @@ void twin_release(plan_twin *twin) {
 /* ---- The run (mutex held) ----------------------------------------------------------------------
  */
 
+/* What lies on the CPU, or has been replaced in an earlier attempt, stays. */
+static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {
+  const staged_parameter *p = find_staged(user, tensor);
+  if (p) *copy = p->copy;
+  return COMPUTE_OK;
+}
+
 /* A tensor of the CPU for each parameter that lies elsewhere, put into the clone in its place. */
 static compute_status make_copies(plan_twin *twin) {
   compute_graph *g = &twin->graph;
@@ -181,14 +188,7 @@ static compute_status make_copies(plan_twin *twin) {
         tensor_create_private(g->context->cpu, p->original->dtype, p->original->shape, &p->copy);
     if (s != COMPUTE_OK) return s;
   }
-  for (size_t n = 0; n < g->count; n++) {
-    if (g->nodes[n].op != OP_parameter) continue;
-    const staged_parameter *p = find_staged(twin, g->nodes[n].tensor);
-    if (!p) continue; /* lies on the CPU, or has been replaced in an earlier attempt */
-    compute_tensor_release(g->nodes[n].tensor);
-    g->nodes[n].tensor = compute_tensor_retain(p->copy);
-  }
-  return COMPUTE_OK;
+  return graph_replace_tensors(g, choose_staged, twin);
 }
 
 static compute_status make_plan(plan_twin *twin) {

@@ -36,19 +36,19 @@ void train_record_release(train_record *record) {
   *record = (train_record){0};
 }
 
-void train_record_localise(train_record *record) {
-  compute_graph *graph = record->graph;
-  for (size_t i = 0; i < graph->count; i++) {
-    graph_node *node = &graph->nodes[i];
-    if (node->op != OP_parameter) continue;
-    for (size_t k = 0; k < record->trainer->tensor_count; k++) {
-      if (node->tensor != train_model_tensor(record->trainer, k)) continue;
-      compute_tensor *own = compute_tensor_retain(record->replica->tensors[k]);
-      compute_tensor_release(node->tensor);
-      node->tensor = own;
-      break;
-    }
+/* The replica's own tensor in the place of the model's. */
+static compute_status choose_own(void *user, compute_tensor *tensor, compute_tensor **own) {
+  const train_record *record = user;
+  for (size_t k = 0; k < record->trainer->tensor_count; k++) {
+    if (tensor != train_model_tensor(record->trainer, k)) continue;
+    *own = record->replica->tensors[k];
+    break;
   }
+  return COMPUTE_OK;
+}
+
+void train_record_localise(train_record *record) {
+  (void)graph_replace_tensors(record->graph, choose_own, record); /* it never fails */
 }
 
 compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,

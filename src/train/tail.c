@@ -129,12 +129,11 @@ static compute_node apply_optimizer(train_record *record) {
   }
 }
 
-/* The optimizer's own tensors: the parameters that it added behind node `first`. */
-static void keep_state(train_record *record, size_t first) {
+/* The optimizer's own tensors. */
+static void keep_state(train_record *record) {
   compute_graph *graph = record->graph;
-  for (size_t i = first; i < graph->count && graph->status == COMPUTE_OK; i++) {
-    const graph_node *node = &graph->nodes[i];
-    if (node->op != OP_parameter) continue;
+  for (size_t i = 0; i < graph->state_count && graph->status == COMPUTE_OK; i++) {
+    const graph_node *node = &graph->nodes[graph->states[i]];
     char number[32];
     snprintf(number, sizeof number, "%zu", record->trainer->state_count);
     if (train_keep(record->trainer, "optimizer.", node->name ? node->name : number, node->tensor))
@@ -187,9 +186,8 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   if (trainer->options.clip_norm > 0)
     compute_clip_gradients(graph, record->gradients, trainer->weight_count,
                            trainer->options.clip_norm, NULL);
-  const size_t first = graph->count;
   const compute_node step = apply_optimizer(record);
-  keep_state(record, first);
+  keep_state(record);
   groups[count++] = train_guard(graph, step, train_both(graph, ok, fine));
   if (graph->status) return (compute_node){0};
   return count == 1 ? groups[0] : compute_group(graph, groups, count);
