@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -153,7 +154,7 @@ static void copy_piece(void *argument, int64_t task, int32_t worker) {
   const pieces *p = argument;
   const uint64_t start = (uint64_t)task * PIECE, left = p->bytes - start;
   (void)worker;
-  memcpy(p->to + start, p->from + start, (size_t)(left < PIECE ? left : PIECE));
+  memcpy(p->to + start, p->from + start, (size_t)min_u64(left, PIECE));
 }
 
 static void copy(const compute_batch *batch, void *to, const void *from, uint64_t bytes) {

@@ -1,5 +1,6 @@
 /* compute_batch_run: starts the threads, and delivers from the caller's own. */
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "batch/flow.h"
 #include "batch/lane.h"
@@ -83,8 +84,8 @@ static void update_rate(delivery *d, int64_t now) {
   if (seconds <= 0) return;
   const double rate = (double)(d->result.items - d->last_items) / seconds;
   const double all = (double)(now - d->start) * 1e-9;
-  const double weight = seconds / (all < RATE_SECONDS ? all : RATE_SECONDS);
-  d->rate += (rate - d->rate) * (weight < 1 ? weight : 1);
+  const double weight = seconds / min_f64(all, RATE_SECONDS);
+  d->rate += (rate - d->rate) * min_f64(weight, 1);
   d->last_report = now;
   d->last_items = d->result.items;
 }

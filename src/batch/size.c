@@ -5,6 +5,7 @@
  * stay in the last cache, and that all slots and temporaries fit into the share of memory that they
  * may have. */
 #include "base/error.h"
+#include "base/arithmetic.h"
 #include "base/log.h"
 #include "batch/work.h"
 #include "device/fallback.h"
@@ -13,10 +14,6 @@
 #define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */
 #define SHARED_TARGET_MOST  (8 * MIB)
 #define OWN_TARGET          (32 * MIB) /* where data travels: a millisecond of a fast bus */
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
 
 static uint64_t item_bytes(const compute_batch *batch) {
   uint64_t bytes = 0;
@@ -37,7 +34,7 @@ static uint64_t memory_limit(const batch_lane *lane) {
   if (compute_pool_query(lane->work->device, &pool) == COMPUTE_OK) {
     if (room != UINT64_MAX) room += pool.bytes_cached;
     if (pool.bytes_budget > 0)
-      room = smaller(
+      room = min_u64(
           room, pool.bytes_budget > pool.bytes_active ? pool.bytes_budget - pool.bytes_active : 0);
   }
   return room / 4;
@@ -47,7 +44,7 @@ static uint64_t target_bytes(const batch_lane *lane) {
   const uint64_t cache = lane->work->device->info.cache_bytes;
   if (!lane->direct) return OWN_TARGET;
   const uint64_t share = cache / (2 * (uint64_t)lane->batch->slot_count);
-  return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : smaller(share, SHARED_TARGET_MOST);
+  return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
 /* Bytes that batches of so many items take on this lane, with what the plan says. */
@@ -69,7 +66,7 @@ compute_status size_choose(batch_lane *lane) {
   const uint64_t limit = memory_limit(lane);
   int64_t items = batch->given;
   if (items == 0) {
-    items = (int64_t)(smaller(target_bytes(lane), limit / batch->slot_count) / item_bytes(batch));
+    items = (int64_t)(min_u64(target_bytes(lane), limit / batch->slot_count) / item_bytes(batch));
     if (items < 1) items = 1;
   }
   for (;;) {

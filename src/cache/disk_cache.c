@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/cache_folder.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -207,7 +208,7 @@ static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
     if (part < cost) part = cost;
     swept = sweep_folder(folder, cache->limit - part, &left, &evictions);
     uint64_t free_bytes = cache->limit > left ? cache->limit - left : 0;
-    cache->room = !swept ? 0 : free_bytes < part ? free_bytes : part;
+    cache->room = !swept ? 0 : min_u64(free_bytes, part);
     atomic_fetch_add(&cache->evictions, evictions);
   }
   bool fits = cost <= cache->room;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/registry.h"
@@ -147,7 +148,7 @@ static bool came_in_time(const compute_device *device, void *event, int64_t dead
       return true;
     int64_t left = deadline - clock_now();
     if (left <= 0) return false;
-    int64_t now = pause < left ? pause : left;
+    int64_t now = min_i64(pause, left);
     nanosleep(&(struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000}, NULL);
     if (pause < LAST_PAUSE) pause *= 2;
   }

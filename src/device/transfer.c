@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "kernel/cost.h"
 #include "device/kernel_cache.h"
@@ -114,7 +115,7 @@ static compute_status move_all(compute_device *device, move m, uint64_t bytes) {
   if (!transfer_may_be_too_large(status)) return status;
   uint64_t done = 0, piece = bytes;
   for (int split = 0; split < SPLITS && done < bytes; split++) {
-    piece = (piece / 4 + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
+    piece = round_up_u64(piece / 4, PIECE_UNIT);
     status = COMPUTE_OK;
     while (!status && done < bytes) {
       uint64_t now = piece < bytes - done ? piece : bytes - done;
@@ -175,7 +176,7 @@ static bool moved_by_peers(compute_device *to, const compute_argument *destinati
 
 static compute_status staged(compute_device *to, compute_argument destination, compute_device *from,
                              compute_argument source, uint64_t bytes) {
-  uint64_t piece = bytes < STAGING_BYTES ? bytes : STAGING_BYTES;
+  uint64_t piece = min_u64(bytes, STAGING_BYTES);
   void *staging = base_allocate_aligned((size_t)piece, 64);
   if (!staging) {
     return error_set(to->context, COMPUTE_ERROR_OUT_OF_MEMORY, "transfer",

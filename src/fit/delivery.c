@@ -9,6 +9,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 
 static const char HERE[] = "compute_fit_run";
@@ -54,7 +55,7 @@ typedef struct blank {
 static void blank_piece(void *argument, int64_t task, int32_t worker) {
   const blank *b = argument;
   const size_t start = (size_t)task * PIECE, left = b->bytes - start;
-  const size_t bytes = left < PIECE ? left : PIECE;
+  const size_t bytes = (size_t)min_u64(left, PIECE);
   (void)worker;
   if (b->zero) {
     memset(b->array + start, 0, bytes);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "fit/noise_math.h"
+#include "base/arithmetic.h"
 #include "fit/simulate.h"
 
 #define REACH       5.0  /* sigma from the centre at which spots of movies are cut off */
@@ -33,7 +34,7 @@ static float draw_position(const simulation *s, const noise_source *source, uint
 static double astigmatic(const compute_fit_problem *problem, int axis, double z) {
   const double t = (axis == 0 ? z - problem->gamma : z + problem->gamma) / problem->depth;
   const double alpha = 1 + t * t * (1 + t * (problem->a[axis] + t * problem->b[axis]));
-  return problem->sigma[axis] * sqrt(alpha > LEAST_ALPHA ? alpha : LEAST_ALPHA);
+  return problem->sigma[axis] * sqrt(max_f64(alpha, LEAST_ALPHA));
 }
 
 void simulation_draw_spot(const simulation *s, const noise_source *source, uint32_t number,

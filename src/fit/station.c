@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/transfer.h"
 #include "tensor/tensor.h"
@@ -174,7 +175,7 @@ static void chunk_free(fit_chunk *chunk) {
 }
 
 static size_t rounded(size_t bytes) {
-  return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  return (size_t)round_up_u64(bytes, ALIGNMENT);
 }
 
 static size_t tensor_bytes(const compute_tensor *tensor) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -132,7 +133,7 @@ static compute_node clamp_integers(compute_graph *graph, compute_node x, compute
                                    int64_t low, int64_t high) {
   int64_t least, most;
   dtype_limits(dtype, &least, &most);
-  const int64_t from = low > least ? low : least, to = high < most ? high : most;
+  const int64_t from = max_i64(low, least), to = min_i64(high, most);
   if (from > to) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "clamp",
                       "no %s value lies in %" PRId64 " … %" PRId64, compute_dtype_name(dtype), low,

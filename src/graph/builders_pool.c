@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "graph/network.h"
 #include "type/dtype.h"
 #include "type/shape.h"

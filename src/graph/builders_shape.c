@@ -2,7 +2,7 @@
 #include "graph/build.h"
 
 #include "base/alloc.h"
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "type/shape.h"
 
 /* The one operand of a view, as an index. */

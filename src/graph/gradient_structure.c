@@ -2,7 +2,7 @@
  * gradient of the loss by y. */
 #include "graph/gradient.h"
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "graph/build.h"
 #include "type/shape.h"
 

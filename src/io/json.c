@@ -1,7 +1,7 @@
 /* Pieces of JSON. */
 #include "io/json.h"
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/utf8.h"
 
 static void skip_blanks(json_text *text) {

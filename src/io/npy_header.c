@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 
 /* ---- dtypes -------------------------------------------------------------------------------- */
 

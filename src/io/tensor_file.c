@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
 /* Activations, flatten and identity: layers without weights. */
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "nn/layer.h"
 

@@ -1,7 +1,7 @@
 /* Convolution and transposed convolution. */
 #include <inttypes.h>
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "nn/layer.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 
 #define NONE UINT32_MAX
 
@@ -42,7 +43,7 @@ static void add_half(flow_network *n, uint32_t from, uint32_t to, int64_t capaci
 
 void flow_add(flow_network *network, uint32_t from, uint32_t to, int64_t capacity) {
   if (from == to || capacity <= 0 || network->edge_count + 2 > network->edge_capacity) return;
-  add_half(network, from, to, capacity < FLOW_ENDLESS ? capacity : FLOW_ENDLESS);
+  add_half(network, from, to, min_i64(capacity, FLOW_ENDLESS));
   add_half(network, to, from, 0);
 }
 

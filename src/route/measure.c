@@ -4,6 +4,7 @@
 #include "route/measure.h"
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/transfer.h"
 #include "route/probe.h"
@@ -206,7 +207,7 @@ static compute_status measure_launch(session *s, const probe_kernel *k, double s
   double single;
   compute_status status = time_point(s, run_probe, k, false, &single);
   s->costs->launch = seconds;
-  s->costs->wait = single > seconds ? single : seconds;
+  s->costs->wait = max_f64(single, seconds);
   return status;
 }
 

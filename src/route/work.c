@@ -1,6 +1,7 @@
 /* What a kernel has to do, told from its descriptor: bytes that move, operations of its programs,
  * and the product that it may be. */
 #include "kernel/cost.h"
+#include "base/arithmetic.h"
 #include "route/costs.h"
 
 /* What an instruction costs in additions (simple) or in exponentials (functions), on an ordinary
@@ -79,7 +80,7 @@ static route_class gemm_class(compute_dtype factors) {
 
 /* Products too narrow to fill tiles and lanes waste part of them. */
 static double narrowness(int64_t m, int64_t n, int64_t k) {
-  int64_t least = m < n ? m : n;
+  int64_t least = min_i64(m, n);
   if (k < least) least = k;
   return least >= 32 ? 1 : 1 + 8.0 / (double)(least > 0 ? least : 1);
 }

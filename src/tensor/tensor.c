@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "tensor/scope.h"

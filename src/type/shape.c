@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 
 compute_status shape_validate(compute_shape shape, int64_t *count) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "type/dtype.h"
 
 /* ---- One element --------------------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static void run_task(void *argument, int64_t task, int32_t worker) {
 bool check_run(thread_pool *threads, const check_request *request, check_result *results) {
   job work = {.request = request, .results = results};
   memset(results, 0, request->e->d->output_count * sizeof *results);
-  const int64_t units = (request->e->units + request->every - 1) / request->every;
+  const int64_t units = divide_up(request->e->units, request->every);
   work.tasks = 4 * (int64_t)thread_pool_count(threads);
   if (work.tasks > units) work.tasks = units;
   if (work.tasks == 0) return true;
