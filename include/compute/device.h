@@ -93,7 +93,10 @@ enum {
   COMPUTE_CAPABILITY_BF16 = 1 << 4, /* bf16 arithmetic in hardware */
   COMPUTE_CAPABILITY_AVX2 = 1 << 5,
   COMPUTE_CAPABILITY_AVX512 = 1 << 6,
-  COMPUTE_CAPABILITY_COMPUTE = 1 << 7 /* runs kernels at all */
+  COMPUTE_CAPABILITY_COMPUTE = 1 << 7, /* runs kernels at all */
+  /* Computes in host memory within the call that submits, and refuses no kernel: what other devices
+   * fall back to. A context uses the best such device. */
+  COMPUTE_CAPABILITY_HOST = 1 << 8
 };
 
 /* Static facts of a device. memory_free was true at the time of the call. */

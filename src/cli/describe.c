@@ -8,6 +8,7 @@
 
 const describe_capability describe_capabilities[] = {
     {COMPUTE_CAPABILITY_COMPUTE, "compute"},
+    {COMPUTE_CAPABILITY_HOST, "host"},
     {COMPUTE_CAPABILITY_UNIFIED_MEMORY, "unified memory"},
     {COMPUTE_CAPABILITY_MATRIX_CORES, "matrix cores"},
     {COMPUTE_CAPABILITY_F64, "f64"},

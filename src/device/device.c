@@ -76,11 +76,12 @@ static compute_status device_introduce(compute_device *device, const device_modu
   compute_device_info *info = &device->info;
   compute_status status = describe_fresh(device, info);
   if (status != COMPUTE_OK) return status;
-  bool only_cpu = info->type == COMPUTE_DEVICE_CPU && strcmp(module->backend.name, "cpu") == 0 &&
-                  module->backend.device_count(module->instance) == 1;
+  /* There is one host, so its device needs no number. */
+  const bool only_host = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0 &&
+                         module->backend.device_count(module->instance) == 1;
   info->index = index;
   snprintf(info->backend, sizeof info->backend, "%s", module->backend.name);
-  if (only_cpu) {
+  if (only_host) {
     snprintf(info->name, sizeof info->name, "%.20s", module->backend.name);
   } else {
     snprintf(info->name, sizeof info->name, "%.20s:%u", module->backend.name, index);

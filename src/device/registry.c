@@ -274,13 +274,13 @@ static compute_status no_device_at_all(const compute_context *context) {
       "no device that can compute; modules: %s", list.text);
 }
 
-/* The device for fallback is the native CPU backend's: OpenCL may have devices of type CPU too, but
- * what is total and works on host memory is only this. */
+/* The device for fallback: OpenCL may have devices of type CPU too, but they are not total and have
+ * memory of their own. */
 compute_status registry_choose_default(compute_context *context, const char *name) {
   for (size_t i = 0; i < context->device_count && !context->cpu; i++) {
     compute_device *device = context->devices[i];
-    bool native = strcmp(device->info.backend, "cpu") == 0;
-    if (native && runs_kernels(device)) context->cpu = device;
+    const bool host = (device->info.capabilities & COMPUTE_CAPABILITY_HOST) != 0;
+    if (host && runs_kernels(device)) context->cpu = device;
   }
   if (!name || !*name) name = variable_text("COMPUTE_DEVICE");
   if (name && !strcmp(name, "auto")) {

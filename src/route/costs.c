@@ -1,7 +1,6 @@
 /* Curves: reading them, and making up those that were not measured. */
 #include "route/costs.h"
-
-#include <string.h>
+#include "base/arithmetic.h"
 
 static const char *const class_names[ROUTE_CLASSES] = {
     "stream",   "reduce",   "row",      "copy",      "gather",      "simple", "function",
@@ -50,7 +49,7 @@ double route_copy_seconds(const route_costs *costs, bool upload, double bytes) {
 
 static double beyond_launch(const route_costs *costs, route_class class, double work) {
   double seconds = route_curve_seconds(costs, class, work) - costs->launch;
-  return seconds > 0 ? seconds : 0;
+  return max_f64(seconds, 0);
 }
 
 /* Memory and arithmetic overlap, so the slower of the two decides; but programs beside a reduction,
@@ -61,9 +60,9 @@ double route_kernel_seconds(const route_costs *costs, const route_work *work) {
                     beyond_launch(costs, ROUTE_FUNCTION, work->functions);
   if (work->product != ROUTE_CLASSES) {
     double product = beyond_launch(costs, work->product, work->flops);
-    return costs->launch + (product > moved ? product : moved) + programs;
+    return costs->launch + max_f64(product, moved) + programs;
   }
-  if (work->moved == ROUTE_STREAM) return costs->launch + (moved > programs ? moved : programs);
+  if (work->moved == ROUTE_STREAM) return costs->launch + max_f64(moved, programs);
   return costs->launch + moved + programs;
 }
 
@@ -81,7 +80,8 @@ static void guess_copy(route_costs *costs, route_class class, double latency, do
 /* Lanes that multiply and add in one cycle, at a clock that most devices come near to. */
 void route_costs_guess(const compute_device_info *info, route_costs *costs) {
   *costs = (route_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << ROUTE_CLASSES) - 1};
-  bool host = info->type == COMPUTE_DEVICE_CPU, native = strcmp(info->backend, "cpu") == 0;
+  bool host = info->type == COMPUTE_DEVICE_CPU,
+       native = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0;
   double units = info->compute_units > 0 ? info->compute_units : 1;
   double lanes = host ? 2.0 * (info->vector_width > 0 ? info->vector_width : 4) : 128;
   double flops = units * lanes * 2 * (host ? 3e9 : 1.5e9) * (native ? 0.8 : 0.4);
