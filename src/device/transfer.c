@@ -44,6 +44,15 @@ static compute_status call_backend(compute_queue *queue, const move *m, uint64_t
   return COMPUTE_ERROR_INTERNAL;
 }
 
+/* A copy that says so may only have been of memory from before an earlier loss; whether the device
+ * itself is lost, its queue knows. Keeps the thread's error. */
+static void note_loss(compute_queue *queue) {
+  compute_error before;
+  compute_error_get(NULL, &before);
+  (void)device_note(queue, queue->device->backend->queue_wait(queue->handle));
+  error_restore(NULL, &before);
+}
+
 /* Every copy of the library comes through here: so each is in the profile, and a device that is
  * lost by it is known to be. */
 static compute_status submit(compute_queue *queue, const move *m, uint64_t offset, uint64_t bytes) {
@@ -64,7 +73,8 @@ static compute_status submit(compute_queue *queue, const move *m, uint64_t offse
         profile_entry_of(device->context, device, PROFILE_TRANSFER, names[m->kind], m->detail),
         (profile_work){.bytes = bytes});
   }
-  return device_note(queue, status);
+  if (status == COMPUTE_ERROR_DEVICE_LOST) note_loss(queue);
+  return status;
 }
 
 compute_status queue_upload(compute_queue *queue, const compute_argument *destination,
@@ -224,7 +234,7 @@ compute_status transfer_run(compute_device *device, const compute_kernel_descrip
   compute_queue *queue = device->internal_queue;
   profile_mark mark = {0};
   if (profile_is_on(device->context)) profile_begin(queue, &mark);
-  status = device_note(queue, queue_enqueue(queue, entry->kernel, arguments, count));
+  status = queue_enqueue(queue, entry->kernel, arguments, count);
   if (mark.on) {
     const kernel_cost cost = kernel_cost_of(descriptor);
     if (!status) status = queue_wait_named(queue);
