@@ -1,8 +1,10 @@
-/* Whole reads and writes of a descriptor: interruptions and short counts are dealt with. */
+/* Whole reads and writes of a descriptor (interruptions and short counts are dealt with), and the
+ * cache folder. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +26,17 @@ int file_read_at(int descriptor, uint64_t offset, void *data, size_t bytes);
 
 /* 0 or an errno; part of the data may have been written then. */
 int file_write(int descriptor, const void *data, size_t bytes);
+
+/* Where the library keeps what outlives a process: compiled kernels, tuning results. */
+
+/* The path of `name` in the cache folder: COMPUTE_CACHE_DIR, or compute in XDG_CACHE_HOME, or
+ * .cache/compute in HOME. A path that is not absolute is passed over. NULL when there is no such
+ * folder (`reason` says why; it may be NULL), or no host memory (`reason` is then empty).
+ * base_release frees it. Nothing is made or opened. */
+char *cache_folder_path(const char *name, const char **reason);
+
+/* Makes a folder, and those above it that are missing, for this user alone. Returns 0 or an errno;
+ * a folder that is there already is left as it is. */
+int cache_folder_make(const char *path);
 
 #endif

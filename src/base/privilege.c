@@ -1,4 +1,4 @@
-#include "base/privilege.h"
+#include "base/variable.h"
 
 #include <sys/auxv.h>
 

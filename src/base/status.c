@@ -1,5 +1,5 @@
-/* Status codes: one table gives every code its identifier and its text. Codes are sparse, so the
- * table is searched; nobody asks for a text in a hurry. */
+/* Status codes and the version. One table gives every code its identifier and its text. Codes are
+ * sparse, so the table is searched; nobody asks for a text in a hurry. */
 #include "compute/status.h"
 
 typedef struct status_row {
@@ -66,4 +66,14 @@ const char *compute_status_name(compute_status status) {
 size_t compute_status_list(size_t index, compute_status *status) {
   if (status && index < STATUS_COUNT) *status = table[index].code;
   return STATUS_COUNT;
+}
+
+/* ---- Version --------------------------------------------------------------------------------- */
+
+uint32_t compute_version(void) {
+  return COMPUTE_VERSION_NUMBER;
+}
+
+const char *compute_version_text(void) {
+  return COMPUTE_VERSION_TEXT;
 }

@@ -1,4 +1,4 @@
-/* Growing text, for explanations and messages longer than a fixed buffer. */
+/* Growing text, for explanations and messages longer than a fixed buffer; and UTF-8. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -15,5 +15,26 @@ typedef struct text_buffer {
 
 void text_add(text_buffer *text, const char *format, ...) COMPUTE_PRINTF(2, 3);
 void text_release(text_buffer *text);
+
+/* UTF-8, for those who print texts of unknown origin as JSON. A header alone, so that the programs
+ * can use it without a private symbol of the library. */
+
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Bytes of the well-formed character at `s` (Unicode 15, table 3-7), or 0. `s` ends in a zero. */
+static inline size_t utf8_length(const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
+  if (s[0] < 0x80) return 1;
+  size_t length = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+                  : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                  : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                                : 0;
+  for (size_t i = 1; i < length; i++)
+    if ((s[i] & 0xc0) != 0x80) return 0;
+  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+      (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+    return 0;
+  return length;
+}
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/privilege.h"
 #include "compute/status.h"
 
 typedef struct variable_row {

@@ -6,10 +6,20 @@
 #include <stdint.h>
 
 /* The value of a variable that is in the table, or NULL if it is unset, empty, not in the table, or
- * to be ignored because the program runs with raised privileges (privilege.h). */
+ * to be ignored because the program runs with raised privileges. */
 const char *variable_text(const char *name);
 
 /* A whole number low … high; `fallback` when unset. A value that is none is logged and ignored. */
 int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback);
+
+/* ---- Privileges ---------------------------------------------------------------------------------
+ */
+
+/* True in a program that was started set-user-ID, set-group-ID or with file capabilities: its
+ * environment comes from somebody who may do less than it may. Constant while the process lives,
+ * also after it has dropped its privileges. The condition of secure_getenv.
+ *
+ * Alone in its file, so that a test that links the private objects can put its own in its place. */
+bool privilege_raised(void);
 
 #endif

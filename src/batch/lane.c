@@ -13,7 +13,7 @@
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 
 static const char HERE[] = "compute_batch_run";
 

@@ -8,7 +8,7 @@
 #include "base/arithmetic.h"
 #include "base/log.h"
 #include "batch/work.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 
 #define MIB                 ((uint64_t)1 << 20)
 #define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 json_t *json_text(const char *text) {
   if (!text) return json_null();

@@ -9,7 +9,7 @@
 #include "base/variable.h"
 #include "cache/disk_cache.h"
 #include "device/index_fault.h"
-#include "device/module.h"
+#include "device/registry.h"
 #include "generate/generate.h"
 #include "tune/tuning.h"
 

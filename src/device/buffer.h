@@ -1,9 +1,58 @@
-/* A reference-counted piece of device memory: from the pool, or wrapped host memory. */
+/* The memory of a device: the pool, and reference-counted pieces from it or of wrapped host memory.
+ */
 #ifndef DEVICE_BUFFER_H
 #define DEVICE_BUFFER_H
 
+#include "compute/backend.h"
 #include "compute/tensor.h"
-#include "device/pool.h"
+
+/* ---- The pool -------------------------------------------------------------------------------- */
+
+/* The buffer pool of one device: blocks in size classes with at most 1/8 slack (one page for small
+ * ones), a byte budget, eviction in order of last use. Thread-safe. */
+typedef struct memory_pool memory_pool;
+
+/* Where the pool gets its memory; `release` cannot fail. */
+typedef struct pool_source {
+  compute_status (*allocate)(void *owner, uint64_t bytes, compute_memory *memory);
+  void (*release)(void *owner, compute_memory *memory);
+  void *owner;
+} pool_source;
+
+/* A block handed out; memory.bytes is the block's whole size. */
+typedef struct pool_block {
+  compute_memory memory;
+  uint64_t requested;
+  struct pool_block *newer, *older; /* the pool's own */
+  struct pool_block *class_next, *class_previous;
+  uint32_t size_class;
+  uint32_t generation; /* how often the pool had forgotten everything when it was made */
+} pool_block;
+
+memory_pool *pool_create(compute_context *context, const pool_source *source,
+                         const char *device_name);
+
+/* Every block must have been returned. */
+void pool_release(memory_pool *pool);
+
+/* bytes ≥ 1. On COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY from the source, evicts least recently used
+ * blocks and retries until the cache is empty. */
+compute_status pool_allocate(memory_pool *pool, uint64_t bytes, pool_block **block);
+void pool_return(memory_pool *pool, pool_block *block); /* NULL is allowed */
+
+void pool_query(memory_pool *pool, compute_pool_statistics *statistics);
+void pool_set_budget(memory_pool *pool, uint64_t bytes);
+void pool_trim(memory_pool *pool, uint64_t keep_bytes);
+
+/* Gives all cached blocks back, and from now on those that are in use too as soon as they are
+ * returned: after the device was lost and brought back. */
+void pool_forget(memory_pool *pool);
+
+/* The size of block that serves a request; 0 on overflow. For tests of the slack. */
+uint64_t pool_block_bytes(uint64_t bytes);
+
+/* ---- Buffers ------------------------------------------------------------------------------------
+ */
 
 typedef struct memory_buffer {
   int32_t references; /* atomic */

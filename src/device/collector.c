@@ -1,13 +1,17 @@
 /* Entries, rows and records under one lock. What is recorded takes about a hundred nanoseconds, so
  * that threads rarely meet at it; names are looked up once and remembered by their number. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "compute/profile.h"
+#include "device/collector.h"
 #include "device/collector_private.h"
+#include "device/device.h"
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -396,4 +400,75 @@ void profile_wait_end(const compute_queue *queue, int64_t begin) {
                  profile_entry_of(device->context, device, PROFILE_WAIT, "wait", ""), begin,
                  (profile_work){0});
   profile_collect(device->context, queue);
+}
+
+/* ---- Fallbacks ------------------------------------------------------------------------------- */
+
+const char *fallback_name(fallback_kind kind) {
+  static const char *const names[FALLBACK_COUNT] = {
+      [FALLBACK_STEP_ON_CPU] = "step_on_cpu",
+      [FALLBACK_OTHER_KERNEL] = "other_kernel",
+      [FALLBACK_EVICTED] = "evicted",
+      [FALLBACK_SMALLER_BATCH] = "smaller_batch",
+      [FALLBACK_RUN_ON_CPU] = "run_on_cpu",
+      [FALLBACK_DEVICE_RECOVERED] = "device_recovered",
+      [FALLBACK_SPLIT_TRANSFER] = "split_transfer",
+  };
+  return (unsigned)kind < FALLBACK_COUNT ? names[kind] : "unknown";
+}
+
+void fallback_note(compute_context *context, const compute_device *device, fallback_kind kind,
+                   bool loud, const char *format, ...) {
+  char text[512];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  __atomic_add_fetch(&context->fallbacks[kind], 1, __ATOMIC_RELAXED);
+  profile_event(context, device, kind, text);
+  log_write(loud ? COMPUTE_LOG_WARNING : COMPUTE_LOG_INFO, "core", "%s%s%s",
+            device ? device->info.name : "", device ? ": " : "", text);
+}
+
+/* ---- Histograms ------------------------------------------------------------------------------ */
+
+/* Bucket b < 16 holds the value b; above, each octave is cut into 16 equal parts. */
+
+static uint32_t bucket_of(uint64_t value) {
+  if (value < 16) return (uint32_t)value;
+  const uint32_t octave = 63 - (uint32_t)__builtin_clzll(value);
+  const uint32_t bucket = (octave - 3) * 16 + (uint32_t)(value >> (octave - 4) & 15);
+  return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+static double low_end(uint32_t bucket) {
+  if (bucket < 16) return bucket;
+  const uint32_t octave = bucket / 16 + 3;
+  return (double)((uint64_t)(16 + bucket % 16) << (octave - 4));
+}
+
+void histogram_add(histogram *h, uint64_t nanoseconds) {
+  uint32_t *bucket = &h->bucket[bucket_of(nanoseconds)];
+  if (h->count == 0 || nanoseconds < h->least) h->least = nanoseconds;
+  if (nanoseconds > h->most) h->most = nanoseconds;
+  h->count++;
+  h->sum = h->sum + nanoseconds < h->sum ? UINT64_MAX : h->sum + nanoseconds;
+  *bucket += *bucket < UINT32_MAX;
+}
+
+double histogram_quantile(const histogram *h, double q) {
+  if (h->count == 0) return 0;
+  const double rank = q * (double)(h->count - 1);
+  double before = 0, value = (double)h->most;
+  for (uint32_t b = 0; b < HISTOGRAM_BUCKETS; b++) {
+    const double here = h->bucket[b];
+    if (here > 0 && rank < before + here) {
+      const double low = low_end(b), high = b < 16 ? low : low_end(b + 1);
+      value = low + (high - low) * (rank - before + 0.5) / here;
+      break;
+    }
+    before += here;
+  }
+  if (value < (double)h->least) value = (double)h->least;
+  return value > (double)h->most ? (double)h->most : value;
 }

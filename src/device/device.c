@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "device/fallback.h"
-#include "device/registry.h"
+#include "device/collector.h"
 #include "device/kernel_cache.h"
+#include "device/registry.h"
 
 /* ---- Rank ---------------------------------------------------------------------------------- */
 

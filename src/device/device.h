@@ -9,7 +9,7 @@
 #include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "device/index_fault.h"
-#include "device/pool.h"
+#include "device/buffer.h"
 
 typedef struct device_module device_module; /* one loaded module, in module.h */
 struct memory_buffer;                       /* device/buffer.h */

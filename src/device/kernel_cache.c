@@ -18,7 +18,6 @@
 #include "kernel/kernel_key.h"
 #include "kernel/program.h"
 #include "device/collector.h"
-#include "device/fallback.h"
 
 #define UNREFERENCED_LIMIT 512
 #define FIRST_BUCKETS      64

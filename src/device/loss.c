@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "device/registry.h"
 #include "device/buffer.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 
 device_loss device_loss_of(const compute_device *device) {
   return (device_loss)__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE);
@@ -23,8 +23,7 @@ void device_set_loss(compute_device *device, device_loss loss) {
   __atomic_store_n(&device->loss, (int32_t)loss, __ATOMIC_RELEASE);
 }
 
-/* ---- Hung work --------------------------------------------------------------------------------
- */
+/* ---- Hung work ------------------------------------------------------------------------------- */
 
 /* loss_mutex held. */
 static void enlist(compute_queue *queue) {
@@ -189,8 +188,7 @@ bool device_give_up(compute_device *device) {
   return true;
 }
 
-/* ---- Losses that the backend tells of ---------------------------------------------------------
- */
+/* ---- Losses that the backend tells of -------------------------------------------------------- */
 
 compute_status device_note(const compute_queue *queue, compute_status status) {
   compute_device *device = queue->device;

@@ -1,6 +1,6 @@
 /* Loading one backend module: file, loader, entry point, vtable, start. Whatever goes wrong on the
  * way becomes the probe's state, in the words of whoever refused. */
-#include "device/module.h"
+#include "device/registry.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,8 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/privilege.h"
-#include "device/names.h"
+#include "base/variable.h"
 
 #define DEVICES_MAX 4096 /* more than any machine has; a larger count is a defect of the module */
 

@@ -3,7 +3,7 @@
  * The loader trusts the headers of an ELF file. Where a segment reaches past the end of the file,
  * as after a broken copy, touching the mapping ends the process with SIGBUS; a FIFO of the right
  * name would hang it. So all extents that the headers promise are checked against the file here. */
-#include "device/module.h"
+#include "device/registry.h"
 
 #include <elf.h>
 #include <endian.h>

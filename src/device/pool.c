@@ -12,7 +12,7 @@
  * held while the device allocates or frees, which may take milliseconds, so that hits need not wait
  * for misses, and so that a miss that finds the cache empty knows that no other thread is still
  * giving blocks back. Order: source_mutex, then mutex. */
-#include "device/pool.h"
+#include "device/buffer.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/variable.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 
 #define UNIT_BYTES     64  /* smallest class and unit of all others */
 #define LINEAR_CLASSES 16  /* of 1 … 16 units */

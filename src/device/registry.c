@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/variable.h"
-#include "device/names.h"
 
 /* Behind all that rank at least as high, so that equals stay in the order of discovery. */
 static void device_insert(compute_context *context, compute_device *device) {

@@ -7,10 +7,9 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
-#include "kernel/cost.h"
-#include "device/kernel_cache.h"
 #include "device/collector.h"
-#include "device/fallback.h"
+#include "device/kernel_cache.h"
+#include "kernel/cost.h"
 
 /* Large enough that the cost of a submission does not count, small enough to be always there. */
 #define STAGING_BYTES ((uint64_t)4 << 20)

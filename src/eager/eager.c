@@ -4,14 +4,13 @@
  * graph of one operation, which is compiled; from then on the plan is found by the bytes of the
  * description, without a graph. The builders' own rules thus check the operands, and an eager call
  * fails with the words of a graph. */
-#include "eager/eager_call.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "eager/eager_cache.h"
+#include "eager/eager.h"
 #include "tensor/tensor.h"
 
 /* ---- The description as bytes -------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* A hash table of plans with a list by last use. Plans in use are counted, so that forgetting one
  * while another thread runs it only drops the cache's own reference. */
-#include "eager/eager_cache.h"
+#include "eager/eager.h"
 
 #include <pthread.h>
 #include <string.h>

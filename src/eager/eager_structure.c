@@ -1,6 +1,6 @@
 /* The eager calls of the operations that are not elementwise. Each has a builder that takes its
  * attributes from the description of the call, and a function that fills in the description. */
-#include "eager/eager_call.h"
+#include "eager/eager.h"
 
 #include "base/error.h"
 

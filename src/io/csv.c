@@ -13,7 +13,6 @@
 #include "device/device.h"
 #include "io/field_reader.h"
 #include "io/number.h"
-#include "tensor/scope.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
 #include "tensor/tensor.h"

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/scope.h"
+#include "tensor/tensor.h"
 #include "device/transfer.h"
 
 #define BLOCK_BYTES 1048576u

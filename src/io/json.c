@@ -2,7 +2,7 @@
 #include "io/json.h"
 
 #include "base/arithmetic.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static void skip_blanks(json_text *text) {
   while (text->at < text->end &&

@@ -19,7 +19,7 @@
 #include "io/new_file.h"
 #include "io/npy.h"
 #include "io/npy_header.h"
-#include "tensor/scope.h"
+#include "tensor/tensor.h"
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 

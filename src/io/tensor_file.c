@@ -12,10 +12,10 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "device/device.h"
 #include "io/file_error.h"
-#include "tensor/scope.h"
+#include "tensor/tensor.h"
 
 /* ---- For the formats ----------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "io/file_error.h"
 #include "io/tensor_file.h"
 #include "io/zip_format.h"

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "job/job.h"
-#include "job/life.h"
 
 static const char HERE[] = "compute_submit";
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "plan/run.h"
 #include "plan/twin.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 #include "tensor/tensor.h"
 
 static const char HERE[] = "compute_run";
@@ -28,8 +28,7 @@ int64_t run_deadline(double limit) {
   return deadline != 0 ? deadline : 1;
 }
 
-/* ---- May it be repeated? ------------------------------------------------------------------------
- */
+/* ---- May it be repeated? --------------------------------------------------------------------- */
 
 static bool is_failure_of_device(compute_status status, const run_attempt *attempt) {
   switch (status) {
@@ -71,8 +70,7 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   return NULL;
 }
 
-/* ---- The ladder --------------------------------------------------------------------------------
- */
+/* ---- The ladder ------------------------------------------------------------------------------ */
 
 /* A lost device, for those who come later; what this run has there stays lost. */
 static void bring_back(compute_device *device) {
@@ -165,8 +163,7 @@ compute_status run_with_ladder(const compute_plan *plan, const compute_binding *
   return s;
 }
 
-/* ---- Calls -------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_queue *queue) {

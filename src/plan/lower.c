@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "plan/ports.h"
 #include "plan/step_text.h"
-#include "device/fallback.h"
+#include "device/collector.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"

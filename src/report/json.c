@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 void json_string(text_buffer *text, const char *words) {
   text_add(text, "\"");

@@ -3,7 +3,7 @@
  * Not made for speed, but for any pair of dtypes and any strides: what a device with kernels does
  * in its own way must come out the same here. Integers travel as int64_t, floats as double, so that
  * either kind arrives exactly. */
-#include "tensor/host_copy.h"
+#include "tensor/tensor.h"
 
 #include <string.h>
 

@@ -8,7 +8,6 @@
  *
  * A thread that ends with open scopes pops them. Contexts are told apart by serial number, since a
  * scope that was never popped may outlive its context. */
-#include "tensor/scope.h"
 
 #include <pthread.h>
 

@@ -8,7 +8,6 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/scope.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
 #include "type/shape.h"

@@ -1,4 +1,4 @@
-/* Inside of a tensor. */
+/* Inside of a tensor, memory scopes, and plain copies on the host. */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
 
@@ -33,5 +33,31 @@ uint64_t tensor_span_bytes(const compute_tensor *tensor);
 
 /* Bytes of the elements without gaps. */
 uint64_t tensor_dense_bytes(const compute_tensor *tensor);
+
+/* ---- Memory scopes --------------------------------------------------------------------------- */
+
+/* Called for every new tensor: registers it with the innermost scope of this thread, if any. */
+compute_status scope_register(compute_tensor *tensor);
+
+/* Called when a tensor dies; any thread. */
+void scope_forget(compute_tensor *tensor);
+
+/* ---- Plain copies ---------------------------------------------------------------------------- */
+
+/* Strided, converting copies by plain loops on the host, for devices that run no kernels. */
+
+/* An array in host memory: its first element and its strides in elements. */
+typedef struct host_array {
+  compute_dtype dtype;
+  void *data;
+  const int64_t *strides;
+} host_array;
+
+/* destination = source, element by element over `shape`. The arrays do not overlap; addresses need
+ * no alignment. */
+void host_copy(compute_shape shape, const host_array *destination, const host_array *source);
+
+/* Writes `count` copies of one element of `size` bytes. */
+void host_fill(void *destination, const void *element, size_t size, uint64_t count);
 
 #endif

@@ -10,9 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/scope.h"
 #include "device/transfer.h"
-#include "tensor/host_copy.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
 

@@ -8,7 +8,6 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "tensor/scope.h"
 #include "type/shape.h"
 
 static compute_context *context_of(const compute_tensor *tensor) {

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "type/dtype.h"
-#include "tensor/host_copy.h"
 #include "base/random.h"
 #include "tensor/tensor.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cache_folder.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "tune/forced.h"

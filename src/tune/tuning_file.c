@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/cache_folder.h"
 #include "base/file.h"
 
 static const char line_start[] = "tuning ";

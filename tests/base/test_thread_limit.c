@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/thread_limit.h"
+#include "base/thread_pool.h"
 
 #define ROOT   TEST_SCRATCH_DIR "/root"
 #define GROUPS TEST_SCRATCH_DIR "/cgroup"

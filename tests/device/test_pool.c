@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "compute/status.h"
-#include "device/pool.h"
+#include "device/buffer.h"
 
 /* ---- A source of make-believe memory ------------------------------------------------------- */
 

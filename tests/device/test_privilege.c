@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/privilege.h"
 #include "base/variable.h"
 #include "compute/backend.h"
 

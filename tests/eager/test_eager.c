@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "eager/eager_cache.h"
+#include "eager/eager.h"
 #include "graph/graph.h"
 #include "support/failing_allocator.h"
 #include "support/graph_evaluate.h"

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "cache/disk_cache.h"
-#include "cache/sweep.h"
+#include "cache/entry.h"
 #include "route/file.h"
 #include "support/test.h"
 #include "support/values.h"

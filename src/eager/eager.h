@@ -1,10 +1,41 @@
-/* The plans behind the eager calls (compute/eager.h), found again by their structure.
+/* Eager calls (compute/eager.h): how each describes itself, and their plans, found again by
+ * structure.
  *
  * The first eager call of a context creates its cache; the context owns it. Thread-safe. */
-#ifndef EAGER_EAGER_CACHE_H
-#define EAGER_EAGER_CACHE_H
+#ifndef EAGER_EAGER_H
+#define EAGER_EAGER_H
 
+#include "compute/eager.h"
 #include "compute/plan.h"
+#include "graph/graph.h"
+
+/* A builder of graph.h with its operands and attributes. */
+typedef struct eager_call eager_call;
+
+/* Adds the operation to a graph; `x` has a node for each operand. */
+typedef compute_node eager_build(compute_graph *graph, const compute_node *x,
+                                 const eager_call *call);
+
+/* Attributes that the operation lacks are zero. */
+struct eager_call {
+  const char *operation;
+  eager_build *build;
+  const compute_tensor *const *operands;
+  size_t operand_count;
+  bool optional;          /* operands after the first may be NULL: left out */
+  compute_device *device; /* without operands; else the first operand's is used */
+  double number[2];
+  int64_t integer[3];
+  int32_t axis;
+  uint32_t stream;
+  compute_dtype dtype;
+  bool keep_axes;
+  compute_axes axes;
+  compute_shape shape;
+};
+
+/* Runs the call; on success *result is a new tensor. */
+compute_status eager_run(const eager_call *call, compute_tensor **result);
 
 /* Lives in compute_context.eager. */
 struct eager_cache;
