@@ -47,9 +47,9 @@ static compute_status call_backend(compute_queue *queue, const move *m, uint64_t
  * itself is lost, its queue knows. Keeps the thread's error. */
 static void note_loss(compute_queue *queue) {
   compute_error before;
-  compute_error_get(NULL, &before);
+  compute_error_get(queue->device->context, &before);
   (void)device_note(queue, queue->device->backend->queue_wait(queue->handle));
-  error_restore(NULL, &before);
+  error_restore(queue->device->context, &before);
 }
 
 /* Every copy of the library comes through here: so each is in the profile, and a device that is

@@ -3,6 +3,8 @@
  */
 #include "fit_fixture.h"
 
+#include "device/collector_private.h"
+
 enum { H = 40, W = 52, FRAMES = 60, SPOTS = 24, N = FRAMES * SPOTS };
 
 static float frames[FRAMES * H * W];
@@ -91,6 +93,44 @@ static void frames_give_the_bits_of_a_stack(void **state) {
     compute_fit_release(fit);
     free_room(&r);
   }
+}
+
+static profile_entry copies_of_fits(const char *name) {
+  const compute_device *device = compute_default_device(test_context);
+  profile_entry entry;
+  const uint32_t number = profile_entry_of(test_context, device, PROFILE_TRANSFER, name, "fit");
+  assert_int_not_equal(number, 0);
+  profile_entry_copy(test_context->profile, number, &entry);
+  return entry;
+}
+
+/* The corners go up and the records come down, unless the device reads and writes them where they
+ * are. */
+static void a_profile_shows_the_copies_of_a_fit(void **state) {
+  (void)state;
+  const compute_device *device = compute_default_device(test_context);
+  room r = make_room(roi_count);
+  compute_fit_options options = frame_options();
+  compute_fit *fit = make_fit(&options);
+  const compute_fit_run_options run = frame_run(&r);
+  assert_ok(compute_profile_start(test_context, NULL));
+  assert_ok(compute_profile_clear(test_context));
+  assert_ok(compute_fit_run(fit, &run, NULL));
+  assert_ok(compute_profile_stop(test_context));
+  compute_fit_release(fit);
+  profile_collect(test_context, NULL);
+  const profile_entry up = copies_of_fits("upload"), down = copies_of_fits("download");
+  if (device == test_context->cpu) {
+    assert_int_equal(up.times.count + down.times.count, 0);
+  } else if (down.times.count + down.untimed > 0) { /* staged */
+    assert_true(up.times.count + up.untimed > 0);
+    assert_true(up.bytes >= (uint64_t)roi_count * 3 * sizeof(int32_t));
+    assert_true(down.bytes >= (uint64_t)roi_count * PARAMETERS * sizeof(float));
+  } else {
+    assert_true((device->info.capabilities & COMPUTE_CAPABILITY_UNIFIED_MEMORY) != 0);
+  }
+  check_same(&r, &wanted, 0, roi_count);
+  free_room(&r);
 }
 
 static void frames_of_16_bits_are_what_floats_are(void **state) {
@@ -517,6 +557,7 @@ static void movies_take_no_arrays_of_rois(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(frames_give_the_bits_of_a_stack),
+      cmocka_unit_test(a_profile_shows_the_copies_of_a_fit),
       cmocka_unit_test(frames_of_16_bits_are_what_floats_are),
       cmocka_unit_test(several_devices_share_frames),
       cmocka_unit_test(every_batch_is_told_of_also_without_spots),

@@ -273,6 +273,62 @@ static void state_outlives_a_memory_scope(void **state) {
   compute_graph_release(t.graph);
 }
 
+/* ---- What others ask of the graph ---------------------------------------------------------- */
+
+static void the_graph_lists_the_state_of_its_optimizers(void **state) {
+  (void)state;
+  training t = create_training(COMPUTE_F32, "w");
+  assert_int_equal(t.graph->state_count, 0);
+  compute_adam_step(t.graph, t.loss, &t.parameter, 1, NULL);
+  assert_ok(compute_graph_status(t.graph));
+  assert_int_equal(t.graph->state_count, 3);
+  for (size_t i = 0; i < 3; i++)
+    assert_int_equal(t.graph->nodes[t.graph->states[i]].op, OP_parameter);
+  /* A call that fails leaves neither nodes nor state behind. */
+  const size_t nodes = t.graph->count;
+  compute_sgd_step(t.graph, t.loss, (compute_node[]){t.parameter, t.loss}, 2,
+                   &(compute_sgd_options){.momentum = 0.5});
+  assert_int_not_equal(compute_graph_status(t.graph), COMPUTE_OK);
+  assert_int_equal(t.graph->count, nodes);
+  assert_int_equal(t.graph->state_count, 3);
+  graph_truncate(t.graph, t.graph->states[1]);
+  assert_int_equal(t.graph->state_count, 1);
+  compute_graph_release(t.graph);
+}
+
+typedef struct exchange {
+  compute_tensor *from, *to;
+  int asked;
+  compute_status status;
+} exchange;
+
+static compute_status choose(void *user, compute_tensor *tensor, compute_tensor **other) {
+  exchange *e = user;
+  e->asked++;
+  if (tensor == e->from) *other = e->to;
+  return e->status;
+}
+
+static void parameters_can_take_other_tensors(void **state) {
+  (void)state;
+  training t = create_training(COMPUTE_F32, NULL);
+  compute_tensor *second = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(COUNT), NULL);
+  compute_tensor *other = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(COUNT), NULL);
+  const compute_node b = compute_parameter(t.graph, second);
+  exchange e = {.from = t.graph->nodes[t.parameter.id - 1].tensor, .to = other};
+  assert_ok(graph_replace_tensors(t.graph, choose, &e));
+  assert_int_equal(e.asked, 2);
+  assert_ptr_equal(t.graph->nodes[t.parameter.id - 1].tensor, other);
+  assert_ptr_equal(t.graph->nodes[b.id - 1].tensor, second);
+  e = (exchange){.from = other, .to = second, .status = COMPUTE_ERROR_OUT_OF_MEMORY};
+  assert_int_equal(graph_replace_tensors(t.graph, choose, &e), COMPUTE_ERROR_OUT_OF_MEMORY);
+  assert_int_equal(e.asked, 1);
+  assert_ptr_equal(t.graph->nodes[t.parameter.id - 1].tensor, other);
+  compute_tensor_release(second);
+  compute_tensor_release(other);
+  compute_graph_release(t.graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sgd_follows_the_textbook),
@@ -282,6 +338,8 @@ int main(void) {
       cmocka_unit_test(a_learning_rate_node_takes_precedence),
       cmocka_unit_test(parameters_of_several_dtypes_share_one_counter),
       cmocka_unit_test(state_outlives_a_memory_scope),
+      cmocka_unit_test(the_graph_lists_the_state_of_its_optimizers),
+      cmocka_unit_test(parameters_can_take_other_tensors),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
