@@ -70,7 +70,7 @@ struct compute_context {
   struct tuning_store *tuning;       /* src/tune/tuning.h */
   pthread_mutex_t registry_mutex;    /* held while modules that could wait are opened */
   bool modules_waiting;              /* atomic: some candidate has not been opened yet */
-  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/device/fallback.h */
+  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/device/collector.h */
   struct profile_collector *profile; /* src/device/collector.h; NULL in a context of a test */
   struct job_runners *jobs;          /* atomic; src/job/job.h; NULL until the first job */
   struct validation *validation;     /* src/validate/validate.h; NULL until it is first started */

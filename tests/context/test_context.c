@@ -52,7 +52,10 @@ static void without_options_the_best_device_that_computes_is_default(void **stat
     assert_ok(compute_device_describe(device, &other));
     assert_true(other.priority <= last);
     last = other.priority;
-    cpu_seen |= strcmp(other.name, "cpu") == 0;
+    const bool cpu = strcmp(other.name, "cpu") == 0;
+    cpu_seen |= cpu;
+    /* What others fall back to is told by a capability, not by its name. */
+    assert_int_equal((other.capabilities & COMPUTE_CAPABILITY_HOST) != 0, cpu);
     if (other.capabilities & COMPUTE_CAPABILITY_COMPUTE) {
       assert_true(other.priority <= info.priority);
     }
