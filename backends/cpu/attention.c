@@ -327,7 +327,7 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
 static bool is_supported(const compute_kernel_descriptor *descriptor) {
   const compute_dtype type = descriptor->accumulate;
   if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64)) return false;
-  if (descriptor->input_count != (descriptor->attention.biased ? 4u : 3u)) return false;
+  if (descriptor->input_count != (compute_attention_of(descriptor)->biased ? 4u : 3u)) return false;
   for (uint32_t i = 0; i < descriptor->input_count; i++)
     if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type)) return false;
   return true;
@@ -336,7 +336,7 @@ static bool is_supported(const compute_kernel_descriptor *descriptor) {
 static compute_status prepare(attention_kernel *kernel,
                               const compute_kernel_descriptor *descriptor) {
   cpu_device *device = kernel->head.device;
-  const compute_attention *a = &descriptor->attention;
+  const compute_attention_attributes *a = compute_attention_of(descriptor);
   const int32_t rank = descriptor->rank;
   if (!is_supported(descriptor))
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,

@@ -47,11 +47,11 @@ static conv_operand read_operand(const compute_operand *from) {
 }
 
 static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_conv *conv) {
-  conv->shape = descriptor->convolution;
+  conv->shape = *compute_conv_of(descriptor);
   conv->accumulate = descriptor->accumulate;
   conv->element = cpu_dtype_size(descriptor->accumulate);
   conv->type = type_of(conv->head.device->isa->gemm, descriptor->accumulate);
-  conv->winograd_allowed = descriptor->precision & COMPUTE_PRECISION_WINOGRAD;
+  conv->winograd_allowed = compute_conv_of(descriptor)->precision & COMPUTE_PRECISION_WINOGRAD;
   conv->extra_count = descriptor->input_count - 2;
   conv->output_count = descriptor->output_count;
   for (int d = 0; d < 4; d++) conv->size[d] = descriptor->size[d];

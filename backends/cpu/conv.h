@@ -99,7 +99,7 @@ enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch behind lin
 
 typedef struct cpu_conv {
   cpu_kernel head;
-  compute_convolution shape;
+  compute_conv_attributes shape;
   int64_t size[4]; /* the space */
   compute_dtype accumulate;
   uint32_t element; /* bytes of one of it */

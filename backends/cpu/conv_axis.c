@@ -40,7 +40,7 @@ static void find_reach(conv_axis *axis) {
   axis->reach = axis->taps > 0 ? (axis->taps - 1) * axis->offset_step / axis->source_step : 0;
 }
 
-static void make_forward(const compute_convolution *c, int d, conv_axis *axis) {
+static void make_forward(const compute_conv_attributes *c, int d, conv_axis *axis) {
   *axis = (conv_axis){.count = c->result_size[d],
                       .step = 1,
                       .source_step = c->stride[d],
@@ -51,7 +51,7 @@ static void make_forward(const compute_convolution *c, int d, conv_axis *axis) {
                       .offset_step = c->dilation[d]};
 }
 
-static void make_by_data(const compute_convolution *c, int d, int64_t phase, conv_axis *axis) {
+static void make_by_data(const compute_conv_attributes *c, int d, int64_t phase, conv_axis *axis) {
   const int64_t stride = c->stride[d], dilation = c->dilation[d], taps = c->filter_size[d];
   const int64_t divisor = greatest_divisor(dilation, stride), apart = stride / divisor;
   const int64_t place = phase + c->padding[d];
@@ -72,7 +72,7 @@ static void make_by_data(const compute_convolution *c, int d, int64_t phase, con
 }
 
 bool conv_axes_make(cpu_conv *conv, int dimension) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool by_data = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
   const int64_t phases =
       by_data ? conv_maximum(conv_minimum(c->stride[dimension], c->data_size[dimension]), 1) : 1;

@@ -26,7 +26,7 @@ static bool has_squares(const cpu_conv *conv) {
 /* Whether a matrix product would waste more of its register tiles than this way loses by reading
  * every window where it lies. Planes are stored one by one, which suits an output of planes. */
 static bool is_thin(const cpu_conv *conv) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const int64_t data = c->data_channels / c->groups, results = c->result_channels / c->groups;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   const int64_t from = forward ? data : results, to = forward ? results : data;
@@ -74,7 +74,7 @@ static void choose_copy(const cpu_conv *conv, struct conv_direct *s) {
 }
 
 static void choose_rows(const cpu_conv *conv, struct conv_direct *s) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool by_filter = c->direction == COMPUTE_CONVOLUTION_BY_FILTER;
   const int64_t width = (s->count[1] + s->reach[1] / s->step[1]) * s->step[1];
   const int64_t row_bytes = width * s->sources * conv->element;
@@ -112,7 +112,7 @@ static void list_places(const cpu_conv *conv, struct conv_direct *s) {
 }
 
 static void choose_units(const cpu_conv *conv, struct conv_direct *s) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const int64_t size = conv->element, lanes = s->loops->lanes;
   const int32_t threads = conv->head.device->threads;
   const bool phases = conv->axis_count[0] * conv->axis_count[1] > 1;
@@ -130,7 +130,7 @@ static void choose_units(const cpu_conv *conv, struct conv_direct *s) {
 }
 
 struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool by_data = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
   struct conv_direct s = {0};
   *fits = false;

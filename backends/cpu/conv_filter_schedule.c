@@ -36,7 +36,7 @@ static int64_t equal_parts(int64_t count, int64_t most) {
 }
 
 static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const int64_t size = conv->element;
   const int64_t results = c->result_channels / c->groups, data = c->data_channels / c->groups;
   const int64_t taps = c->filter_size[0] * c->filter_size[1];

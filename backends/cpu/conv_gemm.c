@@ -11,6 +11,7 @@
 typedef struct product {
   compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
   compute_kernel_descriptor descriptor;
+  compute_gemm_attributes attributes;
 } product;
 
 /* Whether dimensions `from` … 3 of an operand with these sizes are one with an even stride. */
@@ -28,7 +29,7 @@ static bool flatten(const int64_t stride[4], const int64_t size[4], int from, in
   return true;
 }
 
-static bool is_plain(const compute_convolution *c) {
+static bool is_plain(const compute_conv_attributes *c) {
   for (int d = 0; d < 2; d++)
     if (c->filter_size[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
         c->data_size[d] != c->result_size[d])
@@ -60,7 +61,7 @@ static bool add_operand(const cpu_conv *conv, const conv_operand *from, bool pla
 
 static bool describe_sweep(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
                            product *p) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   const conv_operand *source = &conv->input[0], *filter = &conv->input[1];
   const int64_t sources = (forward ? c->data_channels : c->result_channels) / c->groups;
@@ -90,14 +91,14 @@ static bool describe_sweep(cpu_conv *conv, const compute_kernel_descriptor *desc
   p->descriptor.size[1] = c->groups;
   p->descriptor.size[2 + f] = conv->size[1] / c->groups;
   p->descriptor.size[3 - f] = conv->size[2] * conv->size[3];
-  p->descriptor.k = sources;
+  p->attributes.k = sources;
   conv->swapped = !places_first;
   return true;
 }
 
 /* The gradient of the filter: places of all images are summed over. */
 static bool describe_filter(cpu_conv *conv, product *p) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const conv_operand *x = &conv->input[0], *y = &conv->input[1];
   const int64_t size[4] = {c->batch, 0, c->data_size[0], c->data_size[1]};
   const int64_t per_group = c->data_channels / c->groups;
@@ -125,7 +126,7 @@ static bool describe_filter(cpu_conv *conv, product *p) {
   p->descriptor.size[0] = c->groups;
   p->descriptor.size[1] = results_per_group;
   p->descriptor.size[2] = per_group;
-  p->descriptor.k = c->batch * c->data_size[0] * c->data_size[1];
+  p->attributes.k = c->batch * c->data_size[0] * c->data_size[1];
   conv->swapped = true;
   return true;
 }
@@ -151,7 +152,9 @@ compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descript
                               .outputs = p.outputs,
                               .epilogue = descriptor->epilogue,
                               .accumulate = descriptor->accumulate,
-                              .precision = descriptor->precision & COMPUTE_PRECISION_TF32}};
+                              .attributes = &p.attributes,
+                              .attribute_bytes = sizeof p.attributes},
+               .attributes.precision = conv->shape.precision & COMPUTE_PRECISION_TF32};
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)
                        : describe_sweep(conv, descriptor, &p);

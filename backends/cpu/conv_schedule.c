@@ -46,7 +46,7 @@ static int64_t equal_parts(int64_t count, int64_t most) {
 
 /* The filter's taps lie behind each other as k runs, so that they are packed in one go. */
 static bool taps_lie_together(const cpu_conv *conv) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
   return c->direction == COMPUTE_CONVOLUTION_FORWARD && total_taps(conv, 0) == c->filter_size[0] &&
          total_taps(conv, 1) == c->filter_size[1] && stride[3] == 1 &&
@@ -144,7 +144,7 @@ static void choose_images(const cpu_conv *conv, conv_schedule *s) {
 }
 
 void conv_schedule_make(cpu_conv *conv) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   conv_schedule *s = &conv->schedule;
   const extent h = largest(conv, 0), w = largest(conv, 1);

@@ -17,7 +17,7 @@ enum {
 };
 
 static bool is_possible(const cpu_conv *conv) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   for (int d = 0; d < 2; d++)
     if (c->filter_size[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1) return false;
   return c->direction != COMPUTE_CONVOLUTION_BY_FILTER && conv->accumulate == COMPUTE_F32 &&
@@ -27,7 +27,7 @@ static bool is_possible(const cpu_conv *conv) {
 
 /* The dimensions, in terms of what is read and what comes out. */
 static void read_shape(const cpu_conv *conv, conv_winograd *w) {
-  const compute_convolution *c = &conv->shape;
+  const compute_conv_attributes *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   w->loops = conv->head.device->isa->gemm->winograd;
   w->source_channels = (forward ? c->data_channels : c->result_channels) / c->groups;

@@ -90,7 +90,7 @@ static compute_status refuse(cpu_device *device, const char *reason) {
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
  * without memory being at risk. */
 static const char *find_problem(const compute_kernel_descriptor *descriptor) {
-  const compute_fit_problem *problem = descriptor->fit;
+  const compute_fit_problem *problem = &compute_fit_of(descriptor)->problem;
   if (!problem) return "the descriptor has no problem";
   if (compute_fit_parameter_count(problem->model) == 0) return "unknown model";
   if ((unsigned)problem->solver > COMPUTE_FIT_LEAST_SQUARES ||
@@ -118,12 +118,12 @@ static void read_strides(const compute_operand *from, int count, int64_t *stride
 
 static void read_descriptor(const compute_kernel_descriptor *descriptor, fit_kernel *kernel) {
   cpu_fit_job *job = &kernel->job;
-  kernel->problem = *descriptor->fit;
+  kernel->problem = compute_fit_of(descriptor)->problem;
   kernel->count = descriptor->size[0];
   job->whole = descriptor->inputs[0].dtype == COMPUTE_U16;
-  job->frames = descriptor->fit_frames;
-  job->height = descriptor->fit_rows;
-  job->width = descriptor->fit_columns;
+  job->frames = compute_fit_of(descriptor)->frames;
+  job->height = compute_fit_of(descriptor)->rows;
+  job->width = compute_fit_of(descriptor)->columns;
   read_strides(&descriptor->inputs[0], 3, job->pixels.stride);
   read_strides(&descriptor->outputs[0], 2, job->record_stride);
   int32_t next = 1;

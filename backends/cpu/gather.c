@@ -256,8 +256,8 @@ compute_status cpu_gather_prepare(cpu_device *device, const compute_kernel_descr
   gather_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = gather_run, .destroy = gather_destroy};
-  kernel->axis_size = descriptor->axis_size;
-  kernel->axis_stride = descriptor->axis_stride;
+  kernel->axis_size = compute_index_of(descriptor)->axis_size;
+  kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
   kernel->wrap = cpu_index_wrap(descriptor);
   kernel->bytes = cpu_dtype_size(descriptor->outputs[0].dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;

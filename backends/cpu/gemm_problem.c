@@ -120,7 +120,7 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
                             .type = type_of(table, descriptor->accumulate),
                             .m = descriptor->size[descriptor->rank - 2],
                             .n = descriptor->size[descriptor->rank - 1],
-                            .k = descriptor->k,
+                            .k = compute_gemm_of(descriptor)->k,
                             .row_dimension = descriptor->rank - 2,
                             .column_dimension = descriptor->rank - 1,
                             .extra_count = descriptor->input_count - 2,

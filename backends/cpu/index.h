@@ -15,7 +15,7 @@ typedef struct cpu_index_failure {
 
 /* What a negative index counts from: the axis's end, or nothing, which leaves it outside. */
 static inline int64_t cpu_index_wrap(const compute_kernel_descriptor *descriptor) {
-  return descriptor->index_from_zero ? 0 : descriptor->axis_size;
+  return compute_index_of(descriptor)->from_zero ? 0 : compute_index_of(descriptor)->axis_size;
 }
 
 /* Element `offset` of an index tensor; `wide` for I64, else I32. */

@@ -337,7 +337,7 @@ static int32_t main_input(const compute_kernel_descriptor *descriptor) {
 }
 
 static void build_nests(reduce_kernel *kernel, const compute_kernel_descriptor *descriptor) {
-  const int32_t kept = descriptor->kept_rank, rank = descriptor->rank;
+  const int32_t kept = compute_reduce_of(descriptor)->kept_rank, rank = descriptor->rank;
   const int64_t nowhere[COMPUTE_MAX_RANK] = {0};
   cpu_nest_begin(&kernel->kept, descriptor, 0, kept);
   cpu_nest_begin(&kernel->reduced, descriptor, kept, rank);
@@ -477,7 +477,7 @@ static compute_status choose_loops(reduce_kernel *kernel,
                                    const compute_kernel_descriptor *descriptor) {
   cpu_device *device = kernel->head.device;
   const compute_dtype type = descriptor->accumulate;
-  const compute_combine combine = descriptor->combine;
+  const compute_combine combine = compute_reduce_of(descriptor)->combine;
   const cpu_reduce_table *table = device->isa->reduce;
   bool known = false;
   if (combine == COMPUTE_COMBINE_ARGMAX || combine == COMPUTE_COMBINE_ARGMIN) {
@@ -524,7 +524,7 @@ compute_status cpu_reduce_prepare(cpu_device *device, const compute_kernel_descr
     /* Only whole lines follow each other. */
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
   }
-  describe(kernel, descriptor->combine);
+  describe(kernel, compute_reduce_of(descriptor)->combine);
   *result = &kernel->head;
   return COMPUTE_OK;
 }

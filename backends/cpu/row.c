@@ -578,8 +578,8 @@ static compute_status prepare(row_kernel *kernel, const compute_kernel_descripto
   if ((type != COMPUTE_F32 && type != COMPUTE_F64) || descriptor->rank < 1)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "row: dtype %d and rank %d", (int)type, (int)descriptor->rank);
-  kernel->operation = descriptor->row;
-  kernel->epsilon = descriptor->epsilon;
+  kernel->operation = compute_row_of(descriptor)->operation;
+  kernel->epsilon = compute_row_of(descriptor)->epsilon;
   kernel->length = descriptor->size[descriptor->rank - 1];
   kernel->value_bytes = cpu_dtype_size(type);
   compute_status status = cpu_stage_prepare_prologue(device, descriptor, type, &kernel->prologue);

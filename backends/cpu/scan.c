@@ -262,24 +262,25 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
   cpu_device *device = kernel->head.device;
   const int32_t rank = descriptor->rank;
   const compute_dtype type = descriptor->accumulate;
-  if (rank < 1 || (unsigned)descriptor->combine > COMPUTE_COMBINE_MIN ||
+  if (rank < 1 || (unsigned)compute_scan_of(descriptor)->combine > COMPUTE_COMBINE_MIN ||
       (type != COMPUTE_F64 && type != COMPUTE_F32 && type != COMPUTE_I64 && type != COMPUTE_I32))
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "scan: dtype %d, rank %d and combination %d", (int)type,
-                                  (int)rank, (int)descriptor->combine);
+                                  (int)rank, (int)compute_scan_of(descriptor)->combine);
   kernel->type = type;
   kernel->element = cpu_dtype_size(type);
-  kernel->loops = &device->isa->scan->fold[descriptor->combine][cpu_type_of(type)];
-  kernel->exclusive = descriptor->scan_exclusive;
+  kernel->loops = &device->isa->scan->fold[compute_scan_of(descriptor)->combine][cpu_type_of(type)];
+  kernel->exclusive = compute_scan_of(descriptor)->exclusive;
   kernel->length = descriptor->size[rank - 1];
   const compute_operand *const operands[] = {&descriptor->inputs[0], &descriptor->outputs[0]};
   for (int o = 0; o < 2; o++) {
     const int64_t stride = operands[o]->stride[rank - 1];
     kernel->dtype[o] = operands[o]->dtype;
     kernel->size[o] = cpu_dtype_size(operands[o]->dtype);
-    kernel->step[o] = descriptor->scan_reverse ? -stride : stride;
-    kernel->start[o] =
-        descriptor->scan_reverse && kernel->length > 0 ? (kernel->length - 1) * stride : 0;
+    kernel->step[o] = compute_scan_of(descriptor)->reverse ? -stride : stride;
+    kernel->start[o] = compute_scan_of(descriptor)->reverse && kernel->length > 0
+                           ? (kernel->length - 1) * stride
+                           : 0;
     if (kernel->length == 1) kernel->step[o] = 1;
   }
   cpu_nest_begin(&kernel->rows, descriptor, 0, rank - 1);
@@ -294,7 +295,7 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
     choose_tasks(kernel);
   }
   snprintf(kernel->head.description, sizeof kernel->head.description, "running %s %s, %s%s",
-           names[descriptor->combine], device->isa->name,
+           names[compute_scan_of(descriptor)->combine], device->isa->name,
            kernel->wide ? "rows side by side" : "along rows",
            kernel->split ? ", blocks shared out" : "");
   return COMPUTE_OK;

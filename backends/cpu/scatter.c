@@ -548,9 +548,9 @@ compute_status cpu_scatter_prepare(cpu_device *device, const compute_kernel_desc
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head =
       (cpu_kernel){.device = device, .run = scatter_run_kernel, .destroy = scatter_destroy};
-  kernel->axis_size = descriptor->axis_size;
+  kernel->axis_size = compute_index_of(descriptor)->axis_size;
   kernel->wrap = cpu_index_wrap(descriptor);
-  kernel->axis_stride = descriptor->axis_stride;
+  kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
   kernel->bytes = cpu_dtype_size(dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
   kernel->loops = loops_of(dtype);

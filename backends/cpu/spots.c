@@ -86,7 +86,7 @@ static void spots_destroy(cpu_kernel *head) {
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
  * without memory being at risk. */
 static const char *find_problem(const compute_kernel_descriptor *descriptor) {
-  const compute_spot_search *o = &descriptor->spots;
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
   if (descriptor->rank != 3 || descriptor->input_count != 1 || descriptor->output_count != 1)
     return "one input and one output of three dimensions are needed";
   if (descriptor->inputs[0].dtype != COMPUTE_F32 && descriptor->inputs[0].dtype != COMPUTE_U16)
@@ -112,7 +112,7 @@ static void make_weights(bool boxes, double sigma, int32_t radius, float *weight
 static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_kernel *kernel) {
   cpu_spots_job *job = &kernel->job;
   const compute_operand *in = &descriptor->inputs[0], *out = &descriptor->outputs[0];
-  const compute_spot_search *o = &descriptor->spots;
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
   float *wide = kernel->weights + o->radius + 1;
   job->search = *o;
   job->height = descriptor->size[1];
@@ -132,7 +132,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_k
 
 /* Bands cost the rows around them once more, so whole frames are preferred. */
 static void choose_bands(spots_kernel *kernel) {
-  const compute_spot_search *o = &kernel->job.search;
+  const compute_spots_attributes *o = &kernel->job.search;
   const int64_t threads = kernel->head.device->threads, height = kernel->job.height;
   const int64_t around = 2 * ((int64_t)o->radius + o->wide_radius + o->distance);
   kernel->bands = 1;
@@ -150,7 +150,7 @@ compute_status cpu_spots_prepare(cpu_device *device, const compute_kernel_descri
   if (problem)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "cpu: spots: %s", problem);
-  const compute_spot_search *o = &descriptor->spots;
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
   const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
   const uint64_t bytes = sizeof(spots_kernel) + weights * sizeof(float);
   spots_kernel *kernel = cpu_allocate(device, bytes);

@@ -225,11 +225,11 @@ static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descrip
   kernel->size = cpu_dtype_size(input->dtype);
   kernel->value = cpu_type_bytes(type);
   kernel->loops = &device->isa->select->type[type];
-  kernel->length = descriptor->axis_size;
+  kernel->length = compute_top_k_of(descriptor)->axis_size;
   kernel->k = descriptor->size[last];
   kernel->step = input->stride[last];
   kernel->result_step = descriptor->outputs[0].stride[last];
-  kernel->smallest = descriptor->top_smallest;
+  kernel->smallest = compute_top_k_of(descriptor)->smallest;
   if (type == CPU_TYPE_BOOL) kernel->smallest = !kernel->smallest; /* its true is −1 here */
   kernel->direct = kernel->step == 1 && kernel->size == kernel->value;
   cpu_nest_begin(&kernel->rows, descriptor, 0, last);

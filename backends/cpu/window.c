@@ -15,7 +15,8 @@ enum {
 
 /* ---- Geometry ------------------------------------------------------------------------------ */
 
-void window_taps(const compute_window *w, int d, int64_t i, int64_t *first, int64_t *end) {
+void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,
+                 int64_t *end) {
   const int64_t begin = i * w->stride[d] - w->padding[d];
   const int64_t left = w->data_size[d] - begin;
   *first = begin < 0 ? cpu_divide_up(-begin, w->dilation[d]) : 0;
@@ -23,7 +24,7 @@ void window_taps(const compute_window *w, int d, int64_t i, int64_t *first, int6
   *first = cpu_smaller(*first, *end);
 }
 
-int64_t window_count(const compute_window *w, int d, int64_t i) {
+int64_t window_count(const compute_window_attributes *w, int d, int64_t i) {
   int64_t first, end;
   window_taps(w, d, i, &first, &end);
   if (w->count_padding) {
@@ -37,8 +38,8 @@ int64_t window_count(const compute_window *w, int d, int64_t i) {
   return cpu_larger(end - first, 1);
 }
 
-void window_results(const compute_window *w, int d, int64_t first, int64_t end, int64_t *from,
-                    int64_t *to) {
+void window_results(const compute_window_attributes *w, int d, int64_t first, int64_t end,
+                    int64_t *from, int64_t *to) {
   const int64_t reach = (w->size[d] - 1) * w->dilation[d];
   const int64_t low = first + w->padding[d] - reach, high = end + w->padding[d];
   *from = low > 0 ? cpu_divide_up(low, w->stride[d]) : 0;
@@ -144,7 +145,7 @@ static bool is_dense(const cpu_window *kernel, const window_operand *o) {
 }
 
 static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
-  const compute_window *w = &descriptor->window;
+  const compute_window_attributes *w = compute_window_of(descriptor);
   kernel->shape = *w;
   kernel->type = descriptor->accumulate;
   kernel->element = cpu_dtype_size(descriptor->accumulate);
@@ -196,7 +197,7 @@ static void choose_lines(cpu_window *kernel) {
 
 /* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
 static void choose_units(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t planes = kernel->size[0] * kernel->groups, threads = kernel->head.device->threads;
   const int64_t line = cpu_larger(w->data_size[1], w->result_size[1]) * kernel->lanes;
   kernel->columns = kernel->size[3];
@@ -232,13 +233,13 @@ static void choose_units(cpu_window *kernel) {
 }
 
 /* Data rows or columns that `results` windows reach, at most. */
-static int64_t reach_of(const compute_window *w, int d, int64_t results) {
+static int64_t reach_of(const compute_window_attributes *w, int d, int64_t results) {
   return cpu_smaller((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
                      w->data_size[d]);
 }
 
 static void choose_memory(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t element = kernel->element * kernel->lanes;
   int64_t width = w->data_size[1], height = kernel->rows;
   if (w->by_data) {
@@ -262,7 +263,7 @@ static void choose_memory(cpu_window *kernel) {
 }
 
 static compute_status count_columns(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const uint64_t bytes = (uint64_t)w->result_size[1] * kernel->element;
   if (w->operation != COMPUTE_WINDOW_AVERAGE) return COMPUTE_OK;
   kernel->counts = cpu_allocate(kernel->head.device, bytes);
@@ -278,14 +279,14 @@ static compute_status count_columns(cpu_window *kernel) {
 }
 
 static void find_inside(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t room = w->data_size[1] + w->padding[1] - (w->size[1] - 1) * w->dilation[1];
   kernel->first_inside = cpu_divide_up(w->padding[1], w->stride[1]);
   kernel->end_inside = room > 0 ? cpu_divide_up(room, w->stride[1]) : 0;
 }
 
 static void describe(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   snprintf(kernel->head.description, sizeof kernel->head.description,
            "%s pooling%s %s, %s, bands of %lld rows",
            w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
@@ -295,7 +296,7 @@ static void describe(cpu_window *kernel) {
 
 static compute_status prepare(cpu_window *kernel, const compute_kernel_descriptor *descriptor) {
   cpu_device *device = kernel->head.device;
-  const compute_window *w = &descriptor->window;
+  const compute_window_attributes *w = compute_window_of(descriptor);
   const bool is_float =
       descriptor->accumulate == COMPUTE_F64 || descriptor->accumulate == COMPUTE_F32;
   const bool is_whole =

@@ -33,7 +33,7 @@ typedef struct window_share {
 
 typedef struct cpu_window {
   cpu_kernel head;
-  compute_window shape;
+  compute_window_attributes shape;
   int64_t size[4]; /* the space */
   uint32_t element;
   compute_dtype type;
@@ -101,14 +101,15 @@ compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 
 /* Taps of dimension d whose elements of result `i` lie in the data: *first … *end − 1. */
-void window_taps(const compute_window *w, int d, int64_t i, int64_t *first, int64_t *end);
+void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,
+                 int64_t *end);
 
 /* By how many elements AVERAGE divides along dimension d. */
-int64_t window_count(const compute_window *w, int d, int64_t i);
+int64_t window_count(const compute_window_attributes *w, int d, int64_t i);
 
 /* Results of dimension d whose windows have an element in data first … end − 1. */
-void window_results(const compute_window *w, int d, int64_t first, int64_t end, int64_t *from,
-                    int64_t *to);
+void window_results(const compute_window_attributes *w, int d, int64_t first, int64_t end,
+                    int64_t *from, int64_t *to);
 
 static inline uint64_t window_align(uint64_t bytes) {
   return (bytes + 63) & ~UINT64_C(63);

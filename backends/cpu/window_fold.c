@@ -31,7 +31,7 @@ static void clear(const cpu_window *kernel, unsigned char *values, int64_t count
 /* A single result column near the edge. `line` begins at data column `left`. */
 static void fold_column(const cpu_window *kernel, int64_t q, const unsigned char *line,
                         int64_t left, unsigned char *to) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   int64_t first, end;
   window_taps(w, 1, q, &first, &end);
   if (first == end) {
@@ -45,7 +45,7 @@ static void fold_column(const cpu_window *kernel, int64_t q, const unsigned char
 
 static void fold_columns(const cpu_window *kernel, const window_unit *unit,
                          const unsigned char *line, int64_t left, unsigned char *to) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t bytes = kernel->lanes * kernel->element, last = unit->column + unit->columns;
   const int64_t inside = cpu_smaller(cpu_larger(kernel->first_inside, unit->column), last);
   const int64_t end = cpu_larger(cpu_smaller(kernel->end_inside, last), inside);
@@ -61,8 +61,8 @@ static void fold_columns(const cpu_window *kernel, const window_unit *unit,
 }
 
 /* Data that windows first … first + count − 1 of dimension d reach, cut to what there is. */
-static void find_reach(const compute_window *w, int d, int64_t first, int64_t count, int64_t *from,
-                       int64_t *size) {
+static void find_reach(const compute_window_attributes *w, int d, int64_t first, int64_t count,
+                       int64_t *from, int64_t *size) {
   const int64_t begin = first * w->stride[d] - w->padding[d];
   const int64_t end = begin + (count - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1;
   *from = cpu_smaller(cpu_larger(begin, 0), w->data_size[d]);
@@ -71,7 +71,7 @@ static void find_reach(const compute_window *w, int d, int64_t first, int64_t co
 
 void window_fold_unit(const window_launch *l, int64_t number, unsigned char *scratch) {
   const cpu_window *kernel = l->kernel;
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const window_unit unit = window_find_unit(kernel, number);
   unsigned char *column_folds = scratch + kernel->source_bytes;
   unsigned char *values = column_folds + kernel->line_bytes;

@@ -19,7 +19,8 @@ typedef struct job {
 } job;
 
 /* Columns of results whose element under tap s lies in the data: all from *first to *end − 1. */
-static void columns_of_tap(const compute_window *w, int64_t s, int64_t *first, int64_t *end) {
+static void columns_of_tap(const compute_window_attributes *w, int64_t s, int64_t *first,
+                           int64_t *end) {
   const int64_t ahead = w->padding[1] - s * w->dilation[1];
   const int64_t behind = w->data_size[1] + ahead; /* q·stride < behind */
   *first = ahead > 0 ? cpu_divide_up(ahead, w->stride[1]) : 0;
@@ -46,7 +47,7 @@ static int32_t share_pair(const cpu_window *kernel, int64_t s, window_share *to)
 }
 
 compute_status window_gradient_prepare(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const uint64_t bytes = 3 * (uint64_t)w->size[1] * sizeof *kernel->taps;
   const bool pairs = w->stride[1] == 2 && w->dilation[1] == 1 && kernel->lanes == 1;
   kernel->taps = cpu_allocate(kernel->head.device, bytes);
@@ -82,7 +83,7 @@ static const unsigned char *read_gradients(const job *j, int64_t p) {
 /* Every element of a window gets the same share: along columns once, then for each row. */
 static void spread_average(const job *j, int64_t p) {
   const cpu_window *kernel = j->launch->kernel;
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t lanes = kernel->lanes, bytes = lanes * kernel->element;
   const unsigned char *gradients = read_gradients(j, p);
   int64_t tap, end;
@@ -108,7 +109,7 @@ static void spread_average(const job *j, int64_t p) {
  * branch over the whole line. */
 static void deliver_line(const job *j, int64_t p) {
   const cpu_window *kernel = j->launch->kernel;
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t lanes = kernel->lanes, bytes = lanes * kernel->element;
   const unsigned char *gradients = read_gradients(j, p);
   int64_t tap, end;
@@ -129,7 +130,7 @@ static void deliver_line(const job *j, int64_t p) {
 
 /* Where gradients go whose windows have their largest element in row `own` of the unit. */
 static void note_offsets(const job *j, int64_t own, int64_t tap) {
-  const compute_window *w = &j->launch->kernel->shape;
+  const compute_window_attributes *w = &j->launch->kernel->shape;
   const int64_t lanes = j->launch->kernel->lanes;
   for (int64_t s = 0; s < w->size[1]; s++)
     j->offset[tap * w->size[1] + s] =
@@ -141,7 +142,7 @@ static void note_offsets(const job *j, int64_t own, int64_t tap) {
 /* Finds every window's first largest element, and gives its gradient to that. `lines` are data. */
 static void spread_maximum(const job *j, int64_t p, const window_lines *lines) {
   const cpu_window *kernel = j->launch->kernel;
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t lanes = kernel->lanes, bytes = lanes * kernel->element;
   const int64_t columns = w->result_size[1];
   int64_t tap, end;
@@ -219,7 +220,7 @@ static void clear(const job *j) {
 
 void window_gradient_unit(const window_launch *l, int64_t number, unsigned char *scratch) {
   const cpu_window *kernel = l->kernel;
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   job j = {.launch = l, .unit = window_find_unit(kernel, number)};
   j.line = scratch + kernel->source_bytes;
   j.second = j.line + kernel->line_bytes;

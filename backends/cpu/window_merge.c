@@ -15,7 +15,7 @@ static bool rows_follow(const window_operand *o, int64_t images, int64_t channel
 }
 
 static bool may_merge(const cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t span = (w->size[0] - 1) * w->dilation[0] + 1;
   /* What an epilogue computes from a coordinate would change; positions stay. */
   return (cpu_program_places(kernel->epilogue) & ~CPU_PLACES_POSITION) == 0 &&
@@ -26,7 +26,7 @@ static bool may_merge(const cpu_window *kernel) {
 }
 
 void window_merge_planes(cpu_window *kernel) {
-  compute_window *w = &kernel->shape;
+  compute_window_attributes *w = &kernel->shape;
   window_operand *operands[3 * COMPUTE_MAX_OPERANDS];
   int64_t rows[3 * COMPUTE_MAX_OPERANDS], steps[3 * COMPUTE_MAX_OPERANDS];
   const int64_t images = kernel->size[0], channels = kernel->size[1], planes = images * channels;
@@ -59,7 +59,7 @@ void window_merge_planes(cpu_window *kernel) {
 }
 
 void window_find_short_halves(cpu_window *kernel) {
-  const compute_window *w = &kernel->shape;
+  const compute_window_attributes *w = &kernel->shape;
   const int64_t count = w->result_size[1];
   bool is_short = kernel->lanes == 1 && count > 0 && count <= CPU_WINDOW_SHORT &&
                   w->data_size[1] == 2 * count && 2 * w->result_size[0] <= w->data_size[0] &&

@@ -47,9 +47,10 @@ static bool types_fit(const compute_kernel_descriptor *d, cublas_problem *p) {
       !type_of(result, &p->result_type) || (result != dtype && result != sum))
     return false;
   p->scale_type = sum == COMPUTE_F64 ? CUBLAS_TYPE_F64 : CUBLAS_TYPE_F32;
-  p->compute_type = sum == COMPUTE_F64                                              ? CUBLAS_BY_F64
-                    : dtype == COMPUTE_F32 && d->precision & COMPUTE_PRECISION_TF32 ? CUBLAS_BY_TF32
-                                                                                    : CUBLAS_BY_F32;
+  p->compute_type = sum == COMPUTE_F64 ? CUBLAS_BY_F64
+                    : dtype == COMPUTE_F32 && compute_gemm_of(d)->precision & COMPUTE_PRECISION_TF32
+                        ? CUBLAS_BY_TF32
+                        : CUBLAS_BY_F32;
   p->element_bytes[0] = (int64_t)cuda_element_bytes(dtype);
   p->element_bytes[1] = (int64_t)cuda_element_bytes(result);
   return true;
@@ -109,7 +110,7 @@ static int place_of(const cublas_problem *p, int operand) {
 
 static bool matrices_fit(const compute_kernel_descriptor *d, const compute_operand *const of[3],
                          cublas_problem *p) {
-  const int64_t m = d->size[d->rank - 2], n = d->size[d->rank - 1], k = d->k;
+  const int64_t m = d->size[d->rank - 2], n = d->size[d->rank - 1], k = compute_gemm_of(d)->k;
   const int64_t rows[3] = {m, k, m}, columns[3] = {k, n, n};
   bool by_columns[3];
   for (int i = 2; i >= 0; i--) {
@@ -152,7 +153,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cublas_problem *p
   if (d->kind != COMPUTE_KERNEL_GEMM) return "it is no matrix product";
   for (int dim = 0; dim < d->rank; dim++)
     if (d->size[dim] == 0) return "the product is empty";
-  if (d->k == 0) return "the product is empty";
+  if (compute_gemm_of(d)->k == 0) return "the product is empty";
   if (d->output_count != 1) return "there are several results";
   const compute_operand *const of[3] = {&d->inputs[0], &d->inputs[1], &d->outputs[0]};
   if (!types_fit(d, p)) return "it lacks this combination of dtypes";

@@ -25,14 +25,14 @@ static bool type_of(compute_dtype dtype, int32_t *type) {
 static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
   const compute_dtype dtype = d->inputs[0].dtype, result = d->outputs[0].dtype;
   const compute_dtype sum = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
-  p->strict = dtype == COMPUTE_F32 && !(d->precision & COMPUTE_PRECISION_TF32);
+  p->strict = dtype == COMPUTE_F32 && !(compute_conv_of(d)->precision & COMPUTE_PRECISION_TF32);
   return d->inputs[1].dtype == dtype && d->accumulate == sum &&
          (result == dtype || result == sum) && type_of(dtype, &p->type) &&
          type_of(sum, &p->sum_type) && type_of(result, &p->result_type);
 }
 
 /* Padding behind the last row or column: as much as the results read. */
-static bool padding_fits(const compute_convolution *c, cudnn_problem *p) {
+static bool padding_fits(const compute_conv_attributes *c, cudnn_problem *p) {
   for (int i = 0; i < 2; i++) {
     const int64_t reach =
         (c->result_size[i] - 1) * c->stride[i] + (c->filter_size[i] - 1) * c->dilation[i] + 1;
@@ -61,7 +61,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cudnn_problem *p)
   if (d->epilogue.count || d->input_count != 2 || d->output_count != 1)
     return "something is fused to the convolution";
   if (!types_fit(d, p)) return "it lacks this combination of dtypes";
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   if (!padding_fits(c, p)) return "the results do not reach the end of the data";
   const int64_t x[4] = {c->batch, c->data_channels, c->data_size[0], c->data_size[1]};
   const int64_t w[4] = {c->result_channels, c->data_channels / c->groups, c->filter_size[0],

@@ -111,11 +111,11 @@ const char *cuda_implementation_name(void *handle, const compute_kernel_descript
 
 /* Operations, and how many products each sum has. */
 static double work_of(const compute_kernel_descriptor *d, double *depth) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   double sums = 1;
   for (int i = 0; i < d->rank; i++) sums *= (double)d->size[i];
   if (d->kind == COMPUTE_KERNEL_GEMM) {
-    *depth = (double)d->k;
+    *depth = (double)compute_gemm_of(d)->k;
     return 2 * sums * *depth;
   }
   const double all = 2 * (double)c->batch * (double)c->result_channels * (double)c->result_size[0] *

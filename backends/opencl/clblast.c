@@ -149,7 +149,7 @@ static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *ge
   if (dtype != COMPUTE_F32 && dtype != COMPUTE_F64) return "it is for f32 and f64";
   if (operands[1]->dtype != dtype || operands[2]->dtype != dtype || d->accumulate != dtype)
     return "it cannot mix dtypes";
-  const int64_t m = d->size[d->rank - 2], n = d->size[d->rank - 1], k = d->k;
+  const int64_t m = d->size[d->rank - 2], n = d->size[d->rank - 1], k = compute_gemm_of(d)->k;
   const int64_t rows[3] = {m, k, m}, columns[3] = {k, n, n};
   bool by_columns[3];
   *gemm =

@@ -24,8 +24,8 @@
 extern "C" {
 #endif
 
-#define COMPUTE_BACKEND_ABI_MAJOR 1
-#define COMPUTE_BACKEND_ABI_MINOR 5
+#define COMPUTE_BACKEND_ABI_MAJOR 2
+#define COMPUTE_BACKEND_ABI_MINOR 0
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -76,7 +76,7 @@ typedef enum compute_instruction_code {
   COMPUTE_I_IS_NAN,     /* BOOL from F */
   COMPUTE_I_IS_FINITE,  /* BOOL from F */
   COMPUTE_I_NOT,        /* BOOL */
-  /* Since 1.5: F32 from F32, what storing to the dtype and loading again would give. */
+  /* F32 from F32: what storing to the dtype and loading again would give. */
   COMPUTE_I_ROUND_F16,
   COMPUTE_I_ROUND_BF16,
 
@@ -131,13 +131,13 @@ typedef enum compute_kernel_kind {
   COMPUTE_KERNEL_GATHER = 4,
   COMPUTE_KERNEL_SCATTER = 5,
   COMPUTE_KERNEL_COPY = 6,
-  COMPUTE_KERNEL_CONV = 7,   /* since 1.2 */
-  COMPUTE_KERNEL_FIT = 8,    /* since 1.3 */
-  COMPUTE_KERNEL_WINDOW = 9, /* this and what follows since 1.4 */
+  COMPUTE_KERNEL_CONV = 7,
+  COMPUTE_KERNEL_FIT = 8,
+  COMPUTE_KERNEL_WINDOW = 9,
   COMPUTE_KERNEL_SCAN = 10,
   COMPUTE_KERNEL_TOP_K = 11,
   COMPUTE_KERNEL_ATTENTION = 12,
-  COMPUTE_KERNEL_SPOTS = 13 /* since 1.5 */
+  COMPUTE_KERNEL_SPOTS = 13
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
@@ -156,21 +156,43 @@ typedef enum compute_combine {
   COMPUTE_COMBINE_ARGMIN = 5
 } compute_combine;
 
+typedef struct compute_reduce_attributes {
+  int32_t kept_rank;
+  compute_combine combine;
+} compute_reduce_attributes;
+
 typedef enum compute_row_operation {
   COMPUTE_ROW_SOFTMAX = 0,
   COMPUTE_ROW_LOG_SOFTMAX = 1,
   COMPUTE_ROW_NORMALIZE = 2 /* (x - mean) / sqrt(variance + epsilon), biased variance */
 } compute_row_operation;
 
+typedef struct compute_row_attributes {
+  compute_row_operation operation;
+  double epsilon; /* NORMALIZE; ≥ 0 */
+} compute_row_attributes;
+
 /* How exactly GEMM and CONV multiply f32: allowances, which may be combined by |. A device may
  * always be more exact than it is asked to. */
 typedef enum compute_precision {
   COMPUTE_PRECISION_STRICT = 0, /* as f32 does */
   COMPUTE_PRECISION_TF32 = 1,   /* factors may be rounded to 10 bits of mantissa; sums are f32 */
-  /* Since 1.4: sums of products may be had from fewer products of sums (Winograd's minimal
-   * filtering), in f32; only by kernels of CONV. */
+  /* Sums of products may come from fewer products of sums (Winograd's minimal filtering), in f32;
+   * CONV only. */
   COMPUTE_PRECISION_WINOGRAD = 2
 } compute_precision;
+
+typedef struct compute_gemm_attributes {
+  int64_t k;                   /* ≥ 0 */
+  compute_precision precision; /* with accumulate F32 */
+} compute_gemm_attributes;
+
+/* GATHER and SCATTER. */
+typedef struct compute_index_attributes {
+  int64_t axis_size;
+  int64_t axis_stride; /* elements */
+  bool from_zero;      /* negative indices are outside; otherwise they count from the end */
+} compute_index_attributes;
 
 typedef enum compute_convolution_direction {
   COMPUTE_CONVOLUTION_FORWARD = 0,
@@ -185,7 +207,7 @@ typedef enum compute_convolution_direction {
  *
  * where C is data_channels / groups, g is o / (result_channels / groups), 0 ≤ c < C, and x is 0
  * outside its height and width. One dimension is a height of 1. */
-typedef struct compute_convolution {
+typedef struct compute_conv_attributes {
   compute_convolution_direction direction;
   int32_t groups;                 /* ≥ 1; divides both numbers of channels */
   int64_t batch;                  /* n */
@@ -195,8 +217,17 @@ typedef struct compute_convolution {
   int64_t result_size[2];         /* of y */
   int64_t filter_size[2];         /* of w; ≥ 1 */
   int64_t stride[2], dilation[2]; /* ≥ 1 */
-  int64_t padding[2]; /* before the first row and column; ≥ 0. Behind the last as results need */
-} compute_convolution;
+  int64_t padding[2]; /* before the first row and column; ≥ 0. After the last as results need */
+  compute_precision precision; /* with accumulate F32 */
+  uint32_t reserved;           /* 0 */
+} compute_conv_attributes;
+
+typedef struct compute_fit_attributes {
+  compute_fit_problem problem; /* with every 0 that means a default replaced */
+  /* With corners: the number of frames (where the pixels are frames), and the size of frames and
+   * maps. */
+  int64_t frames, rows, columns;
+} compute_fit_attributes;
 
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /* NaN is the largest */
@@ -206,7 +237,7 @@ typedef enum compute_window_operation {
 /* Pooling: windows of a data plane, each folded to one element of the result. The window of result
  * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
  * size[1] elements, dilation apart; those outside the data do not take part. */
-typedef struct compute_window {
+typedef struct compute_window_attributes {
   compute_window_operation operation;
   bool by_data; /* the gradient of the data from that of the result */
   /* AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
@@ -215,16 +246,27 @@ typedef struct compute_window {
   int64_t data_size[2], result_size[2];
   int64_t size[2], stride[2], dilation[2]; /* ≥ 1 */
   int64_t padding[2];                      /* ≥ 0 */
-} compute_window;
+} compute_window_attributes;
+
+typedef struct compute_scan_attributes {
+  compute_combine combine; /* SUM, PROD, MAX or MIN */
+  bool exclusive;          /* of the elements before: the identity first */
+  bool reverse;            /* from the end */
+} compute_scan_attributes;
+
+typedef struct compute_top_k_attributes {
+  int64_t axis_size; /* of the rows of inputs[0] */
+  bool smallest;
+} compute_top_k_attributes;
 
 /* Scaled dot-product attention: softmax(scale · Q Kᵀ + bias) V. */
-typedef struct compute_attention {
+typedef struct compute_attention_attributes {
   int64_t keys;  /* rows of K and V */
   int64_t width; /* of rows of Q and K */
   double scale;
   bool causal; /* query i of m sees keys j ≤ i + keys − m */
   bool biased; /* there is an inputs[3] */
-} compute_attention;
+} compute_attention_attributes;
 
 #define COMPUTE_SPOT_MOST_RADIUS 256
 
@@ -242,14 +284,14 @@ typedef struct compute_attention {
  * of the finite x divided by the number of all x, then, `rounds` times, the root of the mean square
  * of the x ≤ clip · noise times `scale`, and never less than `least` times what it was at first.
  * noise · gain is that of the filtered frame; its reciprocal is 0 if it is 0. */
-typedef struct compute_spot_search {
+typedef struct compute_spots_attributes {
   int32_t filter, distance;    /* 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
   int32_t radius, wide_radius; /* 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
   int64_t step, rounds;        /* ≥ 1, ≥ 0 */
   double sigma, wide_sigma;    /* > 0 with filter 0 */
   double threshold;            /* > 0 */
   double first, clip, scale, least, gain;
-} compute_spot_search;
+} compute_spots_attributes;
 
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
@@ -276,7 +318,7 @@ typedef struct compute_spot_search {
  *
  * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
  * 0 in the dimensions that the index replaces; the index moves it by axis_stride and lies in 0 …
- * axis_size−1, negative ones counting from the end, or with index_from_zero being outside.
+ * axis_size−1, negative ones counting from the end, or with from_zero being outside.
  * inputs[1] is I32 or I64; the others share a dtype. No programs. An index outside fails the
  * launch, or the wait for it, with COMPUTE_ERROR_INDEX: services->fail_index reports which.
  *
@@ -288,20 +330,20 @@ typedef struct compute_spot_search {
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *
  * CONV    The space has rank 4: FORWARD (n, o, p, q), BY_DATA (n, data channel, height, width),
- *         BY_FILTER (o, c, r, s), with the sizes that `convolution` says. inputs[0] and inputs[1]
+ *         BY_FILTER (o, c, r, s), with the sizes that the attributes say. inputs[0] and inputs[1]
  *         have strides over dimensions of their own: FORWARD x and w, BY_DATA y's gradient and w,
  *         BY_FILTER x and y's gradient; x as (n, data channel, height, width), w as (o, c, r, s),
  *         y as (n, o, p, q). Products are summed in `accumulate`; `epilogue` has the sum as its
  *         input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No prologue.
  *
- * FIT     The space has rank 1: the ROIs. `fit` says what is computed, with every 0 that means a
- *         default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is
- *         the pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that
- *         fit->inputs names follow in the order of its bits: corners with strides over (ROI, 3);
- *         maps and the mask over (ROI, row, column), the first usually 0; sigma, start and bounds
- *         over (ROI, parameter). outputs[0] is F32 with strides over (ROI, column of the record).
- *         An ROI that would reach outside fit_frames × fit_rows × fit_columns is BAD_DATA. No
- *         programs. An ROI's record depends on nothing but its own inputs, bit for bit.
+ * FIT     The space has rank 1: the ROIs. `problem` says what is computed, with every 0 that means
+ * a default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is the
+ * pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that problem.inputs
+ * names follow in the order of its bits: corners with strides over (ROI, 3); maps and the mask over
+ * (ROI, row, column), the first usually 0; sigma, start and bounds over (ROI, parameter).
+ * outputs[0] is F32 with strides over (ROI, column of the record). An ROI that would reach outside
+ * frames × rows × columns is BAD_DATA. No programs. An ROI's record depends on nothing but its own
+ * inputs, bit for bit.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
@@ -312,26 +354,26 @@ typedef struct compute_spot_search {
  *         named here as its further inputs. No prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
- *         space, in `accumulate`; scan_exclusive: of the elements before (the identity first);
- *         scan_reverse: from the end. One output. No programs.
+ *         space, in `accumulate`; exclusive: of the elements before (the identity first);
+ *         reverse: from the end. One output. No programs.
  *
  * TOP_K   The last dimension of the space has the k results of a row; inputs[0] has a stride for
  *         each dimension but the last, where it has that of the row's axis_size ≥ k elements.
  *         outputs[0], I64, are the positions in the row of its largest elements (smallest with
- *         top_smallest), in that order, equal ones by position; a NaN is larger than all numbers.
+ *         smallest), in that order, equal ones by position; a NaN is larger than all numbers.
  *         No programs.
  *
  * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
  *         strides over the batch dimensions and two of their own, (m, width), (keys, width), (keys,
- *         e); then, if attention.biased, the bias over (batch…, m, keys). All of one dtype; summed
+ *         e); then, if biased, the bias over (batch…, m, keys). All of one dtype; summed
  *         in `accumulate`. A query that sees no key gives 0. One output. No programs.
  *
  * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
- *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as `spots` says. BOOL:
- *         true where that reaches spots.threshold and the filtered frame is larger than at the
- *         pixels before within spots.distance rows and columns, in row-major order, and no smaller
- *         than at those after; outside the frame it is 0. A NaN there makes it false. No programs.
- *         What a frame gives depends on nothing else.
+ *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as the attributes say.
+ * BOOL: true where that reaches the threshold and the filtered frame is larger than at the pixels
+ * before within `distance` rows and columns, in row-major order, and no smaller than at those
+ * after; outside the frame it is 0. A NaN there makes it false. No programs. What a frame gives
+ * depends on nothing else.
  *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
@@ -348,32 +390,69 @@ typedef struct compute_kernel_descriptor {
   const compute_operand *outputs;
   compute_program prologue;
   compute_program epilogue;
-  uint32_t prologue_inputs;  /* REDUCE, ROW */
-  compute_dtype accumulate;  /* REDUCE, ROW, GEMM, CONV: F64, F32, I64, I32 or (max, min) BOOL */
-  int32_t kept_rank;         /* REDUCE */
-  compute_combine combine;   /* REDUCE */
-  compute_row_operation row; /* ROW */
-  double epsilon;            /* ROW_NORMALIZE */
-  int64_t k;                 /* GEMM */
-  int64_t axis_size;         /* GATHER, SCATTER */
-  int64_t axis_stride;       /* GATHER, SCATTER; elements */
-  /* Since 1.2. */
-  compute_precision precision;     /* GEMM, CONV with accumulate F32 */
-  compute_convolution convolution; /* CONV */
-  /* Since 1.3. */
-  const compute_fit_problem *fit; /* FIT */
-  /* FIT with corners: how many frames there are (where the pixels are frames), and the size of
-   * frames and maps. */
-  int64_t fit_frames, fit_rows, fit_columns;
-  /* Since 1.4. */
-  compute_window window;             /* WINDOW */
-  compute_attention attention;       /* ATTENTION */
-  bool scan_reverse, scan_exclusive; /* SCAN */
-  bool top_smallest;                 /* TOP_K */
-  /* Since 1.5. */
-  bool index_from_zero;      /* GATHER, SCATTER: negative indices lie outside */
-  compute_spot_search spots; /* SPOTS */
+  uint32_t prologue_inputs; /* REDUCE, ROW */
+  compute_dtype accumulate; /* F64, F32, I64, I32 or (max, min) BOOL; MAP, COPY, …: not used */
+  /* compute_<kind>_attributes, GATHER and SCATTER compute_index_attributes, MAP and COPY none. A
+   * minor version may append fields to them: attribute_bytes says which are there. */
+  const void *attributes;
+  size_t attribute_bytes;
 } compute_kernel_descriptor;
+
+/* The attributes of a descriptor of that kind. */
+static inline const compute_reduce_attributes *
+compute_reduce_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_reduce_attributes *)descriptor->attributes;
+}
+
+static inline const compute_row_attributes *
+compute_row_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_row_attributes *)descriptor->attributes;
+}
+
+static inline const compute_gemm_attributes *
+compute_gemm_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_gemm_attributes *)descriptor->attributes;
+}
+
+static inline const compute_index_attributes *
+compute_index_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_index_attributes *)descriptor->attributes;
+}
+
+static inline const compute_conv_attributes *
+compute_conv_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_conv_attributes *)descriptor->attributes;
+}
+
+static inline const compute_fit_attributes *
+compute_fit_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_fit_attributes *)descriptor->attributes;
+}
+
+static inline const compute_window_attributes *
+compute_window_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_window_attributes *)descriptor->attributes;
+}
+
+static inline const compute_scan_attributes *
+compute_scan_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_scan_attributes *)descriptor->attributes;
+}
+
+static inline const compute_top_k_attributes *
+compute_top_k_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_top_k_attributes *)descriptor->attributes;
+}
+
+static inline const compute_attention_attributes *
+compute_attention_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_attention_attributes *)descriptor->attributes;
+}
+
+static inline const compute_spots_attributes *
+compute_spots_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_spots_attributes *)descriptor->attributes;
+}
 
 /* ---- What the core offers a module --------------------------------------------------------- */
 
@@ -414,8 +493,6 @@ typedef struct compute_services {
   /* The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /* ---- Since 1.1 ---- */
-
   /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is judgement.
    * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what the
    * kernel needs or cannot run these parameters. The result is constant and goes back by
@@ -445,8 +522,6 @@ typedef struct compute_services {
   void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
   void (*cache_store)(void *host, const compute_cache_part *parts, uint32_t count, const void *data,
                       size_t bytes);
-
-  /* ---- Since 1.5 ---- */
 
   /* Whether the module called `backend` may open libraries that obey the environment of the
    * process: always, except in a program with raised privileges (set-user-ID, set-group-ID, file
@@ -553,7 +628,7 @@ typedef struct compute_backend {
   compute_status (*enqueue)(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
 
-  /* ---- Since 1.1; all optional ---- */
+  /* ---- All that follows is optional ---- */
 
   /* True when the module cannot have a device that ranks above the CPU and is slow to start: the
    * core then opens it only when its devices are asked for. Called before open; must be quick. */
@@ -604,8 +679,6 @@ typedef struct compute_backend {
                                   uint32_t count);
   void (*record_destroy)(void *device, void *recording);
 
-  /* ---- Since 1.2; all optional ---- */
-
   /* Together: times of points on a queue. timer_record marks the queue's progress so far,
    * timer_read waits until it is reached and gives the time at which it was, in nanoseconds of the
    * host's CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's
@@ -631,8 +704,6 @@ typedef struct compute_backend {
    * events and recordings of before stay lost: their calls keep failing with
    * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
   compute_status (*device_recover)(void *device);
-
-  /* ---- Since 1.5 ---- */
 
   uint64_t flags; /* COMPUTE_BACKEND_…, any of the bits below */
 

@@ -130,34 +130,10 @@ static uint64_t programs_failed(const compute_device *device) {
   return statistics.programs_failed;
 }
 
-/* ---- What older backends do not look at ----------------------------------------------------- */
-
-static bool rounds(const compute_program *program) {
-  for (uint32_t i = 0; i < program->count; i++) {
-    const uint8_t code = program->instructions[i].code;
-    if (code == COMPUTE_I_ROUND_F16 || code == COMPUTE_I_ROUND_BF16) return true;
-  }
-  return false;
-}
-
-static bool is_known_to(const compute_backend *backend, const compute_kernel_descriptor *descriptor,
-                        char *reason, size_t reason_bytes) {
-  if (backend->abi_minor >= 5) return true;
-  const char *what = descriptor->index_from_zero ? "refuse negative indices"
-                     : rounds(&descriptor->prologue) || rounds(&descriptor->epilogue)
-                         ? "round to 16 bits in a register"
-                         : NULL;
-  if (what == NULL) return true;
-  snprintf(reason, reason_bytes, "a backend of version 1.%u cannot %s",
-           (unsigned)backend->abi_minor, what);
-  return false;
-}
-
 bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
                          char *reason, size_t reason_bytes) {
   const compute_backend *backend = device->backend;
-  return is_known_to(backend, descriptor, reason, reason_bytes) &&
-         backend->supports(device->handle, descriptor, reason, reason_bytes);
+  return backend->supports(device->handle, descriptor, reason, reason_bytes);
 }
 
 /* A new entry with one reference, not yet in the table. */
@@ -170,9 +146,6 @@ static compute_status prepare_entry(const kernel_cache *cache,
     return error_set(device->context, COMPUTE_ERROR_INTERNAL, "kernel",
                      "ill-formed kernel descriptor: %s", reason);
   }
-  if (!is_known_to(device->backend, descriptor, reason, sizeof reason))
-    return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, "kernel", "%s: %s",
-                     device->info.name, reason);
   kernel_entry *entry = base_allocate(1, sizeof *entry);
   if (!entry) return fail_memory(cache);
   entry->references = 1;

@@ -47,7 +47,7 @@ typedef struct finder {
   int32_t margin; /* by which the frames are continued on each side */
   double threshold;
   double gain; /* of the filter for noise that is white */
-  compute_spot_search search;
+  compute_spots_attributes search;
 } finder;
 
 /* ---- Small things -------------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ static compute_node as_kernel(const finder *f, compute_node frames, compute_node
   uint32_t inputs[2];
   const compute_node operands[] = {frames, composed};
   if (!build_operands(f->graph, operation, operands, 2, inputs)) return BUILD_NONE;
-  compute_spot_search search = f->search;
+  compute_spots_attributes search = f->search;
   search.distance = f->distance;
   search.threshold = f->threshold;
   search.step = sample_step(f);

@@ -36,7 +36,7 @@ enum {
 
 typedef struct attention_kernel {
   generation *g;
-  const compute_attention *a;
+  const compute_attention_attributes *a;
   emit_space space; /* of batch dimensions */
   int64_t batches, queries, columns;
   uint32_t bytes; /* of a value */
@@ -242,7 +242,7 @@ static void emit_tiles(attention_kernel *k) {
 compute_status emit_attention(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   attention_kernel k = {.g = g,
-                        .a = &d->attention,
+                        .a = compute_attention_of(d),
                         .queries = d->size[d->rank - 2],
                         .columns = d->size[d->rank - 1],
                         .bytes = fold_value_bytes(d->accumulate)};

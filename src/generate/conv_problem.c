@@ -29,7 +29,7 @@ static int64_t divide_up(int64_t a, int64_t b) {
 /* ---- Sizes and strides --------------------------------------------------------------------- */
 
 static void read_forward(const compute_kernel_descriptor *d, conv_problem *p) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t *x = d->inputs[0].stride, *w = d->inputs[1].stride;
   p->channels = c->result_channels / c->groups;
   p->position_size[0] = c->batch;
@@ -51,7 +51,7 @@ static void read_forward(const compute_kernel_descriptor *d, conv_problem *p) {
 }
 
 static void read_by_data(const compute_kernel_descriptor *d, conv_problem *p) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t *y = d->inputs[0].stride, *w = d->inputs[1].stride;
   p->phased = c->stride[0] > 1 || c->stride[1] > 1;
   p->channels = c->data_channels / c->groups;
@@ -77,7 +77,7 @@ static void read_by_data(const compute_kernel_descriptor *d, conv_problem *p) {
 }
 
 static void read_by_filter(const compute_kernel_descriptor *d, conv_problem *p) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t *x = d->inputs[0].stride, *y = d->inputs[1].stride;
   p->channels = c->result_channels / c->groups;
   p->position_size[0] = c->data_channels / c->groups;
@@ -104,7 +104,7 @@ static void read_by_filter(const compute_kernel_descriptor *d, conv_problem *p) 
  */
 static void turn_strides(const compute_kernel_descriptor *d, const conv_problem *p,
                          const int64_t *from, int64_t *to) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER) {
     *to++ = from[0] * p->channels;
     *to++ = from[1];
@@ -127,7 +127,7 @@ static void turn_strides(const compute_kernel_descriptor *d, const conv_problem 
 
 /* How far the factors move from group to group. */
 static void group_strides(const compute_kernel_descriptor *d, int64_t *data, int64_t *weight) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t data_channels = c->data_channels / c->groups;
   const int64_t result_channels = c->result_channels / c->groups;
   const bool back = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
@@ -141,7 +141,7 @@ static void group_strides(const compute_kernel_descriptor *d, int64_t *data, int
 static void read_space(generation *g, const conv_problem *p, emit_space *space, const char *data,
                        const char *weight) {
   const compute_kernel_descriptor *d = g->descriptor;
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   int64_t size[COMPUTE_MAX_RANK], of_data[COMPUTE_MAX_RANK] = {0},
                                   of_weight[COMPUTE_MAX_RANK] = {0};
   int32_t rank = 0;
@@ -226,7 +226,7 @@ bool conv_read(generation *g, conv_problem *p) {
   memset(p, 0, sizeof *p);
   for (int32_t i = 0; i < d->rank; i++)
     if (d->size[i] == 0) return false;
-  switch (d->convolution.direction) {
+  switch (compute_conv_of(d)->direction) {
   case COMPUTE_CONVOLUTION_BY_DATA: read_by_data(d, p); break;
   case COMPUTE_CONVOLUTION_BY_FILTER: read_by_filter(d, p); break;
   default: read_forward(d, p); break;
@@ -286,7 +286,7 @@ bool conv_read_product(generation *g, const conv_problem *p, gemm_problem *produ
   }
   gemm_problem_make(g, product, &space, p->terms, data_k, weight_k);
   /* Rows and columns of positions that do not become one would be many small products. */
-  return product->batches <= (int64_t)g->descriptor->convolution.groups * p->position_size[0];
+  return product->batches <= (int64_t)compute_conv_of(g->descriptor)->groups * p->position_size[0];
 }
 
 /* ---- Size of indices ----------------------------------------------------------------------- */
@@ -300,7 +300,7 @@ static double reach(const emit_space *space, uint32_t walk) {
 
 /* The farthest row or column that is reckoned with, inside the data or not. */
 static double extent(const generation *g, const conv_problem *p, int i) {
-  const compute_convolution *c = &g->descriptor->convolution;
+  const compute_conv_attributes *c = compute_conv_of(g->descriptor);
   return (double)p->bound[i] + (double)p->position_size[1 + i] * (double)p->by_position[i] +
          (double)p->term_size[1 + i] * (double)magnitude(p->by_term[i]) + (double)c->padding[i] +
          (double)c->filter_size[i] * (double)c->dilation[i] + (double)c->stride[i];

@@ -28,7 +28,7 @@ void conv_define(generation *g, conv_problem *p) {
 }
 
 static void phase_fields(generation *g, emit_launch *launch, const conv_problem *p) {
-  const compute_convolution *c = &g->descriptor->convolution;
+  const compute_conv_attributes *c = compute_conv_of(g->descriptor);
   char name[32];
   for (int i = 0; i < 2; i++) {
     const struct {

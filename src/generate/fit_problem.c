@@ -35,7 +35,7 @@ static void read_camera(fit_task *task) {
 }
 
 fit_task fit_task_of(const compute_kernel_descriptor *d) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   fit_task task = {.descriptor = d, .problem = p};
   task.parameters = compute_fit_parameter_count(p->model);
   task.widths = task.parameters - 4;

@@ -144,9 +144,9 @@ void fit_take(generation *g, emit_launch *launch, const fit_task *task) {
   emit_field_i64(g, launch, "count", g->descriptor->size[0]);
   take_inputs(g, launch, task);
   if (task->corners) {
-    emit_field_i64(g, launch, "frames", g->descriptor->fit_frames);
-    emit_field_i64(g, launch, "frame_rows", g->descriptor->fit_rows);
-    emit_field_i64(g, launch, "frame_columns", g->descriptor->fit_columns);
+    emit_field_i64(g, launch, "frames", compute_fit_of(g->descriptor)->frames);
+    emit_field_i64(g, launch, "frame_rows", compute_fit_of(g->descriptor)->rows);
+    emit_field_i64(g, launch, "frame_columns", compute_fit_of(g->descriptor)->columns);
   }
   emit_field_u32(g, launch, "iterations", (uint32_t)p->iterations);
   emit_field_u32(g, launch, "fixed", task->fixed);

@@ -35,7 +35,7 @@ static uint32_t vector_elements(const generation *g, const emit_space *space) {
       space_walk(space, "in1")->stride[last] != 0)
     return 1;
   for (; n > 1; n /= 2) {
-    bool fits = space->size[last] % n == 0 && g->descriptor->axis_stride % n == 0;
+    bool fits = space->size[last] % n == 0 && compute_index_of(g->descriptor)->axis_stride % n == 0;
     for (int32_t d = 0; d < last; d++)
       if (source->stride[d] % n || result->stride[d] % n) fits = false;
     if (fits) return n;

@@ -12,7 +12,7 @@ static const char *unit_of(const generation *g, const gemm_problem *problem) {
   if (problem->accumulate != COMPUTE_F32) return NULL;
   if (a == b && a == COMPUTE_F16) return "f16";
   if (a == b && a == COMPUTE_BF16) return "bf16";
-  return g->descriptor->precision & COMPUTE_PRECISION_TF32 ? "tf32" : NULL;
+  return compute_gemm_of(g->descriptor)->precision & COMPUTE_PRECISION_TF32 ? "tf32" : NULL;
 }
 
 static bool is_half(const char *unit) {

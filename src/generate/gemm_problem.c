@@ -146,7 +146,7 @@ void emit_gemm_read(generation *g, gemm_problem *problem) {
   emit_space space;
   int64_t a_k, b_k;
   read_walks(g, &space, &a_k, &b_k);
-  gemm_problem_make(g, problem, &space, g->descriptor->k, a_k, b_k);
+  gemm_problem_make(g, problem, &space, compute_gemm_of(g->descriptor)->k, a_k, b_k);
 }
 
 static int64_t magnitude(int64_t value) {

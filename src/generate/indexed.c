@@ -9,13 +9,13 @@ int64_t indexed_divide_up(int64_t a, int64_t b) {
 
 /* Whether the axis and the operand's own extent stay within 32 bits, in elements. */
 static bool is_narrow(const compute_kernel_descriptor *d, const compute_operand *walked) {
-  double extent = (double)d->axis_size * (double)d->axis_stride;
+  double extent = (double)compute_index_of(d)->axis_size * (double)compute_index_of(d)->axis_stride;
   if (extent < 0) extent = -extent;
   for (int32_t i = 0; i < d->rank; i++) {
     const double step = (double)d->size[i] * (double)walked->stride[i];
     extent += step < 0 ? -step : step;
   }
-  return extent <= INT32_MAX && d->axis_size <= INT32_MAX / 2;
+  return extent <= INT32_MAX && compute_index_of(d)->axis_size <= INT32_MAX / 2;
 }
 
 compute_status indexed_check(generation *g, const compute_operand *walked) {
@@ -33,9 +33,10 @@ compute_status indexed_check(generation *g, const compute_operand *walked) {
 
 void indexed_fields(generation *g, emit_launch *launch) {
   const compute_kernel_descriptor *d = g->descriptor;
-  emit_field_i64(g, launch, "axis_size", d->axis_size);
-  emit_field_i64(g, launch, "wrap", d->index_from_zero ? 0 : d->axis_size);
-  emit_field_index(g, launch, "axis_stride", d->axis_stride);
+  emit_field_i64(g, launch, "axis_size", compute_index_of(d)->axis_size);
+  emit_field_i64(g, launch, "wrap",
+                 compute_index_of(d)->from_zero ? 0 : compute_index_of(d)->axis_size);
+  emit_field_index(g, launch, "axis_stride", compute_index_of(d)->axis_stride);
 }
 
 void indexed_open(generation *g, text_buffer *text, const char *at) {

@@ -33,7 +33,7 @@ static int64_t row_major_count(const compute_kernel_descriptor *d, int32_t first
 static void make_spaces(reduction *r) {
   generation *g = r->g;
   const compute_kernel_descriptor *d = g->descriptor;
-  const int32_t kept = d->kept_rank;
+  const int32_t kept = compute_reduce_of(d)->kept_rank;
   reduce_problem *p = &r->problem;
   p->kept = row_major_count(d, 0, kept);
   p->count = row_major_count(d, kept, d->rank);
@@ -71,10 +71,10 @@ static void define_fold(reduction *r) {
   const char *identity = "0";
   char wrapped[64] = "";
   fold_define(text, "VALUE", emit_type(type));
-  switch (d->combine) {
+  switch (compute_reduce_of(d)->combine) {
   case COMPUTE_COMBINE_SUM:
   case COMPUTE_COMBINE_PROD: {
-    const char operation = d->combine == COMPUTE_COMBINE_SUM ? '+' : '*';
+    const char operation = compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM ? '+' : '*';
     const char *wrap = type == COMPUTE_I64 ? "u64" : "u32";
     if (operation == '*') identity = "1";
     if (is_float)
@@ -107,7 +107,7 @@ static void define_fold(reduction *r) {
     break;
   }
   fold_define(text, "FOLD_IDENTITY", identity);
-  const bool is_sum = is_float && d->combine == COMPUTE_COMBINE_SUM;
+  const bool is_sum = is_float && compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM;
   fold_define_number(text, "FOLD_IS_SUM", is_sum);
   if (is_sum) emit_template(g, text, "compensated.h");
   if (r->search) {
@@ -236,16 +236,17 @@ static void describe(const reduction *r, const reduce_pass *pass) {
   char parts[40] = "";
   if (pass->splits > 1) snprintf(parts, sizeof parts, ", in %" PRId64 " parts", pass->splits);
   snprintf(g->text, sizeof g->text, "reduce %s by %s, %" PRIu32 " %s%s",
-           names[g->descriptor->combine], pass->across ? "columns" : "rows", pass->lanes,
-           pass->items ? "lanes" : "items for a result", parts);
+           names[compute_reduce_of(g->descriptor)->combine], pass->across ? "columns" : "rows",
+           pass->lanes, pass->items ? "lanes" : "items for a result", parts);
 }
 
 compute_status emit_reduce(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   reduction r = {.g = g};
   reduce_pass passes[2];
-  r.search = d->combine == COMPUTE_COMBINE_ARGMAX || d->combine == COMPUTE_COMBINE_ARGMIN;
-  if (row_major_count(d, 0, d->kept_rank) == 0) return COMPUTE_OK;
+  r.search = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX ||
+             compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
+  if (row_major_count(d, 0, compute_reduce_of(d)->kept_rank) == 0) return COMPUTE_OK;
   emit_program(g, &r.prologue, "prologue", &d->prologue, COMPUTE_DTYPE_NONE, 0, d->prologue_inputs);
   emit_program(g, &r.epilogue, "epilogue", &d->epilogue, r.search ? COMPUTE_I64 : d->accumulate,
                d->prologue_inputs, d->input_count);

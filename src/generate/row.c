@@ -53,15 +53,16 @@ static void define_row(row_kernel *r) {
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *text = &g->definitions;
   fold_define(text, "VALUE", emit_type(d->accumulate));
-  fold_define_number(text, "ROW_OPERATION", (int64_t)d->row);
-  if (d->row == COMPUTE_ROW_NORMALIZE) {
+  fold_define_number(text, "ROW_OPERATION", (int64_t)compute_row_of(d)->operation);
+  if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
     fold_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
   } else {
     fold_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_f32");
     fold_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
     fold_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }
-  if (d->row == COMPUTE_ROW_LOG_SOFTMAX) fold_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
+  if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX)
+    fold_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
   if (cut->form == ROW_HELD || cut->form == ROW_LONG) {
     fold_define_number(text, "ROW_GROUP", cut->group);
     fold_define_number(text, "ROW_LANES", cut->lanes);
@@ -121,11 +122,11 @@ static void add_fields(row_kernel *r, emit_launch *launch) {
     emit_field_index(g, launch, "inner", cut->inner);
     emit_field_index(g, launch, "pieces", cut->pieces);
   }
-  if (d->row == COMPUTE_ROW_NORMALIZE) {
+  if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
     if (d->accumulate == COMPUTE_F64)
-      emit_field_f64(g, launch, "epsilon", d->epsilon);
+      emit_field_f64(g, launch, "epsilon", compute_row_of(d)->epsilon);
     else
-      emit_field_f32(g, launch, "epsilon", (float)d->epsilon);
+      emit_field_f32(g, launch, "epsilon", (float)compute_row_of(d)->epsilon);
   }
   emit_space_fields(g, launch, &r->space, 0, r->space.rank);
 }
@@ -137,7 +138,7 @@ static void add_statistics(row_kernel *r, emit_launch *launch, bool written) {
   const compute_kernel_descriptor *d = g->descriptor;
   const uint64_t parts = (uint64_t)r->problem.rows * (uint64_t)r->cut.splits;
   const uint64_t bytes = (parts * r->problem.bytes + 63) / 64 * 64;
-  const uint32_t count = d->row == COMPUTE_ROW_NORMALIZE ? 3 : 2;
+  const uint32_t count = compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 3 : 2;
   for (uint32_t i = 0; i < count; i++)
     emit_workspace(g, launch, names[i], emit_type(d->accumulate), r->problem.bytes, i * bytes,
                    written);
@@ -170,11 +171,12 @@ static void describe(const row_kernel *r) {
   if (cut->splits > 1) snprintf(parts, sizeof parts, ", rows in %" PRId64 " parts", cut->splits);
   if (cut->form == ROW_ITEM || cut->form == ROW_ACROSS)
     snprintf(g->text, sizeof g->text, "row %s %s rows, %" PRIu32 " lanes%s",
-             names[g->descriptor->row], cut->across ? "across" : "along", cut->width, parts);
+             names[compute_row_of(g->descriptor)->operation], cut->across ? "across" : "along",
+             cut->width, parts);
   else
     snprintf(g->text, sizeof g->text, "row %s %s, %" PRIu32 " items for a row%s",
-             names[g->descriptor->row], cut->form == ROW_HELD ? "in registers" : "in two passes",
-             cut->lanes, parts);
+             names[compute_row_of(g->descriptor)->operation],
+             cut->form == ROW_HELD ? "in registers" : "in two passes", cut->lanes, parts);
 }
 
 compute_status emit_row(generation *g) {

@@ -101,11 +101,11 @@ static void define_fold(scan_kernel *k) {
   const compute_kernel_descriptor *d = g->descriptor;
   const compute_dtype type = d->accumulate;
   const bool real = type == COMPUTE_F64 || type == COMPUTE_F32;
-  const bool sums = d->combine == COMPUTE_COMBINE_SUM;
+  const bool sums = compute_scan_of(d)->combine == COMPUTE_COMBINE_SUM;
   text_buffer *text = &g->definitions;
   char fold[64];
   fold_define(text, "VALUE", emit_type(type));
-  if (sums || d->combine == COMPUTE_COMBINE_PROD) {
+  if (sums || compute_scan_of(d)->combine == COMPUTE_COMBINE_PROD) {
     const char sign = sums ? '+' : '*';
     const char *natural = type == COMPUTE_I64 ? "u64" : "u32";
     if (real)
@@ -115,7 +115,7 @@ static void define_fold(scan_kernel *k) {
     fold_define(text, "FOLD(a, b)", fold);
     fold_define(text, "FOLD_IDENTITY", sums ? "0" : "1");
   } else {
-    const bool largest = d->combine == COMPUTE_COMBINE_MAX;
+    const bool largest = compute_scan_of(d)->combine == COMPUTE_COMBINE_MAX;
     snprintf(fold, sizeof fold,
              real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
              largest ? '>' : '<');
@@ -123,7 +123,7 @@ static void define_fold(scan_kernel *k) {
     fold_define(text, "FOLD_IDENTITY", largest ? fold_lowest(type) : fold_highest(type));
   }
   fold_define_number(text, "FOLD_IS_SUM", real && sums);
-  fold_define_number(text, "SCAN_EXCLUSIVE", d->scan_exclusive);
+  fold_define_number(text, "SCAN_EXCLUSIVE", compute_scan_of(d)->exclusive);
   fold_define_number(text, "SCAN_ITEMS", k->by_item ? 1 : k->items);
   fold_define_number(text, "SCAN_GROUP", k->by_item ? 1 : k->group);
   if (real && sums) emit_template(g, text, "compensated.h");
@@ -135,7 +135,7 @@ static void define_elements(scan_kernel *k) {
   const compute_kernel_descriptor *d = g->descriptor;
   text_buffer *definitions = &g->definitions, text = {0};
   fold_define(definitions, "SCAN_PLACE(place)",
-              d->scan_reverse ? "(shape.length - 1 - (place))" : "(place)");
+              compute_scan_of(d)->reverse ? "(shape.length - 1 - (place))" : "(place)");
   emit_load(&text, d->inputs[0].dtype, "in0", "row_in0 + SCAN_PLACE(place) * shape.in_step");
   fold_define_text(definitions, "SCAN_ELEMENT(place)", &text);
   emit_store(&text, d->outputs[0].dtype, d->accumulate, "out0",

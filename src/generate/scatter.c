@@ -61,7 +61,8 @@ static void add_walk(const scatter *s, emit_space *space, const char *name,
 static void build_result(scatter *s) {
   const compute_kernel_descriptor *d = s->g->descriptor;
   int32_t chosen[COMPUTE_MAX_RANK];
-  int64_t size[COMPUTE_MAX_RANK] = {d->axis_size}, stride[COMPUTE_MAX_RANK] = {d->axis_stride};
+  int64_t size[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_size},
+          stride[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_stride};
   const int32_t rank = choose_dimensions(d, true, chosen);
   for (int32_t i = 0; i < rank; i++) {
     size[i + 1] = d->size[chosen[i]];
@@ -112,7 +113,8 @@ static int64_t at_least(int64_t value, int64_t limit) {
 /* Parts that the workspace may have a copy for: the copies together stay below the limit, and less
  * work than the updates themselves. */
 static int64_t most_parts(const scatter *s, int64_t updates_of_part) {
-  const double copy = (double)at_least(1, s->g->descriptor->axis_size) * (double)s->column_count;
+  const double copy =
+      (double)at_least(1, compute_index_of(s->g->descriptor)->axis_size) * (double)s->column_count;
   const double fits = (double)WORKSPACE_LIMIT / (copy * (double)s->sum_bytes);
   const double pays = (double)s->update_count * (double)s->column_count / copy;
   double most = (double)(s->update_count / updates_of_part);
@@ -123,7 +125,7 @@ static int64_t most_parts(const scatter *s, int64_t updates_of_part) {
 
 static void share_for_gpu(scatter *s) {
   generation *g = s->g;
-  const int64_t axis = at_least(1, g->descriptor->axis_size);
+  const int64_t axis = at_least(1, compute_index_of(g->descriptor)->axis_size);
   const uint32_t group = indexed_group(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const int64_t wanted = units * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT) * group;
@@ -145,7 +147,7 @@ static void share_for_gpu(scatter *s) {
 
 static void share_for_cpu(scatter *s) {
   generation *g = s->g;
-  const int64_t axis = at_least(1, g->descriptor->axis_size);
+  const int64_t axis = at_least(1, compute_index_of(g->descriptor)->axis_size);
   const int64_t length = s->columns.size[s->columns.rank - 1], lines = s->column_count / length;
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const double work = (double)s->column_count * (double)s->update_count;
@@ -164,7 +166,7 @@ static void share_for_cpu(scatter *s) {
 
 static void choose_shares(scatter *s) {
   const compute_dtype dtype = s->g->descriptor->outputs[0].dtype;
-  const int64_t axis = s->g->descriptor->axis_size;
+  const int64_t axis = compute_index_of(s->g->descriptor)->axis_size;
   s->sum = dtype_compute_type(dtype);
   s->sum_bytes = (uint32_t)compute_dtype_size(s->sum);
   if (emit_for_cpu(s->g))
@@ -186,8 +188,8 @@ static compute_status check_shares(const scatter *s) {
                                                 (double)s->pieces
                                           : columns / s->group_x;
   if (tiles > INT32_MAX) return emit_refuse(s->g, "more groups than one launch can have");
-  const double bytes =
-      (double)s->parts * (double)s->g->descriptor->axis_size * columns * (double)s->sum_bytes;
+  const double bytes = (double)s->parts * (double)compute_index_of(s->g->descriptor)->axis_size *
+                       columns * (double)s->sum_bytes;
   if (s->copies && bytes > 0x1p40) return emit_refuse(s->g, "the sums do not fit any memory");
   return COMPUTE_OK;
 }

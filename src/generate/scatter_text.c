@@ -185,7 +185,7 @@ static void write_staged(scatter *s, text_buffer *text) {
 static void add_fields(scatter *s, emit_launch *launch) {
   generation *g = s->g;
   indexed_fields(g, launch);
-  emit_field_index(g, launch, "axis", g->descriptor->axis_size);
+  emit_field_index(g, launch, "axis", compute_index_of(g->descriptor)->axis_size);
   emit_field_index(g, launch, "columns", s->column_count);
   emit_field_index(g, launch, "updates", s->update_count);
   emit_field_index(g, launch, "rows", s->rows);
@@ -250,7 +250,7 @@ static void write_gpu_body(scatter *s, text_buffer *text) {
 static void write_adding(scatter *s) {
   generation *g = s->g;
   const bool cpu = emit_for_cpu(g);
-  const int64_t axis = g->descriptor->axis_size;
+  const int64_t axis = compute_index_of(g->descriptor)->axis_size;
   const int64_t tiles = cpu ? s->column_count / s->columns.size[s->columns.rank - 1] * s->pieces
                             : indexed_divide_up(s->column_count, s->group_x);
   emit_launch *launch = emit_launch_begin(
@@ -283,7 +283,7 @@ static void write_adding(scatter *s) {
 static void write_result(scatter *s) {
   generation *g = s->g;
   const bool cpu = emit_for_cpu(g);
-  const int64_t count = g->descriptor->axis_size * s->column_count;
+  const int64_t count = compute_index_of(g->descriptor)->axis_size * s->column_count;
   if (count == 0) return;
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const uint32_t group = cpu ? 1 : s->group_x * s->group_y;

@@ -157,7 +157,7 @@ static void define(top_k_kernel *k) {
   fold_define(definitions, "KEY_INFINITY",
               type == COMPUTE_F64 ? "((u64)0x7ff << 52)" : "((u32)0xff << 23)");
   fold_define_number(definitions, "KEY_TOP_BIT", k->key_bytes * 8 - 1);
-  fold_define_number(definitions, "TOP_SMALLEST", d->top_smallest);
+  fold_define_number(definitions, "TOP_SMALLEST", compute_top_k_of(d)->smallest);
   fold_define(definitions, "TOP_NOWHERE", fold_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
   fold_define_number(definitions, "TOP_GROUP", k->group);
   fold_define_number(definitions, "TOP_LIST", k->list);
@@ -270,7 +270,7 @@ compute_status emit_top_k(generation *g) {
   const int32_t last = d->rank - 1;
   const compute_dtype type = emit_computes(d->inputs[0].dtype);
   top_k_kernel k = {.g = g,
-                    .length = d->axis_size,
+                    .length = compute_top_k_of(d)->axis_size,
                     .wanted = d->size[last],
                     .in_step = d->inputs[0].stride[last],
                     .out_step = d->outputs[0].stride[last]};

@@ -29,7 +29,7 @@ static const fold_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
 
 typedef struct window_kernel {
   generation *g;
-  const compute_window *w;
+  const compute_window_attributes *w;
   uint32_t own; /* inputs before those of the epilogue */
   bool max, places;
   emit_function epilogue;
@@ -54,7 +54,7 @@ static void begin_space(window_kernel *k, emit_space *space, const int64_t *size
 }
 
 static void measure(window_kernel *k) {
-  const compute_window *w = k->w;
+  const compute_window_attributes *w = k->w;
   const double plane = (double)w->data_size[0] * (double)w->data_size[1];
   const double window = (double)w->size[0] * (double)w->size[1];
   const double planes = (double)k->g->descriptor->size[0] * (double)k->g->descriptor->size[1];
@@ -74,7 +74,7 @@ static void measure(window_kernel *k) {
 
 static void define(window_kernel *k) {
   generation *g = k->g;
-  const compute_window *w = k->w;
+  const compute_window_attributes *w = k->w;
   text_buffer *text = &g->definitions, load = {0};
   const compute_dtype type = g->descriptor->accumulate;
   fold_define(text, "VALUE", emit_type(type));
@@ -100,7 +100,7 @@ static void add_fields(window_kernel *k, emit_launch *launch) {
       {"data_columns", "columns", "size_v", "stride_v", "dilation_v", "padding_v", "in0_v",
        "in1_v"}};
   generation *g = k->g;
-  const compute_window *w = k->w;
+  const compute_window_attributes *w = k->w;
   for (int i = 0; i < 2; i++) {
     emit_field_index(g, launch, names[i][0], w->data_size[i]);
     emit_field_index(g, launch, names[i][1], w->result_size[i]);
@@ -133,7 +133,7 @@ static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit
 /* A first launch for the places of maxima. */
 static void note_places(window_kernel *k) {
   generation *g = k->g;
-  const compute_window *w = k->w;
+  const compute_window_attributes *w = k->w;
   const uint32_t bytes = g->wide ? 8 : 4;
   const int64_t size[OWN_RANK] = {g->descriptor->size[0], g->descriptor->size[1], w->result_size[0],
                                   w->result_size[1]};
@@ -173,7 +173,7 @@ static void fold_windows(window_kernel *k) {
 /* ---- Judgement ----------------------------------------------------------------------------- */
 
 /* How many elements an element of the data looks at to find the maxima it is. */
-static double direct_work(const compute_window *w) {
+static double direct_work(const compute_window_attributes *w) {
   double work = 1;
   for (int i = 0; i < 2; i++) {
     const double windows = (double)fold_divide_up(w->size[i], w->stride[i]);
@@ -184,7 +184,7 @@ static double direct_work(const compute_window *w) {
 
 static compute_status choose(window_kernel *k) {
   generation *g = k->g;
-  const compute_window *w = k->w;
+  const compute_window_attributes *w = k->w;
   if (g->tuning.variant > PLACES)
     return emit_refuse(g, "window: there is no variant %u", (unsigned)g->tuning.variant);
   const bool results = w->result_size[0] > 0 && w->result_size[1] > 0;
@@ -196,7 +196,7 @@ static compute_status choose(window_kernel *k) {
 
 compute_status emit_window(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
-  const compute_window *w = &d->window;
+  const compute_window_attributes *w = compute_window_of(d);
   window_kernel k = {.g = g, .w = w, .max = w->operation == COMPUTE_WINDOW_MAX};
   k.own = w->by_data && k.max ? 2 : 1;
   for (int i = 0; i < OWN_RANK; i++)

@@ -15,7 +15,7 @@ typedef struct convolution_call {
   uint32_t inputs[2]; /* image, filter */
   bool biased;
   compute_node bias;
-  compute_convolution geometry;
+  compute_conv_attributes geometry;
   int64_t output_padding[2];
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
 } convolution_call;
@@ -41,7 +41,7 @@ compute_node network_along(compute_graph *graph, compute_node vector, int32_t ax
   return compute_reshape(graph, vector, shape);
 }
 
-static compute_shape result_shape(const compute_convolution *c) {
+static compute_shape result_shape(const compute_conv_attributes *c) {
   switch (c->direction) {
   case COMPUTE_CONVOLUTION_BY_DATA:
     return COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]);
@@ -54,7 +54,8 @@ static compute_shape result_shape(const compute_convolution *c) {
 }
 
 compute_node network_convolve(compute_graph *graph, const char *operation,
-                              const compute_convolution *geometry, compute_node a, compute_node b) {
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b) {
   static const graph_op ops[] = {OP_conv2d, OP_conv2d_by_data, OP_conv2d_by_filter};
   uint32_t inputs[2];
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
@@ -93,7 +94,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
                          bool transposed) {
   static const compute_conv2d_options usual;
   const compute_conv2d_options *o = options ? options : &usual;
-  compute_convolution *c = &call->geometry;
+  compute_conv_attributes *c = &call->geometry;
   if (!network_reserved(call->graph, call->operation, o->reserved, 4) ||
       !read_pair(call, "stride", o->stride, c->stride) ||
       !read_pair(call, "dilation", o->dilation, c->dilation)) {
@@ -162,7 +163,7 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
 static bool check_channels(convolution_call *call, int32_t x_axis) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
   const compute_shape filter = build_at(call->graph, call->inputs[1])->shape;
-  compute_convolution *c = &call->geometry;
+  compute_conv_attributes *c = &call->geometry;
   const int64_t groups = c->groups;
   int64_t per_group;
   if (x.size[1] % groups != 0 || filter.size[0] % groups != 0) {
@@ -195,7 +196,7 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
  * counted. */
 static bool measure(const convolution_call *call, int i, int64_t data, int64_t *reach,
                     int64_t *padded) {
-  const compute_convolution *c = &call->geometry;
+  const compute_conv_attributes *c = &call->geometry;
   if (checked_multiply(c->filter_size[i] - 1, c->dilation[i], reach) &&
       checked_add(*reach, 1, reach) && checked_multiply(c->padding[i], 2, padded) &&
       checked_add(*padded, data, padded) && *reach < INT64_MAX / 4 &&
@@ -210,7 +211,7 @@ static bool measure(const convolution_call *call, int i, int64_t data, int64_t *
 
 static bool forward_sizes(convolution_call *call) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
-  compute_convolution *c = &call->geometry;
+  compute_conv_attributes *c = &call->geometry;
   for (int i = 0; i < 2; i++) {
     int64_t reach, padded;
     c->data_size[i] = x.size[2 + i];
@@ -230,7 +231,7 @@ static bool forward_sizes(convolution_call *call) {
 
 static bool transposed_sizes(convolution_call *call) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
-  compute_convolution *c = &call->geometry;
+  compute_conv_attributes *c = &call->geometry;
   for (int i = 0; i < 2; i++) {
     int64_t reach, padded, size;
     c->result_size[i] = x.size[2 + i];
@@ -267,7 +268,7 @@ static bool is_reachable(compute_shape shape, int64_t factor) {
 /* Kernels calculate with positions in the padding, and with one axis's positions times another's
  * stride: what would overflow there is refused here. */
 static bool check_positions(convolution_call *call) {
-  compute_convolution *c = &call->geometry;
+  compute_conv_attributes *c = &call->geometry;
   const int64_t given[] = {c->stride[0], c->stride[1]};
   const compute_shape shapes[] = {
       COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]),

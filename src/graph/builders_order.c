@@ -100,7 +100,7 @@ typedef struct attention_call {
   const char *operation;
   uint32_t inputs[4];
   char text[4][BUILD_TEXT];
-  compute_attention geometry;
+  compute_attention_attributes geometry;
   compute_shape result;
 } attention_call;
 

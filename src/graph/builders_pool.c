@@ -9,8 +9,8 @@
 #include "type/shape.h"
 
 compute_node network_pool(compute_graph *graph, const char *operation,
-                          const compute_window *geometry, compute_shape shape, compute_node a,
-                          compute_node b) {
+                          const compute_window_attributes *geometry, compute_shape shape,
+                          compute_node a, compute_node b) {
   static const graph_op ops[2][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
                                      {OP_average_pool2d, OP_average_pool2d_by_data}};
   uint32_t inputs[2];
@@ -38,7 +38,7 @@ static bool fail_option(compute_graph *graph, const char *operation, const char 
 
 /* The options with their defaults filled in. */
 static bool read_options(compute_graph *graph, const char *operation,
-                         const compute_pool2d_options *o, compute_window *w) {
+                         const compute_pool2d_options *o, compute_window_attributes *w) {
   for (int i = 0; i < 2; i++) {
     w->size[i] = i && o->size[1] == 0 ? w->size[0] : o->size[i];
     w->stride[i] = o->stride[i] != 0 ? o->stride[i] : i && o->stride[0] ? w->stride[0] : w->size[i];
@@ -65,7 +65,7 @@ static bool read_options(compute_graph *graph, const char *operation,
 
 /* Windows along axis i, as PyTorch counts them. */
 static bool count_windows(compute_graph *graph, const char *operation, const char *x, bool ceiling,
-                          compute_window *w, int i) {
+                          compute_window_attributes *w, int i) {
   int64_t reach, padded;
   if (!checked_multiply(w->size[i] - 1, w->dilation[i], &reach) || !checked_add(reach, 1, &reach) ||
       !checked_add(w->data_size[i], 2 * w->padding[i], &padded) || reach > INT64_MAX / 4 ||
@@ -104,7 +104,7 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
   if (shape.rank != 4)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "x has shape %s; it must be [batch,channels,height,width]", text);
-  compute_window w;
+  compute_window_attributes w;
   memset(&w, 0, sizeof w); /* compared as bytes */
   w.operation = fold;
   if (!read_options(graph, operation, options, &w)) return BUILD_NONE;

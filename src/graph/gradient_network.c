@@ -15,7 +15,7 @@ typedef gradient_step step;
 /* The three directions are the derivatives of one trilinear form: data, filter and result, each by
  * the other two. So each rule is two convolutions of the same geometry. */
 static node convolve(const step *s, compute_convolution_direction direction, node a, node b) {
-  compute_convolution geometry = *network_convolution(&s->node);
+  compute_conv_attributes geometry = *network_convolution(&s->node);
   geometry.direction = direction;
   return network_convolve(s->graph, "gradients", &geometry, a, b);
 }
@@ -50,7 +50,7 @@ void gradient_conv2d_by_filter(step *s) {
 /* ---- Pooling ------------------------------------------------------------------------------- */
 
 static node pool(const step *s, bool by_data, compute_shape shape, node a, node b) {
-  compute_window geometry;
+  compute_window_attributes geometry;
   memcpy(&geometry, s->node.constant, sizeof geometry); /* with its gaps */
   geometry.by_data = by_data;
   return network_pool(s->graph, "gradients", &geometry, shape, a, b);
@@ -66,8 +66,9 @@ void gradient_max_pool2d(step *s) {
 }
 
 /* The result of max pooling of x with this geometry, if the graph has it; or {0}. */
-static node find_pooled(const compute_graph *graph, uint32_t x, const compute_window *by_data) {
-  compute_window geometry;
+static node find_pooled(const compute_graph *graph, uint32_t x,
+                        const compute_window_attributes *by_data) {
+  compute_window_attributes geometry;
   memcpy(&geometry, by_data, sizeof geometry); /* with its gaps */
   geometry.by_data = false;
   for (size_t i = (size_t)x + 1; i < graph->count; i++) {
@@ -86,7 +87,7 @@ bool gradient_pooled_relu(step *s) {
   const graph_node *from = &graph->nodes[s->upstream.id - 1];
   const uint32_t self = s->result.id - 1;
   if (from->op != OP_max_pool2d_by_data || from->inputs[0] != self) return false;
-  const compute_window *geometry = network_window(from);
+  const compute_window_attributes *geometry = network_window(from);
   const node pooled = find_pooled(graph, self, geometry);
   const node g = graph_handle(graph, from->inputs[1]);
   if (pooled.id == 0) return false;
@@ -110,7 +111,7 @@ void gradient_average_pool2d_by_data(step *s) {
 
 /* Element (r, s) of every window of x, whose padding has been made real. */
 static node window_element(const step *s, node padded, int64_t row, int64_t column) {
-  const compute_window *w = network_window(&s->node);
+  const compute_window_attributes *w = network_window(&s->node);
   node rows =
       compute_slice(s->graph, padded, 2, row * w->dilation[0], w->result_size[0], w->stride[0]);
   return compute_slice(s->graph, rows, 3, column * w->dilation[1], w->result_size[1], w->stride[1]);
@@ -118,7 +119,7 @@ static node window_element(const step *s, node padded, int64_t row, int64_t colu
 
 /* x with everything around it that a window reaches. */
 static node surround(const step *s, node x, double value) {
-  const compute_window *w = network_window(&s->node);
+  const compute_window_attributes *w = network_window(&s->node);
   for (int i = 0; i < 2; i++) {
     const int64_t reach =
         (w->result_size[i] - 1) * w->stride[i] + (w->size[i] - 1) * w->dilation[i] + 1;
@@ -133,7 +134,7 @@ static node surround(const step *s, node x, double value) {
  * that one is upstream there: the windows' elements are looked through one by one. */
 void gradient_max_pool2d_by_data(step *s) {
   compute_graph *graph = s->graph;
-  const compute_window *w = network_window(&s->node);
+  const compute_window_attributes *w = network_window(&s->node);
   if (!gradient_wanted(s, 1)) return; /* by the data it is zero wherever it exists */
   node x = surround(s, gradient_widen(s, gradient_operand(s, 0)), -(double)INFINITY);
   node u = surround(s, gradient_widen(s, s->upstream), 0);
@@ -184,7 +185,7 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
  * see has the weight 0, also where it sees nothing at all. */
 static node attention_weights(const step *s, node q, node k) {
   compute_graph *graph = s->graph;
-  const compute_attention *a = s->node.constant;
+  const compute_attention_attributes *a = s->node.constant;
   node scores = compute_matmul(graph, q, transposed(s, k)), seen = {0};
   scores = compute_mul(graph, scores, gradient_number(s, a->scale));
   if (a->biased) {
@@ -203,7 +204,7 @@ static node attention_weights(const step *s, node q, node k) {
 /* With weights P: dV = Pᵀ G; dS = P (G Vᵀ − Σ P G Vᵀ); dQ = scale · dS K, dK = scale · dSᵀ Q. */
 void gradient_scaled_attention(step *s) {
   compute_graph *graph = s->graph;
-  const compute_attention *a = s->node.constant;
+  const compute_attention_attributes *a = s->node.constant;
   node q = gradient_widen(s, gradient_operand(s, 0)), k = gradient_widen(s, gradient_operand(s, 1));
   node v = gradient_widen(s, gradient_operand(s, 2)), g = gradient_widen(s, s->upstream);
   node p = attention_weights(s, q, k);

@@ -92,8 +92,8 @@ typedef struct graph_whole {
  * (compute_scalar, compute_full), just that one element: `uniform`. Other operations keep in such a
  * block what has no room in the attributes, zeroed where it has gaps, so that it compares as bytes:
  * gaussian_fit its compute_fit_problem (as fit_problem_normalize leaves it), convolutions their
- * compute_convolution, pooling its compute_window, attention its compute_attention, find_spots its
- * compute_spot_search. */
+ * compute_conv_attributes, pooling its compute_window_attributes, attention its
+ * compute_attention_attributes, find_spots its compute_spots_attributes. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;

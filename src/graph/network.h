@@ -6,23 +6,24 @@
 #include "compute/graph_nn.h"
 #include "graph/build.h"
 
-static inline const compute_convolution *network_convolution(const graph_node *node) {
-  return (const compute_convolution *)node->constant;
+static inline const compute_conv_attributes *network_convolution(const graph_node *node) {
+  return (const compute_conv_attributes *)node->constant;
 }
 
-static inline const compute_window *network_window(const graph_node *node) {
-  return (const compute_window *)node->constant;
+static inline const compute_window_attributes *network_window(const graph_node *node) {
+  return (const compute_window_attributes *)node->constant;
 }
 
 /* A node of a convolution with this geometry, in the direction that it says; a and b are the
  * factors of that direction (compute/backend.h), and fit it. */
 compute_node network_convolve(compute_graph *graph, const char *operation,
-                              const compute_convolution *geometry, compute_node a, compute_node b);
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b);
 
 /* A node of pooling; `shape` is that of the result. b may be {0}. */
 compute_node network_pool(compute_graph *graph, const char *operation,
-                          const compute_window *geometry, compute_shape shape, compute_node a,
-                          compute_node b);
+                          const compute_window_attributes *geometry, compute_shape shape,
+                          compute_node a, compute_node b);
 
 /* Whether `reserved` fields are zero, with an error if not. */
 bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,

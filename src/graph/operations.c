@@ -54,11 +54,11 @@ const graph_op_info *graph_op_describe(graph_op op) {
 
 size_t graph_block_bytes(graph_op op) {
   if (op == OP_gaussian_fit) return sizeof(compute_fit_problem);
-  if (op == OP_find_spots) return sizeof(compute_spot_search);
+  if (op == OP_find_spots) return sizeof(compute_spots_attributes);
   switch (graph_op_describe(op)->category) {
-  case CATEGORY_CONVOLUTION: return sizeof(compute_convolution);
-  case CATEGORY_WINDOW: return sizeof(compute_window);
-  case CATEGORY_ATTENTION: return sizeof(compute_attention);
+  case CATEGORY_CONVOLUTION: return sizeof(compute_conv_attributes);
+  case CATEGORY_WINDOW: return sizeof(compute_window_attributes);
+  case CATEGORY_ATTENTION: return sizeof(compute_attention_attributes);
   default: return 0;
   }
 }

@@ -20,16 +20,17 @@ static uint64_t product(const int64_t *size, int32_t rank) {
 }
 
 static uint64_t fit_pixel_count(const compute_kernel_descriptor *d) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const bool frames =
       (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0 && (p->flags & COMPUTE_FIT_STACK) == 0;
-  return frames ? (uint64_t)(d->fit_frames * d->fit_rows) * (uint64_t)d->fit_columns
+  return frames ? (uint64_t)(compute_fit_of(d)->frames * compute_fit_of(d)->rows) *
+                      (uint64_t)compute_fit_of(d)->columns
                 : (uint64_t)d->size[0] * (uint64_t)(p->rows * p->columns);
 }
 
 /* Whole frames count, also where few ROIs look at them: that is what has to cross a bus. */
 static uint64_t fit_input_bytes(const compute_kernel_descriptor *d, uint32_t input) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t size = compute_dtype_size(d->inputs[input].dtype);
   const bool corners = (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
   if (input == 0) return fit_pixel_count(d) * size;
@@ -44,7 +45,8 @@ static uint64_t fit_input_bytes(const compute_kernel_descriptor *d, uint32_t inp
   case COMPUTE_FIT_WITH_UPPER: return rois * (uint64_t)compute_fit_parameter_count(p->model) * size;
   default:
     return rois * size *
-           (corners ? (uint64_t)(d->fit_rows * d->fit_columns) : (uint64_t)(p->rows * p->columns));
+           (corners ? (uint64_t)(compute_fit_of(d)->rows * compute_fit_of(d)->columns)
+                    : (uint64_t)(p->rows * p->columns));
   }
 }
 
@@ -63,14 +65,15 @@ static uint64_t output_bytes(const compute_kernel_descriptor *d, const compute_o
   uint64_t count = 1;
   if (d->kind == COMPUTE_KERNEL_FIT)
     return (uint64_t)d->size[0] * compute_dtype_size(o->dtype) *
-           (uint64_t)compute_fit_column(d->fit->model, d->fit->outputs, 0);
+           (uint64_t)compute_fit_column(compute_fit_of(d)->problem.model,
+                                        compute_fit_of(d)->problem.outputs, 0);
   for (int32_t i = 0; i < d->rank; i++)
     if (o->stride[i] != 0) count *= (uint64_t)d->size[i];
   return count * compute_dtype_size(o->dtype);
 }
 
 /* Whatever its direction, a convolution multiplies as often as the forward one. */
-static uint64_t convolution_flops(const compute_convolution *c) {
+static uint64_t convolution_flops(const compute_conv_attributes *c) {
   return 2 * (uint64_t)c->batch * (uint64_t)c->result_channels * product(c->result_size, 2) *
          (uint64_t)(c->data_channels / c->groups) * product(c->filter_size, 2);
 }
@@ -86,7 +89,7 @@ static uint64_t fit_steps(const compute_fit_problem *p) {
 /* Each step: for each pixel the model, its derivatives and their products; for each edge of a pixel
  * an error function and an exponential; and a system of equations. */
 static uint64_t fit_flops(const compute_kernel_descriptor *d) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t k = (uint64_t)compute_fit_parameter_count(p->model);
   const uint64_t pixels = (uint64_t)(p->rows * p->columns);
   const uint64_t edges = (uint64_t)(p->rows + p->columns + 2);
@@ -95,27 +98,28 @@ static uint64_t fit_flops(const compute_kernel_descriptor *d) {
 }
 
 static uint64_t window_flops(const compute_kernel_descriptor *d) {
-  return (uint64_t)d->size[0] * (uint64_t)d->size[1] * product(d->window.result_size, 2) *
-         product(d->window.size, 2);
+  return (uint64_t)d->size[0] * (uint64_t)d->size[1] *
+         product(compute_window_of(d)->result_size, 2) * product(compute_window_of(d)->size, 2);
 }
 
 /* Two products, and an exponential for each score. */
 static uint64_t attention_flops(const compute_kernel_descriptor *d) {
-  const uint64_t scores = product(d->size, d->rank - 1) * (uint64_t)d->attention.keys;
-  const uint64_t all =
-      scores * (2 * (uint64_t)d->attention.width + 2 * (uint64_t)d->size[d->rank - 1] + 12);
-  return d->attention.causal ? all / 2 : all;
+  const uint64_t scores = product(d->size, d->rank - 1) * (uint64_t)compute_attention_of(d)->keys;
+  const uint64_t all = scores * (2 * (uint64_t)compute_attention_of(d)->width +
+                                 2 * (uint64_t)d->size[d->rank - 1] + 12);
+  return compute_attention_of(d)->causal ? all / 2 : all;
 }
 
 /* A heap of k elements, which most others do not enter. */
 static uint64_t top_k_flops(const compute_kernel_descriptor *d) {
   return product(d->size, d->rank - 1) *
-         ((uint64_t)d->axis_size + 8 * (uint64_t)d->size[d->rank - 1]);
+         ((uint64_t)compute_top_k_of(d)->axis_size + 8 * (uint64_t)d->size[d->rank - 1]);
 }
 
 /* Two blurs along two axes, a multiplication and two additions for each pair; noise and maxima. */
 static uint64_t spots_flops(const compute_kernel_descriptor *d) {
-  return product(d->size, 3) * (6 * (uint64_t)(d->spots.radius + d->spots.wide_radius) + 20);
+  return product(d->size, 3) *
+         (6 * (uint64_t)(compute_spots_of(d)->radius + compute_spots_of(d)->wide_radius) + 20);
 }
 
 static uint64_t flops(const compute_kernel_descriptor *d) {
@@ -124,11 +128,12 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   switch (d->kind) {
   case COMPUTE_KERNEL_MAP: return all * epilogue;
   case COMPUTE_KERNEL_REDUCE:
-    return all * (prologue + 1) + product(d->size, d->kept_rank) * epilogue;
+    return all * (prologue + 1) + product(d->size, compute_reduce_of(d)->kept_rank) * epilogue;
   case COMPUTE_KERNEL_ROW:
-    return all * (prologue + epilogue + (d->row == COMPUTE_ROW_NORMALIZE ? 6 : 12));
-  case COMPUTE_KERNEL_GEMM: return all * (2 * (uint64_t)d->k + epilogue);
-  case COMPUTE_KERNEL_CONV: return convolution_flops(&d->convolution) + all * epilogue;
+    return all *
+           (prologue + epilogue + (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 6 : 12));
+  case COMPUTE_KERNEL_GEMM: return all * (2 * (uint64_t)compute_gemm_of(d)->k + epilogue);
+  case COMPUTE_KERNEL_CONV: return convolution_flops(compute_conv_of(d)) + all * epilogue;
   case COMPUTE_KERNEL_SCATTER: return all;
   case COMPUTE_KERNEL_FIT: return fit_flops(d);
   case COMPUTE_KERNEL_WINDOW: return window_flops(d) + all * epilogue;

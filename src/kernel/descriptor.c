@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "kernel/attributes.h"
 #include "kernel/descriptor_check.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
@@ -22,8 +23,6 @@ bool descriptor_refuse(const explanation *why, const char *format, ...) {
 
 static bool check_space(const compute_kernel_descriptor *d, const explanation *why) {
   compute_shape space = {.rank = d->rank};
-  if (d->k > SHAPE_MOST_ELEMENTS || d->axis_size > SHAPE_MOST_ELEMENTS)
-    return descriptor_refuse(why, "no memory has an axis of that many elements");
   for (int32_t i = 0; i < d->rank && i < COMPUTE_MAX_RANK; i++) space.size[i] = d->size[i];
   int64_t count;
   compute_status status = shape_validate(space, &count);
@@ -54,6 +53,11 @@ static bool check_operands(const compute_kernel_descriptor *d, const explanation
     }
   }
   return true;
+}
+
+bool descriptor_check_axis(int64_t size, const explanation *why) {
+  return size <= SHAPE_MOST_ELEMENTS ||
+         descriptor_refuse(why, "no memory has an axis of that many elements");
 }
 
 /* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
@@ -174,7 +178,7 @@ static bool check_map(const compute_kernel_descriptor *d, const explanation *why
 
 /* Epilogue inputs and outputs run over the kept dimensions only. */
 static bool check_reduced_strides(const compute_kernel_descriptor *d, const explanation *why) {
-  for (int32_t i = d->kept_rank; i < d->rank; i++) {
+  for (int32_t i = compute_reduce_of(d)->kept_rank; i < d->rank; i++) {
     if (d->size[i] <= 1) continue;
     for (uint32_t k = d->prologue_inputs; k < d->input_count; k++) {
       if (d->inputs[k].stride[i] != 0) {
@@ -193,31 +197,35 @@ static bool check_reduced_strides(const compute_kernel_descriptor *d, const expl
 }
 
 static bool check_reduce(const compute_kernel_descriptor *d, const explanation *why) {
-  if (d->kept_rank < 0 || d->kept_rank > d->rank) {
-    return descriptor_refuse(why, "%d kept dimensions of %d", (int)d->kept_rank, (int)d->rank);
+  if (compute_reduce_of(d)->kept_rank < 0 || compute_reduce_of(d)->kept_rank > d->rank) {
+    return descriptor_refuse(why, "%d kept dimensions of %d", (int)compute_reduce_of(d)->kept_rank,
+                             (int)d->rank);
   }
-  if ((unsigned)d->combine > COMPUTE_COMBINE_ARGMIN)
+  if ((unsigned)compute_reduce_of(d)->combine > COMPUTE_COMBINE_ARGMIN)
     return descriptor_refuse(why, "unknown combination");
-  bool extremum = d->combine == COMPUTE_COMBINE_MAX || d->combine == COMPUTE_COMBINE_MIN;
+  bool extremum = compute_reduce_of(d)->combine == COMPUTE_COMBINE_MAX ||
+                  compute_reduce_of(d)->combine == COMPUTE_COMBINE_MIN;
   if (!is_arithmetic(d->accumulate) && !(extremum && d->accumulate == COMPUTE_BOOL)) {
     return descriptor_refuse(why, "cannot accumulate in %s", compute_dtype_name(d->accumulate));
   }
-  bool position = d->combine == COMPUTE_COMBINE_ARGMAX || d->combine == COMPUTE_COMBINE_ARGMIN;
+  bool position = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX ||
+                  compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
   return check_prologue(d, why) &&
          descriptor_check_epilogue(d, position ? COMPUTE_I64 : d->accumulate, d->prologue_inputs,
-                                   d->kept_rank, why) &&
-         check_reduced_strides(d, why) && descriptor_check_outputs_distinct(d, d->kept_rank, why);
+                                   compute_reduce_of(d)->kept_rank, why) &&
+         check_reduced_strides(d, why) &&
+         descriptor_check_outputs_distinct(d, compute_reduce_of(d)->kept_rank, why);
 }
 
 static bool check_row(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank < 1) return descriptor_refuse(why, "ROW needs a dimension");
-  if ((unsigned)d->row > COMPUTE_ROW_NORMALIZE)
+  if ((unsigned)compute_row_of(d)->operation > COMPUTE_ROW_NORMALIZE)
     return descriptor_refuse(why, "unknown row operation");
   if (d->accumulate != COMPUTE_F64 && d->accumulate != COMPUTE_F32) {
     return descriptor_refuse(why, "cannot compute rows in %s", compute_dtype_name(d->accumulate));
   }
-  if (!isfinite(d->epsilon) || d->epsilon < 0)
-    return descriptor_refuse(why, "epsilon is %g", d->epsilon);
+  if (!isfinite(compute_row_of(d)->epsilon) || compute_row_of(d)->epsilon < 0)
+    return descriptor_refuse(why, "epsilon is %g", compute_row_of(d)->epsilon);
   return check_prologue(d, why) &&
          descriptor_check_epilogue(d, d->accumulate, d->prologue_inputs, d->rank, why) &&
          descriptor_check_outputs_distinct(d, d->rank, why);
@@ -225,13 +233,10 @@ static bool check_row(const compute_kernel_descriptor *d, const explanation *why
 
 /* The two factors of a product and the type in which it is summed. */
 static bool check_product(const compute_kernel_descriptor *d, const char *kind,
-                          const explanation *why) {
+                          compute_precision precision, unsigned known, const explanation *why) {
   if (d->input_count < 2) return descriptor_refuse(why, "%s needs two factors", kind);
   if (d->prologue.count > 0) return descriptor_refuse(why, "%s has no prologue", kind);
-  const unsigned known = d->kind == COMPUTE_KERNEL_CONV
-                             ? COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD
-                             : COMPUTE_PRECISION_TF32;
-  if ((unsigned)d->precision & ~known) return descriptor_refuse(why, "unknown precision");
+  if ((unsigned)precision & ~known) return descriptor_refuse(why, "unknown precision");
   bool is_float = d->accumulate == COMPUTE_F64 || d->accumulate == COMPUTE_F32;
   for (int i = 0; i < 2; i++) {
     compute_dtype dtype = d->inputs[i].dtype;
@@ -247,13 +252,15 @@ static bool check_product(const compute_kernel_descriptor *d, const char *kind,
 
 static bool check_gemm(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank < 2) return descriptor_refuse(why, "GEMM needs two dimensions");
-  if (d->k < 0) return descriptor_refuse(why, "k is negative");
-  return check_product(d, "GEMM", why);
+  const compute_gemm_attributes *a = compute_gemm_of(d);
+  if (a->k < 0) return descriptor_refuse(why, "k is negative");
+  return descriptor_check_axis(a->k, why) &&
+         check_product(d, "GEMM", a->precision, COMPUTE_PRECISION_TF32, why);
 }
 
 /* The sizes of the space, which the convolution's own must give again. */
 static bool check_convolution_space(const compute_kernel_descriptor *d, const explanation *why) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   int64_t want[4] = {c->batch, c->result_channels, c->result_size[0], c->result_size[1]};
   if (c->direction == COMPUTE_CONVOLUTION_BY_DATA) {
     want[1] = c->data_channels;
@@ -278,7 +285,7 @@ static bool check_convolution_space(const compute_kernel_descriptor *d, const ex
  * for height and width. */
 static bool check_convolution_strides(const compute_kernel_descriptor *d, const int64_t reach[2],
                                       const explanation *why) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   int64_t most = c->batch, steps;
   if (c->data_channels > most) most = c->data_channels;
   if (c->result_channels > most) most = c->result_channels;
@@ -293,7 +300,7 @@ static bool check_convolution_strides(const compute_kernel_descriptor *d, const 
 }
 
 static bool check_conv(const compute_kernel_descriptor *d, const explanation *why) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   int64_t reach[2]; /* of the last result: with it, no position in x can overflow */
   if (d->rank != 4) return descriptor_refuse(why, "CONV needs four dimensions");
   if ((unsigned)c->direction > COMPUTE_CONVOLUTION_BY_FILTER) {
@@ -318,7 +325,9 @@ static bool check_conv(const compute_kernel_descriptor *d, const explanation *wh
       return descriptor_refuse(why, "the convolution reaches beyond 63 bits");
     }
   }
-  return check_convolution_space(d, why) && check_product(d, "CONV", why) &&
+  return check_convolution_space(d, why) &&
+         check_product(d, "CONV", c->precision, COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD,
+                       why) &&
          check_convolution_strides(d, reach, why);
 }
 
@@ -330,7 +339,9 @@ static bool check_indexed(const compute_kernel_descriptor *d, const explanation 
     return descriptor_refuse(why, "indices are %s; they must be i32 or i64",
                              compute_dtype_name(d->inputs[1].dtype));
   }
-  if (d->axis_size < 0) return descriptor_refuse(why, "the axis has a negative size");
+  if (compute_index_of(d)->axis_size < 0)
+    return descriptor_refuse(why, "the axis has a negative size");
+  if (!descriptor_check_axis(compute_index_of(d)->axis_size, why)) return false;
   if (d->kind == COMPUTE_KERNEL_GATHER) return descriptor_check_outputs_distinct(d, d->rank, why);
   if (d->outputs[0].dtype == COMPUTE_BOOL) return descriptor_refuse(why, "cannot add bool");
   return true;
@@ -344,7 +355,7 @@ static bool check_copy(const compute_kernel_descriptor *d, const explanation *wh
 /* ---- FIT ------------------------------------------------------------------------------------- */
 
 static bool check_fit_inputs(const compute_kernel_descriptor *d, const explanation *why) {
-  const uint32_t inputs = d->fit->inputs;
+  const uint32_t inputs = compute_fit_of(d)->problem.inputs;
   if (d->inputs[0].dtype != COMPUTE_F32 && d->inputs[0].dtype != COMPUTE_U16)
     return descriptor_refuse(why, "pixels are %s; they must be f32 or u16",
                              compute_dtype_name(d->inputs[0].dtype));
@@ -360,25 +371,27 @@ static bool check_fit_inputs(const compute_kernel_descriptor *d, const explanati
 
 /* Frames and maps hold an ROI at least, and their pixels can be counted. */
 static bool check_fit_frames(const compute_kernel_descriptor *d, const explanation *why) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const bool stack = (p->flags & COMPUTE_FIT_STACK) != 0;
   int64_t pixels;
   if ((p->inputs & COMPUTE_FIT_WITH_CORNERS) == 0) return true;
-  if (d->fit_rows < p->rows || d->fit_columns < p->columns || d->fit_rows > INT32_MAX ||
-      d->fit_columns > INT32_MAX)
+  if (compute_fit_of(d)->rows < p->rows || compute_fit_of(d)->columns < p->columns ||
+      compute_fit_of(d)->rows > INT32_MAX || compute_fit_of(d)->columns > INT32_MAX)
     return descriptor_refuse(why, "an ROI of %d × %d in frames of %" PRId64 " × %" PRId64,
-                             (int)p->rows, (int)p->columns, d->fit_rows, d->fit_columns);
-  if (!stack && (d->fit_frames < 0 || d->fit_frames > INT32_MAX ||
-                 __builtin_mul_overflow(d->fit_rows * d->fit_columns, d->fit_frames, &pixels)))
-    return descriptor_refuse(why, "%" PRId64 " frames are no number of frames", d->fit_frames);
+                             (int)p->rows, (int)p->columns, compute_fit_of(d)->rows,
+                             compute_fit_of(d)->columns);
+  if (!stack && (compute_fit_of(d)->frames < 0 || compute_fit_of(d)->frames > INT32_MAX ||
+                 __builtin_mul_overflow(compute_fit_of(d)->rows * compute_fit_of(d)->columns,
+                                        compute_fit_of(d)->frames, &pixels)))
+    return descriptor_refuse(why, "%" PRId64 " frames are no number of frames",
+                             compute_fit_of(d)->frames);
   return true;
 }
 
 static bool check_fit(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank != 1) return descriptor_refuse(why, "FIT has one dimension, its ROIs");
-  if (d->fit == NULL) return descriptor_refuse(why, "FIT needs a problem");
-  if (!fit_problem_is_normal(d->fit, why->text, why->bytes)) return false;
-  const compute_fit_problem *p = d->fit;
+  if (!fit_problem_is_normal(&compute_fit_of(d)->problem, why->text, why->bytes)) return false;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   if (!descriptor_check_counts(d, 1 + (uint32_t)__builtin_popcount(p->inputs), 1, why) ||
       !descriptor_check_no_programs(d, why) || !check_fit_inputs(d, why) ||
       !check_fit_frames(d, why))
@@ -414,6 +427,9 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
   if (d->struct_size < sizeof *d)
     return descriptor_refuse(&why, "struct_size is %zu", d->struct_size);
   if (!check_space(d, &why) || !check_operands(d, &why) || !check_strides(d, &why)) return false;
+  if (!kernel_attributes_fit(d))
+    return descriptor_refuse(&why, "attributes of %zu bytes",
+                             d->attributes ? d->attribute_bytes : 0);
   switch (d->kind) {
   case COMPUTE_KERNEL_MAP: return check_map(d, &why);
   case COMPUTE_KERNEL_REDUCE: return check_reduce(d, &why);

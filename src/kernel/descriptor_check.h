@@ -20,6 +20,9 @@ bool descriptor_check_counts(const compute_kernel_descriptor *d, uint32_t inputs
                              const explanation *why);
 bool descriptor_check_no_programs(const compute_kernel_descriptor *d, const explanation *why);
 
+/* Whether memory can hold an axis of that size. */
+bool descriptor_check_axis(int64_t size, const explanation *why);
+
 /* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
 bool descriptor_check_outputs_distinct(const compute_kernel_descriptor *d, int32_t rank,
                                        const explanation *why);

@@ -8,7 +8,7 @@
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 
 /* With these bounds no position that a window names can overflow. */
-static bool check_window_sizes(const compute_window *w, const explanation *why) {
+static bool check_window_sizes(const compute_window_attributes *w, const explanation *why) {
   for (int i = 0; i < 2; i++) {
     int64_t steps, span, reach;
     if (w->data_size[i] < 0 || w->result_size[i] < 0 || w->size[i] < 1 || w->stride[i] < 1 ||
@@ -31,7 +31,7 @@ static bool check_window_sizes(const compute_window *w, const explanation *why) 
 }
 
 bool descriptor_check_window(const compute_kernel_descriptor *d, const explanation *why) {
-  const compute_window *w = &d->window;
+  const compute_window_attributes *w = compute_window_of(d);
   if (d->rank != 4) return descriptor_refuse(why, "WINDOW needs four dimensions");
   if ((unsigned)w->operation > COMPUTE_WINDOW_AVERAGE)
     return descriptor_refuse(why, "unknown fold of a window");
@@ -61,7 +61,7 @@ bool descriptor_check_window(const compute_kernel_descriptor *d, const explanati
 bool descriptor_check_scan(const compute_kernel_descriptor *d, const explanation *why) {
   if (!descriptor_check_counts(d, 1, 1, why) || !descriptor_check_no_programs(d, why)) return false;
   if (d->rank < 1) return descriptor_refuse(why, "SCAN needs a dimension");
-  if ((unsigned)d->combine > COMPUTE_COMBINE_MIN)
+  if ((unsigned)compute_scan_of(d)->combine > COMPUTE_COMBINE_MIN)
     return descriptor_refuse(why, "SCAN has no such combination");
   const compute_dtype dtype = d->inputs[0].dtype;
   if (dtype == COMPUTE_BOOL || dtype_compute_type(dtype) != d->accumulate) {
@@ -79,9 +79,10 @@ bool descriptor_check_scan(const compute_kernel_descriptor *d, const explanation
 bool descriptor_check_top_k(const compute_kernel_descriptor *d, const explanation *why) {
   if (!descriptor_check_counts(d, 1, 1, why) || !descriptor_check_no_programs(d, why)) return false;
   if (d->rank < 1) return descriptor_refuse(why, "TOP_K needs a dimension");
-  if (d->axis_size < d->size[d->rank - 1]) {
+  if (!descriptor_check_axis(compute_top_k_of(d)->axis_size, why)) return false;
+  if (compute_top_k_of(d)->axis_size < d->size[d->rank - 1]) {
     return descriptor_refuse(why, "%" PRId64 " results of a row of %" PRId64 " elements",
-                             d->size[d->rank - 1], d->axis_size);
+                             d->size[d->rank - 1], compute_top_k_of(d)->axis_size);
   }
   if (d->inputs[0].dtype == COMPUTE_BOOL) return descriptor_refuse(why, "cannot order bool");
   if (d->outputs[0].dtype != COMPUTE_I64) {
@@ -94,7 +95,7 @@ bool descriptor_check_top_k(const compute_kernel_descriptor *d, const explanatio
 /* ---- ATTENTION ----------------------------------------------------------------------------- */
 
 bool descriptor_check_attention(const compute_kernel_descriptor *d, const explanation *why) {
-  const compute_attention *a = &d->attention;
+  const compute_attention_attributes *a = compute_attention_of(d);
   if (d->rank < 2) return descriptor_refuse(why, "ATTENTION needs two dimensions");
   if (!descriptor_check_counts(d, a->biased ? 4 : 3, 1, why) ||
       !descriptor_check_no_programs(d, why))

@@ -3,7 +3,7 @@
 
 #include "kernel/descriptor_check.h"
 
-static bool check_search(const compute_spot_search *o, const explanation *why) {
+static bool check_search(const compute_spots_attributes *o, const explanation *why) {
   if (o->filter != 0 && o->filter != 1)
     return descriptor_refuse(why, "the filter is %d; it must be 0 or 1", (int)o->filter);
   if (o->radius < 0 || o->wide_radius < o->radius || o->wide_radius > COMPUTE_SPOT_MOST_RADIUS)
@@ -27,7 +27,7 @@ static bool check_search(const compute_spot_search *o, const explanation *why) {
 bool descriptor_check_spots(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank != 3) return descriptor_refuse(why, "SPOTS has three dimensions");
   if (!descriptor_check_counts(d, 1, 1, why) || !descriptor_check_no_programs(d, why) ||
-      !check_search(&d->spots, why))
+      !check_search(compute_spots_of(d), why))
     return false;
   if (d->size[1] < 3 || d->size[2] < 3)
     return descriptor_refuse(why, "frames of %lld × %lld; they need 3 × 3 pixels",

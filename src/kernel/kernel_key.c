@@ -5,6 +5,26 @@
 
 #include "kernel/program.h"
 
+size_t kernel_attribute_bytes(compute_kernel_kind kind) {
+  switch (kind) {
+  case COMPUTE_KERNEL_MAP:
+  case COMPUTE_KERNEL_COPY: return 0;
+  case COMPUTE_KERNEL_REDUCE: return sizeof(compute_reduce_attributes);
+  case COMPUTE_KERNEL_ROW: return sizeof(compute_row_attributes);
+  case COMPUTE_KERNEL_GEMM: return sizeof(compute_gemm_attributes);
+  case COMPUTE_KERNEL_GATHER:
+  case COMPUTE_KERNEL_SCATTER: return sizeof(compute_index_attributes);
+  case COMPUTE_KERNEL_CONV: return sizeof(compute_conv_attributes);
+  case COMPUTE_KERNEL_FIT: return sizeof(compute_fit_attributes);
+  case COMPUTE_KERNEL_WINDOW: return sizeof(compute_window_attributes);
+  case COMPUTE_KERNEL_SCAN: return sizeof(compute_scan_attributes);
+  case COMPUTE_KERNEL_TOP_K: return sizeof(compute_top_k_attributes);
+  case COMPUTE_KERNEL_ATTENTION: return sizeof(compute_attention_attributes);
+  case COMPUTE_KERNEL_SPOTS: return sizeof(compute_spots_attributes);
+  }
+  return 0;
+}
+
 /* ---- Writing ------------------------------------------------------------------------------- */
 
 static void put(kernel_key *key, const void *data, size_t bytes) {
@@ -41,48 +61,119 @@ static void put_program(kernel_key *key, const compute_program *program) {
   put(key, program->outputs, program->output_count * sizeof *program->outputs);
 }
 
-static void put_convolution(kernel_key *key, const compute_convolution *c) {
-  put_i64(key, c->direction);
-  put_i64(key, c->groups);
-  put_i64(key, c->batch);
-  put_i64(key, c->data_channels);
-  put_i64(key, c->result_channels);
-  put(key, c->data_size, sizeof c->data_size);
-  put(key, c->result_size, sizeof c->result_size);
-  put(key, c->filter_size, sizeof c->filter_size);
-  put(key, c->stride, sizeof c->stride);
-  put(key, c->dilation, sizeof c->dilation);
-  put(key, c->padding, sizeof c->padding);
+/* The attributes that the kind uses and nothing else, the gaps between fields 0, so that equal work
+ * has equal bytes; returns how many. */
+static size_t normal_attributes(const compute_kernel_descriptor *d, kernel_attributes *room) {
+  compute_kernel_descriptor copy;
+  switch (d->kind) {
+  case COMPUTE_KERNEL_REDUCE: {
+    const compute_reduce_attributes *a = compute_reduce_of(d);
+    compute_reduce_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->kept_rank = a->kept_rank;
+    n->combine = a->combine;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_ROW: {
+    const compute_row_attributes *a = compute_row_of(d);
+    compute_row_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->operation = a->operation;
+    if (a->operation == COMPUTE_ROW_NORMALIZE) n->epsilon = a->epsilon;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_GEMM: {
+    const compute_gemm_attributes *a = compute_gemm_of(d);
+    compute_gemm_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->k = a->k;
+    n->precision = a->precision;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_CONV: {
+    compute_conv_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    memcpy(n, d->attributes, sizeof *n); /* without gaps */
+    n->reserved = 0;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_GATHER:
+  case COMPUTE_KERNEL_SCATTER: {
+    const compute_index_attributes *a = compute_index_of(d);
+    compute_index_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->axis_size = a->axis_size;
+    n->axis_stride = a->axis_stride;
+    n->from_zero = a->from_zero;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_FIT: {
+    const compute_fit_attributes *a = compute_fit_of(d);
+    const bool corners = (a->problem.inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
+    const bool frames = corners && (a->problem.flags & COMPUTE_FIT_STACK) == 0;
+    compute_fit_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    memcpy(&n->problem, &a->problem, sizeof n->problem); /* without gaps */
+    n->frames = frames ? a->frames : 0;
+    n->rows = corners ? a->rows : 0;
+    n->columns = corners ? a->columns : 0;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_WINDOW: {
+    const compute_window_attributes *a = compute_window_of(d);
+    compute_window_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->operation = a->operation;
+    n->by_data = a->by_data;
+    n->count_padding = a->operation == COMPUTE_WINDOW_AVERAGE && a->count_padding;
+    for (int i = 0; i < 2; i++) {
+      n->data_size[i] = a->data_size[i];
+      n->result_size[i] = a->result_size[i];
+      n->size[i] = a->size[i];
+      n->stride[i] = a->stride[i];
+      n->dilation[i] = a->dilation[i];
+      n->padding[i] = a->padding[i];
+    }
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_SCAN: {
+    const compute_scan_attributes *a = compute_scan_of(d);
+    compute_scan_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->combine = a->combine;
+    n->exclusive = a->exclusive;
+    n->reverse = a->reverse;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_TOP_K: {
+    const compute_top_k_attributes *a = compute_top_k_of(d);
+    compute_top_k_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->axis_size = a->axis_size;
+    n->smallest = a->smallest;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_ATTENTION: {
+    const compute_attention_attributes *a = compute_attention_of(d);
+    compute_attention_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    n->keys = a->keys;
+    n->width = a->width;
+    n->scale = a->scale;
+    n->causal = a->causal;
+    n->biased = a->biased;
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_SPOTS: {
+    compute_spots_attributes *n = kernel_attributes_in(room, &copy, sizeof *n);
+    memcpy(n, d->attributes, sizeof *n); /* without gaps */
+    return sizeof *n;
+  }
+  case COMPUTE_KERNEL_MAP:
+  case COMPUTE_KERNEL_COPY: break;
+  }
+  return 0;
 }
 
-static void put_window(kernel_key *key, const compute_window *w) {
-  put_i64(key, w->operation);
-  put_i64(key, w->by_data);
-  put_i64(key, w->operation == COMPUTE_WINDOW_AVERAGE && w->count_padding);
-  put(key, w->data_size, sizeof w->data_size);
-  put(key, w->result_size, sizeof w->result_size);
-  put(key, w->size, sizeof w->size);
-  put(key, w->stride, sizeof w->stride);
-  put(key, w->dilation, sizeof w->dilation);
-  put(key, w->padding, sizeof w->padding);
+/* Which of the fields beside the attributes a kind uses. */
+static bool uses_prologue(compute_kernel_kind kind) {
+  return kind == COMPUTE_KERNEL_REDUCE || kind == COMPUTE_KERNEL_ROW;
 }
 
-static void put_attention(kernel_key *key, const compute_attention *a) {
-  put_i64(key, a->keys);
-  put_i64(key, a->width);
-  put(key, &a->scale, sizeof a->scale);
-  put_i64(key, a->causal);
-  put_i64(key, a->biased);
-}
-
-/* The problem has no gaps between its fields. */
-static void put_fit(kernel_key *key, const compute_kernel_descriptor *d) {
-  const bool corners = (d->fit->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
-  const bool frames = corners && (d->fit->flags & COMPUTE_FIT_STACK) == 0;
-  put(key, d->fit, sizeof *d->fit);
-  put_i64(key, frames ? d->fit_frames : 0);
-  put_i64(key, corners ? d->fit_rows : 0);
-  put_i64(key, corners ? d->fit_columns : 0);
+static bool uses_accumulate(compute_kernel_kind kind) {
+  return uses_prologue(kind) || kind == COMPUTE_KERNEL_GEMM || kind == COMPUTE_KERNEL_CONV ||
+         kind == COMPUTE_KERNEL_WINDOW || kind == COMPUTE_KERNEL_SCAN ||
+         kind == COMPUTE_KERNEL_ATTENTION;
 }
 
 static bool program_fits_key(const compute_program *program) {
@@ -99,7 +190,7 @@ bool kernel_key_fits(const compute_kernel_descriptor *d) {
          d->input_count + d->output_count <= COMPUTE_MAX_OPERANDS &&
          (d->input_count == 0 || d->inputs) && (d->output_count == 0 || d->outputs) &&
          program_fits_key(&d->prologue) && program_fits_key(&d->epilogue) &&
-         (d->kind != COMPUTE_KERNEL_FIT || d->fit);
+         kernel_attributes_fit(d);
 }
 
 void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
@@ -113,58 +204,12 @@ void kernel_key_write(kernel_key *key, const compute_kernel_descriptor *d) {
   put_operands(key, d->outputs, d->output_count, stride_count(d));
   put_program(key, &d->prologue);
   put_program(key, &d->epilogue);
-  switch (d->kind) {
-  case COMPUTE_KERNEL_REDUCE:
-    put_i64(key, d->prologue_inputs);
-    put_i64(key, d->accumulate);
-    put_i64(key, d->kept_rank);
-    put_i64(key, d->combine);
-    break;
-  case COMPUTE_KERNEL_ROW:
-    put_i64(key, d->prologue_inputs);
-    put_i64(key, d->accumulate);
-    put_i64(key, d->row);
-    if (d->row == COMPUTE_ROW_NORMALIZE) put(key, &d->epsilon, sizeof d->epsilon);
-    break;
-  case COMPUTE_KERNEL_GEMM:
-    put_i64(key, d->accumulate);
-    put_i64(key, d->precision);
-    put_i64(key, d->k);
-    break;
-  case COMPUTE_KERNEL_CONV:
-    put_i64(key, d->accumulate);
-    put_i64(key, d->precision);
-    put_convolution(key, &d->convolution);
-    break;
-  case COMPUTE_KERNEL_GATHER:
-  case COMPUTE_KERNEL_SCATTER:
-    put_i64(key, d->axis_size);
-    put_i64(key, d->axis_stride);
-    put_i64(key, d->index_from_zero);
-    break;
-  case COMPUTE_KERNEL_FIT: put_fit(key, d); break;
-  case COMPUTE_KERNEL_WINDOW:
-    put_i64(key, d->accumulate);
-    put_window(key, &d->window);
-    break;
-  case COMPUTE_KERNEL_SCAN:
-    put_i64(key, d->accumulate);
-    put_i64(key, d->combine);
-    put_i64(key, d->scan_reverse);
-    put_i64(key, d->scan_exclusive);
-    break;
-  case COMPUTE_KERNEL_TOP_K:
-    put_i64(key, d->axis_size);
-    put_i64(key, d->top_smallest);
-    break;
-  case COMPUTE_KERNEL_ATTENTION:
-    put_i64(key, d->accumulate);
-    put_attention(key, &d->attention);
-    break;
-  case COMPUTE_KERNEL_SPOTS: put(key, &d->spots, sizeof d->spots); break; /* without gaps */
-  case COMPUTE_KERNEL_MAP:
-  case COMPUTE_KERNEL_COPY: break;
-  }
+  kernel_attributes attributes;
+  const size_t bytes = normal_attributes(d, &attributes);
+  put_i64(key, uses_prologue(d->kind) ? d->prologue_inputs : 0);
+  put_i64(key, uses_accumulate(d->kind) ? (int64_t)d->accumulate : 0);
+  put_i64(key, (int64_t)bytes);
+  put(key, attributes.bytes, bytes);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -201,105 +246,6 @@ static void get_program(const unsigned char **key, compute_program *program,
   get(key, outputs, program->output_count * sizeof *outputs);
 }
 
-static void get_convolution(const unsigned char **key, compute_convolution *c) {
-  c->direction = (compute_convolution_direction)get_i64(key);
-  c->groups = (int32_t)get_i64(key);
-  c->batch = get_i64(key);
-  c->data_channels = get_i64(key);
-  c->result_channels = get_i64(key);
-  get(key, c->data_size, sizeof c->data_size);
-  get(key, c->result_size, sizeof c->result_size);
-  get(key, c->filter_size, sizeof c->filter_size);
-  get(key, c->stride, sizeof c->stride);
-  get(key, c->dilation, sizeof c->dilation);
-  get(key, c->padding, sizeof c->padding);
-}
-
-static void get_window(const unsigned char **key, compute_window *w) {
-  w->operation = (compute_window_operation)get_i64(key);
-  w->by_data = get_i64(key) != 0;
-  w->count_padding = get_i64(key) != 0;
-  get(key, w->data_size, sizeof w->data_size);
-  get(key, w->result_size, sizeof w->result_size);
-  get(key, w->size, sizeof w->size);
-  get(key, w->stride, sizeof w->stride);
-  get(key, w->dilation, sizeof w->dilation);
-  get(key, w->padding, sizeof w->padding);
-}
-
-static void get_attention(const unsigned char **key, compute_attention *a) {
-  a->keys = get_i64(key);
-  a->width = get_i64(key);
-  get(key, &a->scale, sizeof a->scale);
-  a->causal = get_i64(key) != 0;
-  a->biased = get_i64(key) != 0;
-}
-
-static void get_fit(const unsigned char **key, compute_kernel_descriptor *d,
-                    compute_fit_problem *problem) {
-  get(key, problem, sizeof *problem);
-  d->fit = problem;
-  d->fit_frames = get_i64(key);
-  d->fit_rows = get_i64(key);
-  d->fit_columns = get_i64(key);
-}
-
-static void get_kind(const unsigned char **key, compute_kernel_descriptor *d,
-                     compute_fit_problem *fit) {
-  switch (d->kind) {
-  case COMPUTE_KERNEL_REDUCE:
-    d->prologue_inputs = (uint32_t)get_i64(key);
-    d->accumulate = (compute_dtype)get_i64(key);
-    d->kept_rank = (int32_t)get_i64(key);
-    d->combine = (compute_combine)get_i64(key);
-    break;
-  case COMPUTE_KERNEL_ROW:
-    d->prologue_inputs = (uint32_t)get_i64(key);
-    d->accumulate = (compute_dtype)get_i64(key);
-    d->row = (compute_row_operation)get_i64(key);
-    if (d->row == COMPUTE_ROW_NORMALIZE) get(key, &d->epsilon, sizeof d->epsilon);
-    break;
-  case COMPUTE_KERNEL_GEMM:
-    d->accumulate = (compute_dtype)get_i64(key);
-    d->precision = (compute_precision)get_i64(key);
-    d->k = get_i64(key);
-    break;
-  case COMPUTE_KERNEL_CONV:
-    d->accumulate = (compute_dtype)get_i64(key);
-    d->precision = (compute_precision)get_i64(key);
-    get_convolution(key, &d->convolution);
-    break;
-  case COMPUTE_KERNEL_GATHER:
-  case COMPUTE_KERNEL_SCATTER:
-    d->axis_size = get_i64(key);
-    d->axis_stride = get_i64(key);
-    d->index_from_zero = get_i64(key) != 0;
-    break;
-  case COMPUTE_KERNEL_FIT: get_fit(key, d, fit); break;
-  case COMPUTE_KERNEL_WINDOW:
-    d->accumulate = (compute_dtype)get_i64(key);
-    get_window(key, &d->window);
-    break;
-  case COMPUTE_KERNEL_SCAN:
-    d->accumulate = (compute_dtype)get_i64(key);
-    d->combine = (compute_combine)get_i64(key);
-    d->scan_reverse = get_i64(key) != 0;
-    d->scan_exclusive = get_i64(key) != 0;
-    break;
-  case COMPUTE_KERNEL_TOP_K:
-    d->axis_size = get_i64(key);
-    d->top_smallest = get_i64(key) != 0;
-    break;
-  case COMPUTE_KERNEL_ATTENTION:
-    d->accumulate = (compute_dtype)get_i64(key);
-    get_attention(key, &d->attention);
-    break;
-  case COMPUTE_KERNEL_SPOTS: get(key, &d->spots, sizeof d->spots); break;
-  case COMPUTE_KERNEL_MAP:
-  case COMPUTE_KERNEL_COPY: break;
-  }
-}
-
 void kernel_key_read(const unsigned char *key, descriptor_copy *copy) {
   compute_kernel_descriptor *d = &copy->descriptor;
   *d = (compute_kernel_descriptor){.struct_size = sizeof *d};
@@ -314,5 +260,8 @@ void kernel_key_read(const unsigned char *key, descriptor_copy *copy) {
   get_operands(&key, copy->operands + d->input_count, d->output_count, stride_count(d));
   get_program(&key, &d->prologue, copy->prologue, copy->prologue_outputs);
   get_program(&key, &d->epilogue, copy->epilogue, copy->epilogue_outputs);
-  get_kind(&key, d, &copy->fit);
+  d->prologue_inputs = (uint32_t)get_i64(&key);
+  d->accumulate = (compute_dtype)get_i64(&key);
+  const size_t bytes = (size_t)get_i64(&key);
+  if (bytes > 0) get(&key, kernel_attributes_in(&copy->attributes, d, bytes), bytes);
 }

@@ -5,11 +5,11 @@
 #ifndef KERNEL_KERNEL_KEY_H
 #define KERNEL_KERNEL_KEY_H
 
-#include "compute/backend.h"
+#include "kernel/attributes.h"
 
-/* Room for the head, every operand, two programs of the largest size and a fit's problem. */
+/* Room for the head, every operand, two programs of the largest size and the attributes. */
 #define KERNEL_KEY_BYTES                                                                           \
-  (256 + sizeof(compute_fit_problem) + COMPUTE_MAX_OPERANDS * (4 + 8 * COMPUTE_MAX_RANK) +         \
+  (256 + KERNEL_ATTRIBUTE_BYTES + COMPUTE_MAX_OPERANDS * (4 + 8 * COMPUTE_MAX_RANK) +              \
    2 * (COMPUTE_MAX_INSTRUCTIONS * sizeof(compute_instruction) + 2 * COMPUTE_MAX_OPERANDS))
 
 typedef struct kernel_key {
@@ -28,7 +28,7 @@ typedef struct descriptor_copy {
   compute_operand operands[COMPUTE_MAX_OPERANDS]; /* inputs, then outputs */
   compute_instruction prologue[COMPUTE_MAX_INSTRUCTIONS], epilogue[COMPUTE_MAX_INSTRUCTIONS];
   uint16_t prologue_outputs[COMPUTE_MAX_OPERANDS], epilogue_outputs[COMPUTE_MAX_OPERANDS];
-  compute_fit_problem fit;
+  kernel_attributes attributes;
 } descriptor_copy;
 
 /* The descriptor that a key was written from; what its kind does not use is 0. */

@@ -11,12 +11,14 @@ uint32_t kernel_operands_own(const compute_kernel_descriptor *d) {
   case COMPUTE_KERNEL_GEMM:
   case COMPUTE_KERNEL_CONV: return 2;
   case COMPUTE_KERNEL_WINDOW:
-    return d->window.by_data && d->window.operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+    return compute_window_of(d)->by_data && compute_window_of(d)->operation == COMPUTE_WINDOW_MAX
+               ? 2
+               : 1;
   default: return d->input_count;
   }
 }
 
-static void factor_sizes(const compute_convolution *c, uint32_t input, int64_t *size) {
+static void factor_sizes(const compute_conv_attributes *c, uint32_t input, int64_t *size) {
   const bool filter = input == 1 && c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
   const bool data = input == 0 && c->direction != COMPUTE_CONVOLUTION_BY_DATA;
   const int64_t *plane = filter ? c->filter_size : data ? c->data_size : c->result_size;
@@ -26,16 +28,16 @@ static void factor_sizes(const compute_convolution *c, uint32_t input, int64_t *
   size[3] = plane[1];
 }
 
-static void window_sizes(const compute_window *w, uint32_t input, int64_t *size) {
+static void window_sizes(const compute_window_attributes *w, uint32_t input, int64_t *size) {
   const bool data = input == 0 && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
   memcpy(&size[2], data ? w->data_size : w->result_size, 2 * sizeof *size);
 }
 
 static void attention_sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
   int64_t *own = &size[d->rank - 2];
-  if (input == 1 || input == 2) own[0] = d->attention.keys;
-  if (input < 2) own[1] = d->attention.width;
-  if (input == 3) own[1] = d->attention.keys;
+  if (input == 1 || input == 2) own[0] = compute_attention_of(d)->keys;
+  if (input < 2) own[1] = compute_attention_of(d)->width;
+  if (input == 3) own[1] = compute_attention_of(d)->keys;
 }
 
 void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
@@ -44,15 +46,15 @@ void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
   if (index >= d->input_count) return;
   switch (d->kind) {
   case COMPUTE_KERNEL_GEMM:
-    if (index < 2) size[d->rank - (index == 0 ? 1 : 2)] = d->k;
+    if (index < 2) size[d->rank - (index == 0 ? 1 : 2)] = compute_gemm_of(d)->k;
     break;
   case COMPUTE_KERNEL_CONV:
-    if (index < 2) factor_sizes(&d->convolution, index, size);
+    if (index < 2) factor_sizes(compute_conv_of(d), index, size);
     break;
   case COMPUTE_KERNEL_WINDOW:
-    if (index < kernel_operands_own(d)) window_sizes(&d->window, index, size);
+    if (index < kernel_operands_own(d)) window_sizes(compute_window_of(d), index, size);
     break;
-  case COMPUTE_KERNEL_TOP_K: size[d->rank - 1] = d->axis_size; break;
+  case COMPUTE_KERNEL_TOP_K: size[d->rank - 1] = compute_top_k_of(d)->axis_size; break;
   case COMPUTE_KERNEL_ATTENTION: attention_sizes(d, index, size); break;
   default: break;
   }

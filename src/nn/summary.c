@@ -23,7 +23,7 @@ static double multiply_adds(const compute_graph *graph, const graph_node *node) 
   case OP_matmul: return result * (double)last_size(graph->nodes[node->inputs[0]].shape);
   case OP_conv2d:
   case OP_conv2d_by_data: {
-    const compute_convolution *c = network_convolution(node);
+    const compute_conv_attributes *c = network_convolution(node);
     return (double)c->batch * (double)c->result_channels * (double)c->result_size[0] *
            (double)c->result_size[1] * (double)(c->data_channels / c->groups) *
            (double)c->filter_size[0] * (double)c->filter_size[1];

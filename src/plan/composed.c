@@ -15,12 +15,13 @@ bool composed_has_kernel(const compute_device *device, const compute_graph *grap
                                  .input_count = 1,
                                  .output_count = 1,
                                  .inputs = &in,
-                                 .outputs = &out};
+                                 .outputs = &out,
+                                 .attributes = node->constant,
+                                 .attribute_bytes = sizeof(compute_spots_attributes)};
   char reason[256];
   if (device == NULL) return false;
   memcpy(d.size, node->shape.size, sizeof(int64_t) * (size_t)node->shape.rank);
   shape_dense_strides(frames->shape, in.stride);
   shape_dense_strides(node->shape, out.stride);
-  memcpy(&d.spots, node->constant, sizeof d.spots);
   return kernel_is_supported(device, &d, reason, sizeof reason);
 }

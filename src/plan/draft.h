@@ -18,6 +18,11 @@ dimension_map draft_identity(int32_t rank);
 void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *result);
 
 /* An empty draft over `space`. */
+/* The attributes of the kernel begun, zeros. */
+static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
+  return kernel_attributes_in(&d->attributes, &d->descriptor, bytes);
+}
+
 void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
                  const dimension_map *map);
 

@@ -121,7 +121,7 @@ static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, ui
 }
 
 static bool is_empty(const compute_kernel_descriptor *d) {
-  int32_t rank = d->kind == COMPUTE_KERNEL_REDUCE ? d->kept_rank : d->rank;
+  int32_t rank = d->kind == COMPUTE_KERNEL_REDUCE ? compute_reduce_of(d)->kept_rank : d->rank;
   for (int32_t i = 0; i < rank; i++)
     if (d->size[i] == 0) return true;
   return false;

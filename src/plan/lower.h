@@ -2,6 +2,7 @@
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H
 
+#include "kernel/attributes.h"
 #include "kernel/program.h"
 #include "plan/fuse.h"
 #include "plan/plan.h"
@@ -89,6 +90,7 @@ uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes
 /* lower_kernel.c: one cluster (or copy, or fill) to a descriptor and its operands. */
 typedef struct kernel_draft {
   compute_kernel_descriptor descriptor;
+  kernel_attributes attributes;
   compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
   uint32_t input_node[COMPUTE_MAX_OPERANDS];  /* base node whose storage it reads */
   int64_t input_offset[COMPUTE_MAX_OPERANDS]; /* elements */

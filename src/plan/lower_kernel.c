@@ -167,8 +167,9 @@ static void draft_reduce(const lowering *l, const cluster *c, uint32_t *value, k
     result.axis[position++] = -1;
   }
   draft_begin(d, COMPUTE_KERNEL_REDUCE, from, &source);
-  d->descriptor.kept_rank = kept;
-  d->descriptor.combine = combine_of(anchor->op);
+  compute_reduce_attributes *fold = draft_attributes(d, sizeof *fold);
+  fold->kept_rank = kept;
+  fold->combine = combine_of(anchor->op);
   emit_prologue(l, c, value, d, &source);
   forget_loads(l, c, value); /* the two programs share no values */
   draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &result);
@@ -181,10 +182,11 @@ static void draft_row(const lowering *l, const cluster *c, uint32_t *value, kern
   for (int32_t i = axis; i + 1 < map.rank; i++) map.axis[i] = i + 1;
   map.axis[map.rank - 1] = axis;
   draft_begin(d, COMPUTE_KERNEL_ROW, anchor->shape, &map);
-  d->descriptor.row = anchor->op == OP_softmax       ? COMPUTE_ROW_SOFTMAX
-                      : anchor->op == OP_log_softmax ? COMPUTE_ROW_LOG_SOFTMAX
-                                                     : COMPUTE_ROW_NORMALIZE;
-  d->descriptor.epsilon = anchor->op == OP_normalize ? anchor->attributes.scalar : 0;
+  compute_row_attributes *row = draft_attributes(d, sizeof *row);
+  row->operation = anchor->op == OP_softmax       ? COMPUTE_ROW_SOFTMAX
+                   : anchor->op == OP_log_softmax ? COMPUTE_ROW_LOG_SOFTMAX
+                                                  : COMPUTE_ROW_NORMALIZE;
+  row->epsilon = anchor->op == OP_normalize ? anchor->attributes.scalar : 0;
   emit_prologue(l, c, value, d, &map);
   forget_loads(l, c, value);
   draft_body(l, c, value, d, d->descriptor.prologue_inputs, 1, &map);
@@ -252,8 +254,9 @@ static void draft_gemm(const lowering *l, const cluster *c, uint32_t *value, ker
   dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_GEMM, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(a->dtype);
-  if (d->descriptor.accumulate == COMPUTE_F32) d->descriptor.precision = l->product;
-  d->descriptor.k = a->shape.size[a->shape.rank - 1];
+  compute_gemm_attributes *product = draft_attributes(d, sizeof *product);
+  if (d->descriptor.accumulate == COMPUTE_F32) product->precision = l->product;
+  product->k = a->shape.size[a->shape.rank - 1];
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);
   draft_body(l, c, value, d, 2, 1, &map);
@@ -289,8 +292,9 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
     for (int32_t i = 0; i < space.rank; i++)
       index_map.axis[i] = i < axis || i >= axis + indices->shape.rank ? -1 : i - axis;
   draft_begin(d, gather ? COMPUTE_KERNEL_GATHER : COMPUTE_KERNEL_SCATTER, space, &map);
-  d->descriptor.axis_size = whole.size[axis];
-  d->descriptor.index_from_zero = n->attributes.from_zero;
+  compute_index_attributes *index = draft_attributes(d, sizeof *index);
+  index->axis_size = whole.size[axis];
+  index->from_zero = n->attributes.from_zero;
   int64_t strides[COMPUTE_MAX_RANK];
   if (gather) {
     const layout *lay = &l->f->layouts[n->inputs[0]];
@@ -306,7 +310,7 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
   draft_input(l, d, n->inputs[1], indices->shape, &index_map);
   draft_output(l, d, c->root, &map);
   compute_operand *walked = gather ? &d->inputs[0] : &d->outputs[0];
-  d->descriptor.axis_stride = strides[axis];
+  index->axis_stride = strides[axis];
   if (elements) {
     memset(walked->stride, 0, sizeof walked->stride);
     for (int32_t i = 0; i < whole.rank; i++) walked->stride[i] = i == axis ? 0 : strides[i];
@@ -444,11 +448,12 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
     if (is_map && stack) whole = &l->r->nodes[n->inputs[i]];
     add_fit_input(l, d, n->inputs[i++], is_map ? 3 : 2, rois);
   }
-  d->descriptor.fit = p;
+  compute_fit_attributes *fit = draft_attributes(d, sizeof *fit);
+  fit->problem = *p;
   if (corners) {
-    d->descriptor.fit_frames = stack ? 0 : pixels->shape.size[0];
-    d->descriptor.fit_rows = whole->shape.size[whole->shape.rank - 2];
-    d->descriptor.fit_columns = whole->shape.size[whole->shape.rank - 1];
+    fit->frames = stack ? 0 : pixels->shape.size[0];
+    fit->rows = whole->shape.size[whole->shape.rank - 2];
+    fit->columns = whole->shape.size[whole->shape.rank - 1];
   }
   draft_output(l, d, c->root, &map);
   int64_t strides[COMPUTE_MAX_RANK];

@@ -28,8 +28,9 @@ void draft_convolution(const lowering *l, const cluster *c, uint32_t *value, ker
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_CONV, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
-  if (d->descriptor.accumulate == COMPUTE_F32) d->descriptor.precision = l->convolution;
-  memcpy(&d->descriptor.convolution, anchor->constant, sizeof d->descriptor.convolution);
+  compute_conv_attributes *a = draft_attributes(d, sizeof *a);
+  memcpy(a, anchor->constant, sizeof *a);
+  if (d->descriptor.accumulate == COMPUTE_F32) a->precision = l->convolution;
   own_input(l, d, anchor->inputs[0], 4, 0);
   own_input(l, d, anchor->inputs[1], 4, 0);
   draft_body(l, c, value, d, 2, 1, &map);
@@ -40,7 +41,8 @@ void draft_window(const lowering *l, const cluster *c, uint32_t *value, kernel_d
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_WINDOW, anchor->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
-  memcpy(&d->descriptor.window, anchor->constant, sizeof d->descriptor.window);
+  memcpy(draft_attributes(d, sizeof(compute_window_attributes)), anchor->constant,
+         sizeof(compute_window_attributes));
   for (uint32_t i = 0; i < anchor->input_count; i++) own_input(l, d, anchor->inputs[i], 4, 0);
   draft_body(l, c, value, d, anchor->input_count, 1, &map);
 }
@@ -57,10 +59,11 @@ void draft_scan(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
   const dimension_map map = axis_last(n->shape.rank, n->attributes.axis);
   draft_begin(d, COMPUTE_KERNEL_SCAN, n->shape, &map);
-  d->descriptor.combine = COMPUTE_COMBINE_SUM;
+  compute_scan_attributes *a = draft_attributes(d, sizeof *a);
+  a->combine = COMPUTE_COMBINE_SUM;
+  a->reverse = n->attributes.reverse;
+  a->exclusive = n->attributes.exclusive;
   d->descriptor.accumulate = dtype_compute_type(n->dtype);
-  d->descriptor.scan_reverse = n->attributes.reverse;
-  d->descriptor.scan_exclusive = n->attributes.exclusive;
   draft_input(l, d, n->inputs[0], n->shape, &map);
   draft_output(l, d, c->root, &map);
   d->operations = n->folded;
@@ -70,8 +73,9 @@ void draft_top_k(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[0]];
   const dimension_map map = axis_last(n->shape.rank, n->attributes.axis);
   draft_begin(d, COMPUTE_KERNEL_TOP_K, n->shape, &map);
-  d->descriptor.top_smallest = n->attributes.smallest;
-  d->descriptor.axis_size = x->shape.size[n->attributes.axis];
+  compute_top_k_attributes *a = draft_attributes(d, sizeof *a);
+  a->smallest = n->attributes.smallest;
+  a->axis_size = x->shape.size[n->attributes.axis];
   draft_input(l, d, n->inputs[0], x->shape, &map);
   draft_output(l, d, c->root, &map);
   d->operations = n->folded;
@@ -83,7 +87,8 @@ void draft_attention(const lowering *l, const cluster *c, kernel_draft *d) {
   const dimension_map map = draft_identity(rank);
   draft_begin(d, COMPUTE_KERNEL_ATTENTION, n->shape, &map);
   d->descriptor.accumulate = dtype_compute_type(n->dtype);
-  memcpy(&d->descriptor.attention, n->constant, sizeof d->descriptor.attention);
+  memcpy(draft_attributes(d, sizeof(compute_attention_attributes)), n->constant,
+         sizeof(compute_attention_attributes));
   for (uint32_t i = 0; i < 3; i++) own_input(l, d, n->inputs[i], rank, rank - 2);
   if (n->input_count > 3) own_input(l, d, n->inputs[3], rank, rank);
   draft_output(l, d, c->root, &map);
@@ -94,7 +99,8 @@ void draft_spots(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
   const dimension_map map = draft_identity(3);
   draft_begin(d, COMPUTE_KERNEL_SPOTS, n->shape, &map);
-  memcpy(&d->descriptor.spots, n->constant, sizeof d->descriptor.spots);
+  memcpy(draft_attributes(d, sizeof(compute_spots_attributes)), n->constant,
+         sizeof(compute_spots_attributes));
   own_input(l, d, n->inputs[0], 3, 0);
   draft_output(l, d, c->root, &map);
   d->operations = n->folded;

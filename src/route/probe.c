@@ -106,7 +106,8 @@ static bool row(uint32_t point, uint64_t most, probe *p) {
   int64_t n;
   if (!square(point, most, &n)) return false;
   begin(p, COMPUTE_KERNEL_ROW);
-  p->descriptor.row = COMPUTE_ROW_SOFTMAX;
+  compute_row_attributes *a = kernel_attributes_in(&p->attributes, &p->descriptor, sizeof *a);
+  a->operation = COMPUTE_ROW_SOFTMAX;
   p->descriptor.prologue_inputs = 1;
   finish_square(p, n, n, 1);
   return true;
@@ -116,8 +117,10 @@ static bool reduce(uint32_t point, uint64_t most, probe *p) {
   int64_t n;
   if (!square(point, most, &n)) return false;
   begin(p, COMPUTE_KERNEL_REDUCE);
-  p->descriptor.kept_rank = 1;
-  p->descriptor.combine = COMPUTE_COMBINE_SUM;
+  compute_reduce_attributes *fold =
+      kernel_attributes_in(&p->attributes, &p->descriptor, sizeof *fold);
+  fold->kept_rank = 1;
+  fold->combine = COMPUTE_COMBINE_SUM;
   p->descriptor.prologue_inputs = 1;
   finish_square(p, n, n, 1);
   p->output.stride[0] = 1;
@@ -140,9 +143,12 @@ static bool gather(uint32_t point, uint64_t most, probe *p) {
   if (point >= 3 || size[point] > most) return false;
   begin(p, COMPUTE_KERNEL_GATHER);
   p->descriptor.rank = 1;
-  p->descriptor.size[0] = p->descriptor.axis_size = (int64_t)size[point];
+  p->descriptor.size[0] = (int64_t)size[point];
   p->descriptor.input_count = 2;
-  p->descriptor.axis_stride = 1;
+  compute_index_attributes *index =
+      kernel_attributes_in(&p->attributes, &p->descriptor, sizeof *index);
+  index->axis_size = p->descriptor.size[0];
+  index->axis_stride = 1;
   p->inputs[1].dtype = COMPUTE_I32;
   p->inputs[1].stride[0] = 1;
   p->data[1] = PROBE_INDEX;
@@ -164,7 +170,9 @@ static bool gemm(uint32_t point, uint64_t most, compute_dtype dtype, probe_data 
   p->inputs[0].dtype = p->inputs[1].dtype = p->output.dtype = dtype;
   p->data[0] = p->data[1] = data;
   p->elements[1] = p->elements[0];
-  p->descriptor.k = n;
+  compute_gemm_attributes *product =
+      kernel_attributes_in(&p->attributes, &p->descriptor, sizeof *product);
+  product->k = n;
   if (dtype == COMPUTE_F64) p->descriptor.accumulate = COMPUTE_F64;
   p->work = 2.0 * (double)n * (double)n * (double)n;
   return true;
@@ -188,17 +196,18 @@ static bool convolution(uint32_t point, uint64_t most, probe *p) {
   p->descriptor.input_count = 2;
   const int64_t size[4] = {n, CHANNELS, SIDE, SIDE};
   memcpy(p->descriptor.size, size, sizeof size);
-  p->descriptor.convolution = (compute_convolution){.direction = COMPUTE_CONVOLUTION_FORWARD,
-                                                    .groups = 1,
-                                                    .batch = n,
-                                                    .data_channels = CHANNELS,
-                                                    .result_channels = CHANNELS,
-                                                    .data_size = {SIDE, SIDE},
-                                                    .result_size = {SIDE, SIDE},
-                                                    .filter_size = {3, 3},
-                                                    .stride = {1, 1},
-                                                    .dilation = {1, 1},
-                                                    .padding = {1, 1}};
+  compute_conv_attributes *a = kernel_attributes_in(&p->attributes, &p->descriptor, sizeof *a);
+  *a = (compute_conv_attributes){.direction = COMPUTE_CONVOLUTION_FORWARD,
+                                 .groups = 1,
+                                 .batch = n,
+                                 .data_channels = CHANNELS,
+                                 .result_channels = CHANNELS,
+                                 .data_size = {SIDE, SIDE},
+                                 .result_size = {SIDE, SIDE},
+                                 .filter_size = {3, 3},
+                                 .stride = {1, 1},
+                                 .dilation = {1, 1},
+                                 .padding = {1, 1}};
   dense(p->inputs[0].stride, CHANNELS, SIDE, SIDE);
   dense(p->inputs[1].stride, CHANNELS, 3, 3);
   dense(p->output.stride, CHANNELS, SIDE, SIDE);

@@ -2,6 +2,7 @@
 #ifndef ROUTE_PROBE_H
 #define ROUTE_PROBE_H
 
+#include "kernel/attributes.h"
 #include "kernel/program.h"
 #include "route/costs.h"
 
@@ -13,6 +14,7 @@ enum { PROBE_INPUTS = 2 };
 /* Built in place: the descriptor points into it. */
 typedef struct probe {
   compute_kernel_descriptor descriptor;
+  kernel_attributes attributes;
   compute_operand inputs[PROBE_INPUTS], output;
   probe_data data[PROBE_INPUTS];
   uint64_t elements[PROBE_INPUTS]; /* that the strides span */

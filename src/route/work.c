@@ -87,14 +87,14 @@ static double narrowness(int64_t m, int64_t n, int64_t k) {
 
 static void add_gemm(const compute_kernel_descriptor *d, double all, route_work *work) {
   work->product = gemm_class(d->inputs[0].dtype);
-  work->flops =
-      2 * all * (double)d->k * narrowness(d->size[d->rank - 2], d->size[d->rank - 1], d->k);
+  work->flops = 2 * all * (double)compute_gemm_of(d)->k *
+                narrowness(d->size[d->rank - 2], d->size[d->rank - 1], compute_gemm_of(d)->k);
   if (d->accumulate == COMPUTE_I64 || d->accumulate == COMPUTE_I32) work->flops *= 4;
 }
 
 /* Whatever its direction, a convolution multiplies as often as the forward one. */
 static void add_convolution(const compute_kernel_descriptor *d, route_work *work) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   double positions = (double)c->batch * (double)c->result_channels * (double)c->result_size[0] *
                      (double)c->result_size[1];
   double taps = (double)(c->data_channels / c->groups) * (double)c->filter_size[0] *
@@ -105,7 +105,8 @@ static void add_convolution(const compute_kernel_descriptor *d, route_work *work
 
 /* A fit keeps all it works with in registers, where a program's every step goes through memory. */
 static void add_fit(const compute_kernel_descriptor *d, const kernel_cost *cost, route_work *work) {
-  const double edges = (double)(d->fit->rows + d->fit->columns + 2);
+  const double edges =
+      (double)(compute_fit_of(d)->problem.rows + compute_fit_of(d)->problem.columns + 2);
   work->simple += 0.25 * (double)cost->flops;
   work->functions += 8 * edges * (double)d->size[0];
 }
@@ -115,8 +116,9 @@ static void add_attention(const compute_kernel_descriptor *d, const kernel_cost 
                           route_work *work) {
   work->product = gemm_class(d->inputs[0].dtype);
   work->flops =
-      (double)cost->flops * narrowness(d->size[d->rank - 2], d->attention.keys, d->attention.width);
-  work->functions += elements_of(d->size, d->rank - 1) * (double)d->attention.keys;
+      (double)cost->flops * narrowness(d->size[d->rank - 2], compute_attention_of(d)->keys,
+                                       compute_attention_of(d)->width);
+  work->functions += elements_of(d->size, d->rank - 1) * (double)compute_attention_of(d)->keys;
 }
 
 route_work route_work_of(const compute_kernel_descriptor *d) {
@@ -136,7 +138,7 @@ route_work route_work_of(const compute_kernel_descriptor *d) {
   case COMPUTE_KERNEL_REDUCE:
     work.moved = ROUTE_REDUCE;
     add_program(&d->prologue, all, &work);
-    add_program(&d->epilogue, elements_of(d->size, d->kept_rank), &work);
+    add_program(&d->epilogue, elements_of(d->size, compute_reduce_of(d)->kept_rank), &work);
     break;
   case COMPUTE_KERNEL_ROW:
     work.moved = ROUTE_ROW;

@@ -109,9 +109,9 @@ static const char *copy_pattern(const compute_kernel_descriptor *d) {
 }
 
 static const char *reduce_pattern(const compute_kernel_descriptor *d) {
-  if (product(d, 0, d->kept_rank) <= 1) return "full";
+  if (product(d, 0, compute_reduce_of(d)->kept_rank) <= 1) return "full";
   int32_t dimension = d->input_count > 0 ? fastest(d, &d->inputs[0]) : -1;
-  return dimension < 0 || dimension >= d->kept_rank ? "inner" : "outer";
+  return dimension < 0 || dimension >= compute_reduce_of(d)->kept_rank ? "inner" : "outer";
 }
 
 /* Of a matrix with these strides of its rows and columns. */
@@ -151,14 +151,14 @@ static void print_gemm(class_text *t, const compute_kernel_descriptor *d) {
   const int32_t i = d->rank - 2, j = d->rank - 1;
   const int64_t m = d->size[i], n = d->size[j], batch = product(d, 0, i);
   print_accumulating(t, d, "gemm", 2);
-  add(t, "%c%c.%s/b%dm%dn%dk%d", letter(a->stride[i], m, a->stride[j], d->k),
-      letter(b->stride[i], d->k, b->stride[j], n), batch > 1 ? "batch" : "single", bucket(batch),
-      bucket(m), bucket(n), bucket(d->k));
+  add(t, "%c%c.%s/b%dm%dn%dk%d", letter(a->stride[i], m, a->stride[j], compute_gemm_of(d)->k),
+      letter(b->stride[i], compute_gemm_of(d)->k, b->stride[j], n), batch > 1 ? "batch" : "single",
+      bucket(batch), bucket(m), bucket(n), bucket(compute_gemm_of(d)->k));
 }
 
 static void print_conv(class_text *t, const compute_kernel_descriptor *d) {
   static const char *const direction[] = {"forward", "data", "filter"};
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
   bool strided = c->stride[0] > 1 || c->stride[1] > 1;
   print_accumulating(t, d, "conv", 2);
@@ -174,7 +174,7 @@ enum { MANY_FITS = 1 << 15 };
 static void print_fit(class_text *t, const compute_kernel_descriptor *d) {
   static const char *const model[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
   static const char *const solver[] = {"fisher", "newton", "marquardt", "squares"};
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const int64_t n = d->size[0] < MANY_FITS ? d->size[0] : MANY_FITS;
   add(t, "fit/");
   add_types(t, d->inputs, 1);
@@ -185,7 +185,7 @@ static void print_fit(class_text *t, const compute_kernel_descriptor *d) {
 }
 
 static void print_window(class_text *t, const compute_kernel_descriptor *d) {
-  const compute_window *w = &d->window;
+  const compute_window_attributes *w = compute_window_of(d);
   const uint32_t own = w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
   print_accumulating(t, d, "window", own);
   add(t, "%s%s/b%dp%dw%d", w->operation == COMPUTE_WINDOW_MAX ? "max" : "average",
@@ -204,12 +204,12 @@ static void print_top_k(class_text *t, const compute_kernel_descriptor *d) {
   add_types(t, d->inputs, 1);
   add(t, ">");
   add_types(t, d->outputs, 1);
-  add(t, "/axis/r%dn%dk%d", bucket(product(d, 0, d->rank - 1)), bucket(d->axis_size),
-      bucket(d->size[d->rank - 1]));
+  add(t, "/axis/r%dn%dk%d", bucket(product(d, 0, d->rank - 1)),
+      bucket(compute_top_k_of(d)->axis_size), bucket(d->size[d->rank - 1]));
 }
 
 static void print_attention(class_text *t, const compute_kernel_descriptor *d) {
-  const compute_attention *a = &d->attention;
+  const compute_attention_attributes *a = compute_attention_of(d);
   print_accumulating(t, d, "attention", 3);
   add(t, "%s%s/b%dm%dk%dw%de%d", a->causal ? "causal" : "full", a->biased ? ".biased" : "",
       bucket(product(d, 0, d->rank - 2)), bucket(d->size[d->rank - 2]), bucket(a->keys),
@@ -221,8 +221,9 @@ static void print_spots(class_text *t, const compute_kernel_descriptor *d) {
   add_types(t, d->inputs, 1);
   add(t, ">");
   add_types(t, d->outputs, 1);
-  add(t, "/%s/n%dh%dw%dr%d", d->spots.filter == 0 ? "gaussians" : "boxes", bucket(d->size[0]),
-      bucket(d->size[1]), bucket(d->size[2]), (int)d->spots.wide_radius);
+  add(t, "/%s/n%dh%dw%dr%d", compute_spots_of(d)->filter == 0 ? "gaussians" : "boxes",
+      bucket(d->size[0]), bucket(d->size[1]), bucket(d->size[2]),
+      (int)compute_spots_of(d)->wide_radius);
 }
 
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
@@ -236,12 +237,14 @@ char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   case COMPUTE_KERNEL_REDUCE:
     print_accumulating(&t, d, "reduce", d->prologue_inputs);
     add(&t, "%s%s/k%dr%d", reduce_pattern(d),
-        d->combine >= COMPUTE_COMBINE_ARGMAX ? ".position" : "",
-        bucket(product(d, 0, d->kept_rank)), bucket(product(d, d->kept_rank, d->rank)));
+        compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX ? ".position" : "",
+        bucket(product(d, 0, compute_reduce_of(d)->kept_rank)),
+        bucket(product(d, compute_reduce_of(d)->kept_rank, d->rank)));
     break;
   case COMPUTE_KERNEL_ROW:
     print_accumulating(&t, d, "row", d->prologue_inputs);
-    add(&t, "%s/r%dn%d", d->row == COMPUTE_ROW_NORMALIZE ? "normalize" : "softmax",
+    add(&t, "%s/r%dn%d",
+        compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? "normalize" : "softmax",
         bucket(product(d, 0, d->rank - 1)), bucket(d->size[d->rank - 1]));
     break;
   case COMPUTE_KERNEL_GEMM: print_gemm(&t, d); break;

@@ -192,10 +192,11 @@ static void make_reduce(tune_problem *p, const suite_row *row) {
     set_space(p, COMPUTE_KERNEL_REDUCE, row->a, row->b);
   add_input(p, row->dtype, row->form == FORM_OUTER ? turned : dense);
   set_output(p, position ? COMPUTE_I64 : row->dtype, row->form == FORM_FULL ? one : rows);
-  d->kept_rank = row->form == FORM_FULL ? 0 : 1;
+  compute_reduce_attributes *fold = kernel_attributes_in(&p->attributes, d, sizeof *fold);
+  fold->kept_rank = row->form == FORM_FULL ? 0 : 1;
   d->prologue_inputs = 1;
   d->accumulate = COMPUTE_F32;
-  d->combine = position ? COMPUTE_COMBINE_ARGMAX : COMPUTE_COMBINE_SUM;
+  fold->combine = position ? COMPUTE_COMBINE_ARGMAX : COMPUTE_COMBINE_SUM;
 }
 
 static void make_row(tune_problem *p, const suite_row *row) {
@@ -206,8 +207,9 @@ static void make_row(tune_problem *p, const suite_row *row) {
   set_output(p, row->dtype, dense);
   d->prologue_inputs = 1;
   d->accumulate = COMPUTE_F32;
-  d->row = row->form == FORM_SOFTMAX ? COMPUTE_ROW_SOFTMAX : COMPUTE_ROW_NORMALIZE;
-  d->epsilon = 1e-5;
+  compute_row_attributes *a = kernel_attributes_in(&p->attributes, d, sizeof *a);
+  a->operation = row->form == FORM_SOFTMAX ? COMPUTE_ROW_SOFTMAX : COMPUTE_ROW_NORMALIZE;
+  a->epsilon = 1e-5;
 }
 
 static void make_gemm(tune_problem *p, const suite_row *row) {
@@ -221,7 +223,8 @@ static void make_gemm(tune_problem *p, const suite_row *row) {
   d->rank = 3 - skip;
   const int64_t size[] = {row->batch, m, n};
   memcpy(d->size, size + skip, (size_t)d->rank * sizeof *size);
-  d->k = k;
+  compute_gemm_attributes *product = kernel_attributes_in(&p->attributes, d, sizeof *product);
+  product->k = k;
   d->accumulate = row->dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   add_input(p, row->dtype, a + skip);
   add_input(p, row->dtype, b + skip);
@@ -232,9 +235,9 @@ static void make_gemm(tune_problem *p, const suite_row *row) {
 static void make_conv(tune_problem *p, const suite_row *row) {
   static const uint32_t roles[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}}; /* inputs, result */
   compute_kernel_descriptor *d = &p->descriptor;
-  compute_convolution *c = &d->convolution;
+  compute_conv_attributes *c = kernel_attributes_in(&p->attributes, d, sizeof *c);
   const int64_t step = row->form == FORM_CONV_STRIDED ? 2 : 1, side = (row->c - 1) / step + 1;
-  *c = (compute_convolution){.groups = 1, .batch = row->batch};
+  *c = (compute_conv_attributes){.groups = 1, .batch = row->batch};
   if (row->form == FORM_CONV_DATA) c->direction = COMPUTE_CONVOLUTION_BY_DATA;
   if (row->form == FORM_CONV_FILTER) c->direction = COMPUTE_CONVOLUTION_BY_FILTER;
   if (row->form == FORM_CONV_DEPTHWISE) c->groups = (int32_t)row->a;
@@ -282,12 +285,12 @@ static void make_fit(tune_problem *p, const suite_row *row) {
                                        .gamma = 0.3,
                                        .start_set = row->form == FORM_FIT_XYZNB ? 4 : 0,
                                        .start[2] = 0.1};
-  p->fit = fit_problem_normalize(&problem);
-  const int64_t columns = compute_fit_column(p->fit.model, p->fit.outputs, 0);
+  compute_fit_attributes *fit = kernel_attributes_in(&p->attributes, d, sizeof *fit);
+  fit->problem = fit_problem_normalize(&problem);
+  const int64_t columns = compute_fit_column(fit->problem.model, fit->problem.outputs, 0);
   d->kind = COMPUTE_KERNEL_FIT;
   d->rank = 1;
   d->size[0] = row->a;
-  d->fit = &p->fit;
   d->input_count = d->output_count = 1;
   p->inputs[0] = (compute_operand){.dtype = row->dtype, .stride = {pixels, row->c, 1}};
   p->output = (compute_operand){.dtype = COMPUTE_F32, .stride = {columns, 1}};
@@ -310,7 +313,7 @@ static void measure_operands(tune_problem *p) {
     int64_t size[COMPUTE_MAX_RANK];
     if (d->kind == COMPUTE_KERNEL_CONV) continue; /* known already: they have sizes of their own */
     memcpy(size, d->size, sizeof size);
-    if (d->kind == COMPUTE_KERNEL_GEMM) size[d->rank - (i == 0 ? 1 : 2)] = d->k;
+    if (d->kind == COMPUTE_KERNEL_GEMM) size[d->rank - (i == 0 ? 1 : 2)] = compute_gemm_of(d)->k;
     p->input_elements[i] = span(&p->inputs[i], size, d->rank);
   }
   p->output_elements = span(&p->output, d->size, d->rank);

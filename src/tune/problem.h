@@ -3,6 +3,7 @@
 #ifndef TUNE_PROBLEM_H
 #define TUNE_PROBLEM_H
 
+#include "kernel/attributes.h"
 #include "kernel/program.h"
 
 enum { PROBLEM_INPUTS = 3, PROBLEM_NAME_BYTES = 64 };
@@ -11,10 +12,10 @@ enum { PROBLEM_INPUTS = 3, PROBLEM_NAME_BYTES = 64 };
 typedef struct tune_problem {
   char name[PROBLEM_NAME_BYTES]; /* "gemm f32 1024x1024x1024" */
   compute_kernel_descriptor descriptor;
+  kernel_attributes attributes;
   compute_operand inputs[PROBLEM_INPUTS], output;           /* one output */
   uint64_t input_elements[PROBLEM_INPUTS], output_elements; /* that the strides span */
   program_builder program;
-  compute_fit_problem fit;
 } tune_problem;
 
 size_t problem_count(void);

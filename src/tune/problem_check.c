@@ -27,7 +27,7 @@ static double symmetric(uint64_t counter) {
 
 /* A spot near the middle of each ROI, and noise as light has it. */
 static void fill_spots(const tune_problem *problem, void *data) {
-  const compute_fit_problem *p = &problem->fit;
+  const compute_fit_problem *p = &compute_fit_of(&problem->descriptor)->problem;
   const compute_dtype dtype = problem->inputs[0].dtype;
   const size_t size = compute_dtype_size(dtype);
   const uint64_t pixels = (uint64_t)(p->rows * p->columns);
@@ -54,7 +54,8 @@ void problem_fill(const tune_problem *problem, uint32_t input, void *data) {
   }
   const compute_dtype dtype = problem->inputs[input].dtype;
   const size_t size = compute_dtype_size(dtype);
-  const bool exact = d->kind == COMPUTE_KERNEL_REDUCE && d->combine == COMPUTE_COMBINE_SUM;
+  const bool exact =
+      d->kind == COMPUTE_KERNEL_REDUCE && compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM;
   const double range = d->kind == COMPUTE_KERNEL_ROW ? 4 : 1;
   for (uint64_t i = 0; i < problem->input_elements[input]; i++) {
     uint64_t bits = scramble((uint64_t)input << 40 ^ i);
@@ -80,7 +81,7 @@ static double epsilon(compute_dtype dtype) {
 }
 
 /* Products in a sum of a convolution. */
-static double terms_of(const compute_convolution *c) {
+static double terms_of(const compute_conv_attributes *c) {
   const double taps = (double)c->filter_size[0] * (double)c->filter_size[1];
   switch (c->direction) {
   case COMPUTE_CONVOLUTION_BY_DATA: return taps * (double)c->result_channels / c->groups;
@@ -96,11 +97,13 @@ static tolerance tolerance_of(const compute_kernel_descriptor *d) {
   switch (d->kind) {
   case COMPUTE_KERNEL_MAP: return (tolerance){16 * computed, stored + 16 * computed};
   case COMPUTE_KERNEL_ROW:
-    if (d->row == COMPUTE_ROW_SOFTMAX) return (tolerance){0x1p-126, stored + 64 * computed};
+    if (compute_row_of(d)->operation == COMPUTE_ROW_SOFTMAX)
+      return (tolerance){0x1p-126, stored + 64 * computed};
     return (tolerance){256 * computed, stored + 64 * computed};
   /* The errors of k roundings add up like a random walk over sums that grow like one. */
-  case COMPUTE_KERNEL_GEMM: return (tolerance){8 * computed * (double)d->k, stored};
-  case COMPUTE_KERNEL_CONV: return (tolerance){8 * computed * terms_of(&d->convolution), stored};
+  case COMPUTE_KERNEL_GEMM:
+    return (tolerance){8 * computed * (double)compute_gemm_of(d)->k, stored};
+  case COMPUTE_KERNEL_CONV: return (tolerance){8 * computed * terms_of(compute_conv_of(d)), stored};
   default: return (tolerance){0, stored};
   }
 }
@@ -114,7 +117,8 @@ static bool close_enough(double got, double expected, const tolerance *t) {
  * good as the parameters that they belong to. */
 static bool check_fits(const tune_problem *problem, const float *got, const float *expected,
                        char *reason, size_t reason_bytes) {
-  const int32_t n = compute_fit_parameter_count(problem->fit.model);
+  const int32_t n =
+      compute_fit_parameter_count(compute_fit_of(&problem->descriptor)->problem.model);
   for (uint64_t at = 0; at < problem->output_elements; at += 2 * (uint64_t)n)
     for (int32_t i = 0; i < 2 * n; i++) {
       const double a = (double)got[at + (uint64_t)i], b = (double)expected[at + (uint64_t)i];

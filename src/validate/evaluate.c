@@ -19,19 +19,19 @@ static int64_t product(const int64_t *size, int32_t from, int32_t to) {
 }
 
 /* The gradient of a maximum looks through every window that an element is part of. */
-static uint64_t window_work(const compute_window *w) {
+static uint64_t window_work(const compute_window_attributes *w) {
   const uint64_t elements = (uint64_t)product(w->size, 0, 2);
   return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? elements * elements : elements;
 }
 
 static uint64_t work_of_element(const evaluation *e) {
   const compute_kernel_descriptor *d = e->d;
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   const uint64_t program = 4 + 8 * (uint64_t)(d->prologue.count + d->epilogue.count);
   switch (d->kind) {
   case COMPUTE_KERNEL_REDUCE:
-    return program * (uint64_t)(1 + product(d->size, d->kept_rank, d->rank));
-  case COMPUTE_KERNEL_GEMM: return program + 2 * (uint64_t)d->k;
+    return program * (uint64_t)(1 + product(d->size, compute_reduce_of(d)->kept_rank, d->rank));
+  case COMPUTE_KERNEL_GEMM: return program + 2 * (uint64_t)compute_gemm_of(d)->k;
   case COMPUTE_KERNEL_CONV:
     if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER)
       return program + 4 * (uint64_t)(c->batch * product(c->result_size, 0, 2));
@@ -40,7 +40,7 @@ static uint64_t work_of_element(const evaluation *e) {
                           (c->direction == COMPUTE_CONVOLUTION_FORWARD ? c->data_channels
                                                                        : c->result_channels) /
                           c->groups);
-  case COMPUTE_KERNEL_WINDOW: return program + 8 * window_work(&d->window);
+  case COMPUTE_KERNEL_WINDOW: return program + 8 * window_work(compute_window_of(d));
   default: return program;
   }
 }
@@ -51,7 +51,7 @@ bool evaluation_exists(const compute_kernel_descriptor *d) {
 
 void evaluation_prepare(evaluation *e, const compute_kernel_descriptor *d) {
   e->d = d;
-  e->out_rank = d->kind == COMPUTE_KERNEL_REDUCE ? d->kept_rank : d->rank;
+  e->out_rank = d->kind == COMPUTE_KERNEL_REDUCE ? compute_reduce_of(d)->kept_rank : d->rank;
   e->units = product(d->size, 0, e->out_rank);
   e->unit_length = 1;
   if (d->kind == COMPUTE_KERNEL_ROW) {
@@ -104,7 +104,7 @@ compute_dtype evaluation_type(const evaluation *e, uint32_t k) {
     return (compute_dtype)d->epilogue.instructions[d->epilogue.outputs[k]].type;
   switch (d->kind) {
   case COMPUTE_KERNEL_REDUCE:
-    return d->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
+    return compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
   case COMPUTE_KERNEL_ROW:
   case COMPUTE_KERNEL_GEMM:
   case COMPUTE_KERNEL_CONV:
@@ -147,10 +147,10 @@ number evaluate_prologue(const evaluation *e, const int64_t *coordinate, int64_t
 
 static bool find_index(const evaluation *e, const int64_t *coordinate, int64_t *offset) {
   const number index = evaluate_load(&e->input[1], e->d->rank, coordinate);
-  const bool wraps = index.integer < 0 && !e->d->index_from_zero;
-  const int64_t at = wraps ? index.integer + e->d->axis_size : index.integer;
-  *offset = at * e->d->axis_stride;
-  return at >= 0 && at < e->d->axis_size;
+  const bool wraps = index.integer < 0 && !compute_index_of(e->d)->from_zero;
+  const int64_t at = wraps ? index.integer + compute_index_of(e->d)->axis_size : index.integer;
+  *offset = at * compute_index_of(e->d)->axis_stride;
+  return at >= 0 && at < compute_index_of(e->d)->axis_size;
 }
 
 static bool gather(const evaluation *e, const int64_t *coordinate, number *result) {

@@ -28,9 +28,10 @@ void extent_of(const compute_kernel_descriptor *d, uint32_t index, extent *e) {
   int64_t size[COMPUTE_MAX_RANK];
   kernel_operand_sizes(d, index, size);
   const bool reduced = d->kind == COMPUTE_KERNEL_REDUCE && index >= d->prologue_inputs;
-  for (int32_t i = 0; i < (reduced ? d->kept_rank : d->rank); i++) add(e, size[i], o->stride[i]);
+  for (int32_t i = 0; i < (reduced ? compute_reduce_of(d)->kept_rank : d->rank); i++)
+    add(e, size[i], o->stride[i]);
   if (d->kind == (output ? COMPUTE_KERNEL_SCATTER : COMPUTE_KERNEL_GATHER) &&
       (output || index == 0))
-    add(e, d->axis_size, d->axis_stride);
+    add(e, compute_index_of(d)->axis_size, compute_index_of(d)->axis_stride);
   find_bounds(e);
 }

@@ -33,10 +33,11 @@ typedef struct folded {
 } folded;
 
 static void add_float(const compute_kernel_descriptor *d, folded *f, const number *x, int64_t at) {
-  const bool least = d->combine == COMPUTE_COMBINE_MIN || d->combine == COMPUTE_COMBINE_ARGMIN;
+  const bool least = compute_reduce_of(d)->combine == COMPUTE_COMBINE_MIN ||
+                     compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
   f->exact &= x->error == 0;
   f->vague |= number_is_vague(x);
-  switch (d->combine) {
+  switch (compute_reduce_of(d)->combine) {
   case COMPUTE_COMBINE_SUM:
     f->sum += x->real;
     f->magnitude += fabs(x->real);
@@ -58,7 +59,7 @@ static void add_float(const compute_kernel_descriptor *d, folded *f, const numbe
                       (least ? x->real < f->best.real : x->real > f->best.real);
   const bool close = at > 0 && fabs(x->real - f->best.real) <= x->error + f->best.error &&
                      x->error + f->best.error > 0;
-  if (close && d->combine >= COMPUTE_COMBINE_ARGMAX) f->vague = true;
+  if (close && compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX) f->vague = true;
   f->error = fmax(f->error, x->error);
   if (better) {
     f->best = *x;
@@ -68,11 +69,12 @@ static void add_float(const compute_kernel_descriptor *d, folded *f, const numbe
 
 static void add_integer(const compute_kernel_descriptor *d, folded *f, const number *x,
                         int64_t at) {
-  const bool least = d->combine == COMPUTE_COMBINE_MIN || d->combine == COMPUTE_COMBINE_ARGMIN;
+  const bool least = compute_reduce_of(d)->combine == COMPUTE_COMBINE_MIN ||
+                     compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
   f->vague |= number_is_vague(x);
-  if (d->combine <= COMPUTE_COMBINE_PROD) {
+  if (compute_reduce_of(d)->combine <= COMPUTE_COMBINE_PROD) {
     const uint64_t a = (uint64_t)f->integer, b = (uint64_t)x->integer;
-    const uint64_t next = d->combine == COMPUTE_COMBINE_SUM ? a + b : a * b;
+    const uint64_t next = compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM ? a + b : a * b;
     f->integer = d->accumulate == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)next : (int64_t)next;
     return;
   }
@@ -84,17 +86,18 @@ static void add_integer(const compute_kernel_descriptor *d, folded *f, const num
 
 static number result_of(const compute_kernel_descriptor *d, const folded *f, int64_t count) {
   const double vague = f->vague ? (double)INFINITY : 0;
-  if (d->combine >= COMPUTE_COMBINE_ARGMAX) return (number){.integer = f->at, .error = vague};
+  if (compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX)
+    return (number){.integer = f->at, .error = vague};
   if (!is_float(d->accumulate)) {
-    const bool extremum = d->combine >= COMPUTE_COMBINE_MAX;
+    const bool extremum = compute_reduce_of(d)->combine >= COMPUTE_COMBINE_MAX;
     return (number){.integer = extremum ? f->best.integer : f->integer, .error = vague};
   }
-  if (d->combine == COMPUTE_COMBINE_SUM) {
+  if (compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM) {
     number n = evaluate_sum(d->accumulate, f->sum, f->magnitude, f->error, (double)count, f->exact);
     if (f->vague) n.error = (double)INFINITY;
     return n;
   }
-  if (d->combine == COMPUTE_COMBINE_PROD) {
+  if (compute_reduce_of(d)->combine == COMPUTE_COMBINE_PROD) {
     const double room = d->accumulate == COMPUTE_F32 ? 125 : 1020;
     number n = number_round(d->accumulate, f->sum, fabs(f->sum) * f->relative, 1, f->exact);
     if (f->vague || (isfinite(f->rise) && f->rise > room) || f->fall < -room)
@@ -106,20 +109,21 @@ static number result_of(const compute_kernel_descriptor *d, const folded *f, int
 
 number evaluate_fold(const evaluation *e, const int64_t *kept, int64_t position, workspace *w) {
   const compute_kernel_descriptor *d = e->d;
-  const double first = d->combine == COMPUTE_COMBINE_PROD ? 1 : 0;
+  const double first = compute_reduce_of(d)->combine == COMPUTE_COMBINE_PROD ? 1 : 0;
   folded f = {.sum = first, .integer = (int64_t)first, .exact = true};
   int64_t coordinate[COMPUTE_MAX_RANK], count = 1;
-  for (int32_t i = 0; i < d->kept_rank; i++) coordinate[i] = kept[i];
-  for (int32_t i = d->kept_rank; i < d->rank; i++) count *= d->size[i];
+  for (int32_t i = 0; i < compute_reduce_of(d)->kept_rank; i++) coordinate[i] = kept[i];
+  for (int32_t i = compute_reduce_of(d)->kept_rank; i < d->rank; i++) count *= d->size[i];
   for (int64_t at = 0; at < count; at++) {
-    evaluate_coordinates(d->size + d->kept_rank, d->rank - d->kept_rank, at,
-                         coordinate + d->kept_rank);
+    evaluate_coordinates(d->size + compute_reduce_of(d)->kept_rank,
+                         d->rank - compute_reduce_of(d)->kept_rank, at,
+                         coordinate + compute_reduce_of(d)->kept_rank);
     const number x = evaluate_prologue(e, coordinate, position * count + at, w);
     if (is_float(d->accumulate))
       add_float(d, &f, &x, at);
     else
       add_integer(d, &f, &x, at);
   }
-  if (count == 0 && d->combine >= COMPUTE_COMBINE_MAX) f.vague = true;
+  if (count == 0 && compute_reduce_of(d)->combine >= COMPUTE_COMBINE_MAX) f.vague = true;
   return result_of(d, &f, count);
 }

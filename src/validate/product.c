@@ -52,7 +52,10 @@ static number finish(const compute_kernel_descriptor *d, const sum *s) {
     return (number){.integer = value};
   }
   /* TF32 keeps 10 bits of each factor's mantissa. */
-  const bool coarse = (d->precision & COMPUTE_PRECISION_TF32) && d->accumulate == COMPUTE_F32;
+  const compute_precision precision = d->kind == COMPUTE_KERNEL_CONV
+                                          ? compute_conv_of(d)->precision
+                                          : compute_gemm_of(d)->precision;
+  const bool coarse = (precision & COMPUTE_PRECISION_TF32) && d->accumulate == COMPUTE_F32;
   const double factors = coarse ? 0x1p-9 * s->magnitude : 0;
   number n = evaluate_sum(d->accumulate, s->real, s->magnitude, factors + WINOGRAD * s->wide,
                           (double)s->terms, true);
@@ -74,7 +77,7 @@ number evaluate_product(const evaluation *e, const int64_t *coordinate) {
     at_b += b->stride[i] * coordinate[i];
   }
   const bool floats = is_float(d->accumulate);
-  for (int64_t k = 0; k < d->k; k++)
+  for (int64_t k = 0; k < compute_gemm_of(d)->k; k++)
     add_product(&s, a, at_a + k * a->stride[n], b, at_b + k * b->stride[m], floats);
   return finish(d, &s);
 }
@@ -90,7 +93,7 @@ static bool inside(int64_t place, int64_t size) {
 }
 
 static void forward(const evaluation *e, const int64_t *y, sum *s) {
-  const compute_convolution *c = &e->d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(e->d);
   const int64_t channels = c->data_channels / c->groups;
   const int64_t group = y[1] / (c->result_channels / c->groups);
   for (int64_t k = 0; k < channels; k++)
@@ -105,14 +108,14 @@ static void forward(const evaluation *e, const int64_t *y, sum *s) {
 }
 
 /* Where the forward convolution put an element of the data: the result's place, or -1. */
-static int64_t result_place(const compute_convolution *c, int axis, int64_t data, int64_t tap) {
+static int64_t result_place(const compute_conv_attributes *c, int axis, int64_t data, int64_t tap) {
   const int64_t steps = data + c->padding[axis] - tap * c->dilation[axis];
   if (steps < 0 || steps % c->stride[axis] != 0) return -1;
   return inside(steps / c->stride[axis], c->result_size[axis]) ? steps / c->stride[axis] : -1;
 }
 
 static void by_data(const evaluation *e, const int64_t *x, sum *s) {
-  const compute_convolution *c = &e->d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(e->d);
   const int64_t channels = c->data_channels / c->groups;
   const int64_t results = c->result_channels / c->groups, group = x[1] / channels;
   for (int64_t o = group * results; o < (group + 1) * results; o++)
@@ -126,7 +129,7 @@ static void by_data(const evaluation *e, const int64_t *x, sum *s) {
 }
 
 static void by_filter(const evaluation *e, const int64_t *w, sum *s) {
-  const compute_convolution *c = &e->d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(e->d);
   const int64_t channels = c->data_channels / c->groups;
   const int64_t group = w[0] / (c->result_channels / c->groups);
   for (int64_t n = 0; n < c->batch; n++)
@@ -142,10 +145,10 @@ static void by_filter(const evaluation *e, const int64_t *w, sum *s) {
 
 /* Whether Winograd's minimal filtering is allowed and can be used. */
 static bool may_be_filtered(const compute_kernel_descriptor *d) {
-  const compute_convolution *c = &d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
     if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1) return false;
-  return (d->precision & COMPUTE_PRECISION_WINOGRAD) && d->accumulate == COMPUTE_F32 &&
+  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->accumulate == COMPUTE_F32 &&
          c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
 }
 
@@ -165,7 +168,7 @@ static double largest_around(const view *source, int64_t image, int64_t channel,
 }
 
 static double wide_magnitude(const evaluation *e, const int64_t *y) {
-  const compute_convolution *c = &e->d->convolution;
+  const compute_conv_attributes *c = compute_conv_of(e->d);
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   const int64_t data = c->data_channels / c->groups, results = c->result_channels / c->groups;
   const int64_t group = y[1] / (forward ? results : data), channels = forward ? data : results;
@@ -186,7 +189,7 @@ static double wide_magnitude(const evaluation *e, const int64_t *y) {
 
 number evaluate_convolution(const evaluation *e, const int64_t *coordinate) {
   sum s = {0};
-  switch (e->d->convolution.direction) {
+  switch (compute_conv_of(e->d)->direction) {
   case COMPUTE_CONVOLUTION_FORWARD: forward(e, coordinate, &s); break;
   case COMPUTE_CONVOLUTION_BY_DATA: by_data(e, coordinate, &s); break;
   case COMPUTE_CONVOLUTION_BY_FILTER: by_filter(e, coordinate, &s); break;

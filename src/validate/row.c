@@ -72,7 +72,7 @@ static void read_moments(const compute_kernel_descriptor *d, const number *x, in
     variance_error += (2 * fabs(apart) * off + off * off) / n;
   }
   variance_error += growth * variance;
-  const double divisor = variance + d->epsilon;
+  const double divisor = variance + compute_row_of(d)->epsilon;
   r->scale = 1 / sqrt(divisor);
   r->scale_relative =
       variance_error < divisor / 2 ? variance_error / divisor + 8 * epsilon : (double)INFINITY;
@@ -90,7 +90,7 @@ static number normalized(const compute_kernel_descriptor *d, const number *x, co
 static number element(const compute_kernel_descriptor *d, const number *x, const whole_row *r) {
   if (r->vague) return (number){.real = 0, .error = (double)INFINITY};
   if (r->spoilt) return (number){.real = (double)NAN};
-  switch (d->row) {
+  switch (compute_row_of(d)->operation) {
   case COMPUTE_ROW_SOFTMAX: return softmax(d, x, r);
   case COMPUTE_ROW_LOG_SOFTMAX: return log_softmax(d, x, r);
   default: return normalized(d, x, r);
@@ -106,7 +106,7 @@ void evaluate_row(const evaluation *e, int64_t row, workspace *w) {
     evaluate_coordinates(d->size, d->rank, first + j, coordinate);
     w->row[j] = evaluate_prologue(e, coordinate, first + j, w);
   }
-  if (d->row == COMPUTE_ROW_NORMALIZE)
+  if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE)
     read_moments(d, w->row, count, &shared);
   else
     read_softmax(w->row, count, number_epsilon(d->accumulate), &shared);

@@ -25,12 +25,12 @@ static bool inside(int64_t place, int64_t size) {
   return place >= 0 && place < size;
 }
 
-static int64_t place(const compute_window *w, int axis, int64_t result, int64_t step) {
+static int64_t place(const compute_window_attributes *w, int axis, int64_t result, int64_t step) {
   return result * w->stride[axis] + step * w->dilation[axis] - w->padding[axis];
 }
 
 /* What the average of window (p, q) divides by. */
-static double divisor_of(const compute_window *w, const int64_t *result) {
+static double divisor_of(const compute_window_attributes *w, const int64_t *result) {
   double count = 1;
   for (int axis = 0; axis < 2; axis++) {
     int64_t along = 0;
@@ -47,7 +47,7 @@ static double divisor_of(const compute_window *w, const int64_t *result) {
 /* The largest element of window (p, q) and where it first is; false if it has none. */
 static bool largest(const evaluation *e, int64_t n, int64_t c, const int64_t *result, double *best,
                     int64_t *where) {
-  const compute_window *w = &e->d->window;
+  const compute_window_attributes *w = compute_window_of(e->d);
   bool found = false;
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t h = place(w, 0, result[0], i / w->size[1]);
@@ -64,7 +64,7 @@ static bool largest(const evaluation *e, int64_t n, int64_t c, const int64_t *re
 }
 
 static void add_window(const evaluation *e, const int64_t *y, sum *s) {
-  const compute_window *w = &e->d->window;
+  const compute_window_attributes *w = compute_window_of(e->d);
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t h = place(w, 0, y[2], i / w->size[1]), v = place(w, 1, y[3], i % w->size[1]);
     if (inside(h, w->data_size[0]) && inside(v, w->data_size[1]))
@@ -73,14 +73,14 @@ static void add_window(const evaluation *e, const int64_t *y, sum *s) {
 }
 
 /* The result whose window has data place `at` as its element number `step`, or −1. */
-static int64_t result_of(const compute_window *w, int axis, int64_t at, int64_t step) {
+static int64_t result_of(const compute_window_attributes *w, int axis, int64_t at, int64_t step) {
   const int64_t steps = at + w->padding[axis] - step * w->dilation[axis];
   if (steps < 0 || steps % w->stride[axis] != 0) return -1;
   return inside(steps / w->stride[axis], w->result_size[axis]) ? steps / w->stride[axis] : -1;
 }
 
 static void add_gradients(const evaluation *e, const int64_t *x, sum *s) {
-  const compute_window *w = &e->d->window;
+  const compute_window_attributes *w = compute_window_of(e->d);
   const bool max = w->operation == COMPUTE_WINDOW_MAX;
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t result[2] = {result_of(w, 0, x[2], i / w->size[1]),
@@ -97,7 +97,7 @@ static void add_gradients(const evaluation *e, const int64_t *x, sum *s) {
 }
 
 number evaluate_window(const evaluation *e, const int64_t *coordinate) {
-  const compute_window *w = &e->d->window;
+  const compute_window_attributes *w = compute_window_of(e->d);
   const compute_dtype type = e->d->accumulate;
   sum s = {0};
   if (w->by_data) {

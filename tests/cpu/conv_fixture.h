@@ -81,11 +81,11 @@ FIXTURE_INLINE double epsilon_of(compute_dtype dtype) {
 /* Winograd's sums meet all of a patch, so that what they round does not depend on the terms of one
  * element but on the largest that could be: 9 per channel, of magnitude `high`² at most. */
 FIXTURE_INLINE double winograd_bound(const sample_kernel *s) {
-  const compute_convolution *c = &s->descriptor.convolution;
+  const compute_conv_attributes *c = compute_conv_of(&s->descriptor);
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   const int64_t channels = (forward ? c->data_channels : c->result_channels) / c->groups;
   const double high = fmax(fabs(s->low), fabs(s->high));
-  return s->descriptor.precision & COMPUTE_PRECISION_WINOGRAD
+  return compute_conv_of(&s->descriptor)->precision & COMPUTE_PRECISION_WINOGRAD
              ? 48 * sqrt(9 * (double)channels) * high * high * 0x1p-24
              : 0;
 }

@@ -76,6 +76,8 @@ FIXTURE_INLINE compute_status fit_run_on(fixture *f, const fit_launch *l) {
   }
   for (int d = 0; d < 2; d++) out.stride[d] = l->record_stride[d];
   pointers[inputs] = l->records;
+  const compute_fit_attributes attributes = {
+      .problem = problem, .frames = l->frames, .rows = l->height, .columns = l->width};
   const compute_kernel_descriptor descriptor = {.struct_size = sizeof descriptor,
                                                 .kind = COMPUTE_KERNEL_FIT,
                                                 .rank = 1,
@@ -84,10 +86,8 @@ FIXTURE_INLINE compute_status fit_run_on(fixture *f, const fit_launch *l) {
                                                 .output_count = 1,
                                                 .inputs = in,
                                                 .outputs = &out,
-                                                .fit = &problem,
-                                                .fit_frames = l->frames,
-                                                .fit_rows = l->height,
-                                                .fit_columns = l->width};
+                                                .attributes = &attributes,
+                                                .attribute_bytes = sizeof attributes};
   cpu_kernel *kernel = NULL;
   compute_status status = cpu_fit_prepare(f->device, &descriptor, &kernel);
   if (status) return status;

@@ -111,6 +111,11 @@ static void visit(fixture *f, const sample *s, bool plain, uint64_t seed, with_k
     operand[count] = operand_of(&b[i], 4);
     blocks[count++] = &b[i];
   }
+  const compute_attention_attributes attributes = {.keys = s->keys,
+                                                   .width = s->width,
+                                                   .scale = s->scale,
+                                                   .causal = s->causal,
+                                                   .biased = s->biased};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = COMPUTE_KERNEL_ATTENTION,
                                  .rank = 4,
@@ -120,11 +125,8 @@ static void visit(fixture *f, const sample *s, bool plain, uint64_t seed, with_k
                                  .inputs = operand,
                                  .outputs = &operand[count - 1],
                                  .accumulate = dtype_compute_type(s->dtype),
-                                 .attention = {.keys = s->keys,
-                                               .width = s->width,
-                                               .scale = s->scale,
-                                               .causal = s->causal,
-                                               .biased = s->biased}};
+                                 .attributes = &attributes,
+                                 .attribute_bytes = sizeof attributes};
   with(f, &k, blocks);
   check(f, s, b);
   if (bits)
@@ -228,6 +230,7 @@ static void a_nan_stays_with_its_query(void **state) {
   block_set(&q, 7 * WIDTH + 3, NAN);
   const compute_operand in[] = {operand_of(&q, 2), operand_of(&k, 2), operand_of(&v, 2)};
   const compute_operand out = operand_of(&y, 2);
+  const compute_attention_attributes attributes = {.keys = KEYS, .width = WIDTH, .scale = 1};
   const compute_kernel_descriptor d = {.struct_size = sizeof d,
                                        .kind = COMPUTE_KERNEL_ATTENTION,
                                        .rank = 2,
@@ -237,7 +240,8 @@ static void a_nan_stays_with_its_query(void **state) {
                                        .inputs = in,
                                        .outputs = &out,
                                        .accumulate = COMPUTE_F32,
-                                       .attention = {.keys = KEYS, .width = WIDTH, .scale = 1}};
+                                       .attributes = &attributes,
+                                       .attribute_bytes = sizeof attributes};
   run(&f, &d, (block *[]){&q, &k, &v, &y});
   for (int64_t i = 0; i < QUERIES * WIDTH; i++)
     assert_int_equal(isnan(block_get(&y, i)) != 0, i / WIDTH == 7);

@@ -139,7 +139,8 @@ static void check_winograd(const sample_kernel *s, void *user) {
   checker *c = user;
   cpu_kernel *kernel = NULL;
   sample_kernel allowed = *s;
-  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  attributes_bind(&allowed.descriptor, &allowed.attributes);
+  allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
   assert_int_equal(cpu_conv_prepare(c->f->device, &allowed.descriptor, &kernel), COMPUTE_OK);
   if (s->inputs[0].stride[3] == 1) assert_non_null(strstr(kernel->description, "Winograd"));
   kernel->destroy(kernel);
@@ -196,7 +197,8 @@ static void check_threads(const sample_kernel *s, void *user) {
   (void)user;
   static const int32_t threads[] = {1, 2, 5};
   sample_kernel allowed = *s;
-  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  attributes_bind(&allowed.descriptor, &allowed.attributes);
+  allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
   test_random random = {.state = 11};
   memory m = create_memory(&allowed, &random);
   const uint32_t output = s->descriptor.input_count;
@@ -292,7 +294,8 @@ static void fail_allocations(const sample_kernel *s, void *user) {
 
 static void fail_winograd(const sample_kernel *s, void *user) {
   sample_kernel allowed = *s;
-  allowed.descriptor.precision = COMPUTE_PRECISION_WINOGRAD;
+  attributes_bind(&allowed.descriptor, &allowed.attributes);
+  allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
   fail_allocations(&allowed, user);
 }
 

@@ -147,7 +147,7 @@ static void threads_do_not_show_in_the_bits(void **state) {
 static void check_infinity(const sample_kernel *s, void *user) {
   fixture *f = user;
   test_random random = {.state = 3};
-  const compute_convolution *c = &s->descriptor.convolution;
+  const compute_conv_attributes *c = compute_conv_of(&s->descriptor);
   memory m = create_memory(s, &random);
   float *x = m.pointers[0];
   const float *gradient = m.pointers[2];

@@ -79,6 +79,8 @@ static compute_kernel_descriptor describe(const sample *s, const kernel_blocks *
   in[0] = b->operand[scatter ? 2 : 0];
   in[1] = b->operand[1];
   *out = b->operand[scatter ? 0 : 2];
+  static compute_index_attributes attributes; /* of one descriptor at a time */
+  attributes = (compute_index_attributes){.axis_size = s->axis_size, .axis_stride = b->axis_stride};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = kind,
                                  .rank = s->rank,
@@ -86,8 +88,8 @@ static compute_kernel_descriptor describe(const sample *s, const kernel_blocks *
                                  .output_count = 1,
                                  .inputs = in,
                                  .outputs = out,
-                                 .axis_size = s->axis_size,
-                                 .axis_stride = b->axis_stride};
+                                 .attributes = &attributes,
+                                 .attribute_bytes = sizeof attributes};
   memcpy(k.size, s->size, sizeof k.size);
   return k;
 }

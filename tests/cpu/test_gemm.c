@@ -153,6 +153,7 @@ typedef struct description {
   compute_operand inputs[3], outputs[2];
   program_builder program;
   compute_kernel_descriptor descriptor;
+  compute_gemm_attributes attributes;
   block *blocks[5];
 } description;
 
@@ -169,7 +170,9 @@ static void describe(const sample *s, operands *o, description *d) {
                                               .outputs = d->outputs,
                                               .epilogue = program_finish(&d->program),
                                               .accumulate = s->accumulate,
-                                              .k = s->k};
+                                              .attributes = &d->attributes,
+                                              .attribute_bytes = sizeof d->attributes};
+  d->attributes = (compute_gemm_attributes){.k = s->k};
   for (int32_t i = 0; i < s->batch_rank; i++) d->descriptor.size[i] = s->batch[i];
   d->descriptor.size[rank - 2] = s->m;
   d->descriptor.size[rank - 1] = s->n;
@@ -637,16 +640,18 @@ static void nothing_outside_the_operands_is_touched(void **state) {
           {COMPUTE_F32, {transposed & 1 ? 1 : k, transposed & 1 ? m : 1}},
           {COMPUTE_F32, {transposed & 2 ? 1 : n, transposed & 2 ? k : 1}}};
       const compute_operand output = {COMPUTE_F32, {n, 1}};
-      const compute_kernel_descriptor descriptor = {.struct_size = sizeof descriptor,
-                                                    .kind = COMPUTE_KERNEL_GEMM,
-                                                    .rank = 2,
-                                                    .size = {m, n},
-                                                    .input_count = 2,
-                                                    .output_count = 1,
-                                                    .inputs = inputs,
-                                                    .outputs = &output,
-                                                    .accumulate = COMPUTE_F32,
-                                                    .k = k};
+      const compute_kernel_descriptor descriptor = {
+          .struct_size = sizeof descriptor,
+          .kind = COMPUTE_KERNEL_GEMM,
+          .rank = 2,
+          .size = {m, n},
+          .input_count = 2,
+          .output_count = 1,
+          .inputs = inputs,
+          .outputs = &output,
+          .accumulate = COMPUTE_F32,
+          .attributes = &(compute_gemm_attributes){.k = k},
+          .attribute_bytes = sizeof(compute_gemm_attributes)};
       cpu_kernel *kernel;
       assert_int_equal(cpu_gemm_prepare(f.device, &descriptor, &kernel), COMPUTE_OK);
       assert_int_equal(kernel->run(kernel, (void *[]){a, b, c}), COMPUTE_OK);

@@ -77,6 +77,8 @@ static bool close_enough(const sample *s, double actual, double expected, double
 
 static compute_kernel_descriptor describe(const sample *s, compute_operand *in,
                                           compute_operand *out) {
+  static compute_reduce_attributes attributes; /* of one descriptor at a time */
+  attributes = (compute_reduce_attributes){.kept_rank = s->kept_rank, .combine = s->combine};
   compute_kernel_descriptor k = {
       .struct_size = sizeof k,
       .kind = COMPUTE_KERNEL_REDUCE,
@@ -87,8 +89,8 @@ static compute_kernel_descriptor describe(const sample *s, compute_operand *in,
       .outputs = out,
       .prologue_inputs = 1,
       .accumulate = s->accumulate,
-      .kept_rank = s->kept_rank,
-      .combine = s->combine,
+      .attributes = &attributes,
+      .attribute_bytes = sizeof attributes,
   };
   memcpy(k.size, s->size, sizeof k.size);
   return k;
@@ -456,8 +458,8 @@ static void programs_see_operands_positions_and_coordinates(void **state) {
                                    .epilogue = program_finish(&epilogue),
                                    .prologue_inputs = 2,
                                    .accumulate = COMPUTE_F64,
-                                   .kept_rank = 2,
-                                   .combine = COMPUTE_COMBINE_SUM};
+                                   .attributes = &(compute_reduce_attributes){.kept_rank = 2},
+                                   .attribute_bytes = sizeof(compute_reduce_attributes)};
     memcpy(k.size, c.size, sizeof c.size);
     assert_int_equal(
         run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&c.x, &c.y, &c.gain, &c.out, &c.raw}),

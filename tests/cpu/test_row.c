@@ -13,6 +13,8 @@ typedef struct sample {
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
+  static compute_row_attributes attributes; /* of one descriptor at a time */
+  attributes = (compute_row_attributes){.operation = s->operation, .epsilon = epsilon};
   compute_kernel_descriptor k = {
       .struct_size = sizeof k,
       .kind = COMPUTE_KERNEL_ROW,
@@ -23,8 +25,8 @@ static compute_kernel_descriptor describe(const sample *s, const compute_operand
       .outputs = out,
       .prologue_inputs = 1,
       .accumulate = s->accumulate,
-      .row = s->operation,
-      .epsilon = epsilon,
+      .attributes = &attributes,
+      .attribute_bytes = sizeof attributes,
   };
   memcpy(k.size, s->size, sizeof k.size);
   return k;
@@ -398,8 +400,9 @@ static void programs_see_operands_and_coordinates(void **state) {
                                    .epilogue = program_finish(&epilogue),
                                    .prologue_inputs = 2,
                                    .accumulate = COMPUTE_F32,
-                                   .row = COMPUTE_ROW_NORMALIZE,
-                                   .epsilon = epsilon};
+                                   .attributes =
+                                       &(compute_row_attributes){COMPUTE_ROW_NORMALIZE, epsilon},
+                                   .attribute_bytes = sizeof(compute_row_attributes)};
     memcpy(k.size, size, sizeof k.size);
     assert_int_equal(
         run_kernel(&f, cpu_row_prepare, &k, (block *[]){&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]}),

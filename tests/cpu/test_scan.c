@@ -63,6 +63,9 @@ static void check(const fixture *f, const sample *s, const block *input, const b
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
+  static compute_scan_attributes attributes; /* of one descriptor at a time */
+  attributes = (compute_scan_attributes){
+      .combine = s->combine, .reverse = s->reverse, .exclusive = s->exclusive};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = COMPUTE_KERNEL_SCAN,
                                  .rank = s->rank,
@@ -71,9 +74,8 @@ static compute_kernel_descriptor describe(const sample *s, const compute_operand
                                  .inputs = in,
                                  .outputs = out,
                                  .accumulate = s->accumulate,
-                                 .combine = s->combine,
-                                 .scan_reverse = s->reverse,
-                                 .scan_exclusive = s->exclusive};
+                                 .attributes = &attributes,
+                                 .attribute_bytes = sizeof attributes};
   memcpy(k.size, s->size, sizeof k.size);
   return k;
 }

@@ -78,6 +78,8 @@ static void fill(const sample *s, block *b, test_random *random) {
 
 static compute_kernel_descriptor describe(const sample *s, const compute_operand *in,
                                           const compute_operand *out) {
+  static compute_top_k_attributes attributes; /* of one descriptor at a time */
+  attributes = (compute_top_k_attributes){.axis_size = s->length, .smallest = s->smallest};
   compute_kernel_descriptor k = {.struct_size = sizeof k,
                                  .kind = COMPUTE_KERNEL_TOP_K,
                                  .rank = s->rank,
@@ -85,8 +87,8 @@ static compute_kernel_descriptor describe(const sample *s, const compute_operand
                                  .output_count = 1,
                                  .inputs = in,
                                  .outputs = out,
-                                 .axis_size = s->length,
-                                 .top_smallest = s->smallest};
+                                 .attributes = &attributes,
+                                 .attribute_bytes = sizeof attributes};
   memcpy(k.size, s->size, sizeof k.size);
   return k;
 }

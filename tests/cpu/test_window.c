@@ -4,7 +4,7 @@
 #include "nest.h"
 
 typedef struct sample {
-  compute_window window;
+  compute_window_attributes window;
   compute_dtype input, accumulate, output;
   int64_t images, channels;
   bool channels_last, gaps; /* of the inputs */
@@ -15,7 +15,7 @@ typedef struct sample {
 
 enum { DATA = 0, GRADIENT = 1, BIAS = 2, OUTPUT = 3, SECOND = 4, BLOCKS = 5 };
 
-static void set_result_size(compute_window *w) {
+static void set_result_size(compute_window_attributes *w) {
   for (int d = 0; d < 2; d++) {
     const int64_t span = (w->size[d] - 1) * w->dilation[d] + 1;
     const int64_t room = w->data_size[d] + 2 * w->padding[d] - span;
@@ -40,11 +40,11 @@ static block make(compute_dtype dtype, const int64_t size[4], bool last, bool ga
 
 /* ---- The reference ------------------------------------------------------------------------- */
 
-static int64_t place(const compute_window *w, int d, int64_t i, int64_t tap) {
+static int64_t place(const compute_window_attributes *w, int d, int64_t i, int64_t tap) {
   return i * w->stride[d] - w->padding[d] + tap * w->dilation[d];
 }
 
-static bool inside(const compute_window *w, int d, int64_t at) {
+static bool inside(const compute_window_attributes *w, int d, int64_t at) {
   return at >= 0 && at < w->data_size[d];
 }
 
@@ -54,8 +54,8 @@ typedef struct window_fold {
   int64_t row, column, count;
 } window_fold;
 
-static window_fold fold(const compute_window *w, const block *data, int64_t n, int64_t c, int64_t p,
-                        int64_t q) {
+static window_fold fold(const compute_window_attributes *w, const block *data, int64_t n, int64_t c,
+                        int64_t p, int64_t q) {
   window_fold f = {0, -INFINITY, -1, -1, 0};
   for (int64_t r = 0; r < w->size[0]; r++)
     for (int64_t s = 0; s < w->size[1]; s++) {
@@ -78,7 +78,7 @@ static window_fold fold(const compute_window *w, const block *data, int64_t n, i
 
 /* The fold of every element of the space. */
 static double *reference(const sample *s, const block *b, const int64_t size[4]) {
-  const compute_window *w = &s->window;
+  const compute_window_attributes *w = &s->window;
   const bool maximum = w->operation == COMPUTE_WINDOW_MAX;
   double *y = calloc((size_t)count_points(4, size) + 1, sizeof *y);
   assert_non_null(y);
@@ -138,7 +138,7 @@ static void fill_special(block *b, test_random *random) {
 
 static void check(const fixture *f, const sample *s, const block *b, const double *y) {
   int64_t point[4] = {0}, i = 0;
-  const compute_window *w = &s->window;
+  const compute_window_attributes *w = &s->window;
   block_check_guards(&b[OUTPUT]);
   block_check_guards(&b[SECOND]);
   if (count_points(4, b[OUTPUT].size) == 0) return;
@@ -164,7 +164,7 @@ static void check(const fixture *f, const sample *s, const block *b, const doubl
 /* Runs one sample and checks it; `bits` (may be NULL) gets a copy of the output's memory. */
 static void visit(fixture *f, const sample *s, uint64_t seed, with_kernel with,
                   unsigned char *bits) {
-  const compute_window *w = &s->window;
+  const compute_window_attributes *w = &s->window;
   const bool maximum = w->operation == COMPUTE_WINDOW_MAX;
   const int64_t data[4] = {s->images, s->channels, w->data_size[0], w->data_size[1]};
   const int64_t result[4] = {s->images, s->channels, w->result_size[0], w->result_size[1]};
@@ -206,7 +206,8 @@ static void visit(fixture *f, const sample *s, uint64_t seed, with_kernel with,
                                  .inputs = inputs,
                                  .outputs = outputs,
                                  .accumulate = s->accumulate,
-                                 .window = *w};
+                                 .attributes = w,
+                                 .attribute_bytes = sizeof *w};
   if (s->ending) k.epilogue = (compute_program){4, 2, code, values};
   memcpy(k.size, space, 4 * sizeof *space);
   assert_true(own >= 1);
@@ -224,7 +225,7 @@ static sample random_sample(test_random *random) {
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F64, COMPUTE_F16,
                                          COMPUTE_BF16};
   sample s = {.input = dtypes[test_random_integer(random, 0, 4)]};
-  compute_window *w = &s.window;
+  compute_window_attributes *w = &s.window;
   s.accumulate = s.input == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   s.output = test_random_integer(random, 0, 1) ? s.input : s.accumulate;
   s.images = test_random_integer(random, 1, 2);
@@ -277,7 +278,7 @@ static void random_windows_are_right_in_small_bands(void **state) {
 }
 
 static void windows_of_networks_are_right(void **state) {
-  static const compute_window shapes[] = {
+  static const compute_window_attributes shapes[] = {
       {.data_size = {56, 56}, .size = {2, 2}, .stride = {2, 2}},
       {.data_size = {57, 112}, .size = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
       {.data_size = {28, 28}, .size = {3, 3}, .stride = {1, 1}, .padding = {1, 1}},
@@ -321,7 +322,7 @@ static void gradients_of_halved_images_are_right(void **state) {
     test_random random = {.state = 21};
     for (int i = 0; i < 60; i++) {
       sample s = {.input = dtypes[i % 3], .output = dtypes[i % 3], .special = i % 2};
-      compute_window *w = &s.window;
+      compute_window_attributes *w = &s.window;
       s.accumulate = s.input == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
       s.images = 1;
       s.channels = test_random_integer(&random, 1, 3);
@@ -358,7 +359,7 @@ static void small_planes_are_right(void **state) {
       for (int width = 1; width <= 70; width++) {
         const compute_dtype dtype = width % 5 > 2 ? dtypes[width % 4] : COMPUTE_F32;
         sample s = {.input = dtype, .output = dtype, .special = (width + kind) % 2};
-        compute_window *w = &s.window;
+        compute_window_attributes *w = &s.window;
         s.accumulate = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
         s.images = 1 + width % 3;
         s.channels = kind == 2 ? 1 : 5;

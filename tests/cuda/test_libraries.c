@@ -210,9 +210,9 @@ enum { SIDE = 24, DEPTH = 512 };
 
 static void square_product(sample_kernel *s, compute_precision precision) {
   sample_begin(s, COMPUTE_KERNEL_GEMM, COMPUTE_SHAPE(SIDE, SIDE), "precision");
-  s->descriptor.k = DEPTH;
+  s->attributes.gemm.k = DEPTH;
   s->descriptor.accumulate = COMPUTE_F32;
-  s->descriptor.precision = precision;
+  s->attributes.gemm.precision = precision;
   compute_operand *a = sample_input(s, COMPUTE_F32, 0);
   a->stride[0] = DEPTH;
   a->stride[1] = 1;
@@ -275,7 +275,9 @@ static void convolve_both_ways(const sample_kernel *s, void *user) {
   for (int way = 0; way < 2; way++) {
     compute_kernel_descriptor d = s->descriptor;
     void *kernel = NULL;
-    d.precision = way ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT;
+    any_attributes attributes = s->attributes;
+    attributes_bind(&d, &attributes);
+    attributes.conv.precision = way ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT;
     assert_true(dnn.configure(""));
     assert_ok(device->backend->kernel_prepare_tuned(device->handle, &d, &tuning, &kernel));
     operands o;

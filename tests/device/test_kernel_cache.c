@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "kernel/program.h"
+#include "support/attributes.h"
 
 /* ---- A backend that counts ----------------------------------------------------------------- */
 
@@ -54,6 +55,7 @@ static int tear_down(void **state) {
 
 typedef struct sample {
   compute_kernel_descriptor d;
+  any_attributes a;
   compute_operand input[2], output[1];
   program_builder prologue, epilogue;
 } sample;
@@ -68,6 +70,7 @@ static void fill_sample(sample *s, compute_kernel_kind kind) {
                                      .output_count = 1,
                                      .inputs = s->input,
                                      .outputs = s->output};
+  attributes_bind(&s->d, &s->a);
   for (int k = 0; k < 2; k++) s->input[k] = (compute_operand){COMPUTE_F32, {5, 1}};
   s->output[0] = (compute_operand){COMPUTE_F32, {5, 1}};
 }
@@ -83,8 +86,8 @@ static void fill_map(sample *s) {
 
 static void fill_row(sample *s) {
   fill_sample(s, COMPUTE_KERNEL_ROW);
-  s->d.row = COMPUTE_ROW_NORMALIZE;
-  s->d.epsilon = 1e-5;
+  s->a.row.operation = COMPUTE_ROW_NORMALIZE;
+  s->a.row.epsilon = 1e-5;
   s->d.accumulate = COMPUTE_F32;
   s->d.prologue_inputs = 1;
 }
@@ -93,7 +96,7 @@ static void fill_gemm(sample *s) {
   fill_sample(s, COMPUTE_KERNEL_GEMM);
   s->d.input_count = 2;
   s->d.accumulate = COMPUTE_F32;
-  s->d.k = 3;
+  s->a.gemm.k = 3;
 }
 
 static void fill_convolution(sample *s) {
@@ -103,28 +106,28 @@ static void fill_convolution(sample *s) {
   s->d.size[0] = s->d.size[1] = s->d.size[2] = s->d.size[3] = 1;
   s->d.input_count = 2;
   s->d.accumulate = COMPUTE_F32;
-  s->d.convolution = (compute_convolution){.groups = 1,
-                                           .batch = 1,
-                                           .data_channels = 2,
-                                           .result_channels = 1,
-                                           .data_size = {5, 5},
-                                           .result_size = {1, 1},
-                                           .filter_size = {3, 3},
-                                           .stride = {1, 1},
-                                           .dilation = {1, 1}};
+  s->a.conv = (compute_conv_attributes){.groups = 1,
+                                        .batch = 1,
+                                        .data_channels = 2,
+                                        .result_channels = 1,
+                                        .data_size = {5, 5},
+                                        .result_size = {1, 1},
+                                        .filter_size = {3, 3},
+                                        .stride = {1, 1},
+                                        .dilation = {1, 1}};
 }
 
 static void fill_even_convolution(sample *s) {
   fill_convolution(s);
-  s->d.convolution.result_channels = s->d.size[1] = 8;
+  s->a.conv.result_channels = s->d.size[1] = 8;
 }
 
 /* One element on all sides. */
 static void fill_gradient(sample *s) {
   fill_convolution(s);
-  s->d.convolution.direction = COMPUTE_CONVOLUTION_BY_DATA;
-  s->d.convolution.data_channels = 1;
-  s->d.convolution.data_size[0] = s->d.convolution.data_size[1] = 1;
+  s->a.conv.direction = COMPUTE_CONVOLUTION_BY_DATA;
+  s->a.conv.data_channels = 1;
+  s->a.conv.data_size[0] = s->a.conv.data_size[1] = 1;
 }
 
 static kernel_entry *get(kernel_cache *cache, const sample *s) {
@@ -143,9 +146,9 @@ static void equal_descriptors_share_a_kernel(void **state) {
   /* What the kind does not use makes no difference, nor do entries past the rank. */
   b.d.size[5] = 77;
   b.input[0].stride[6] = 3;
-  b.d.k = 9;
-  b.d.axis_size = 1;
-  b.d.epsilon = 2;
+  b.a.gemm.k = 9;
+  b.a.index.axis_size = 1;
+  b.a.row.epsilon = 2;
   b.d.accumulate = COMPUTE_F64;
   b.epilogue.instruction[0].a = 5;
   b.epilogue.instruction[1].c = 8;
@@ -186,31 +189,31 @@ static void every_field_that_matters_is_in_the_key(void **state) {
   CHECK_DISTINCT(fill_map, s.epilogue.instruction[1].code = COMPUTE_I_ELU);
   CHECK_DISTINCT(fill_map, s.epilogue.output[0] = 0);
   CHECK_DISTINCT(fill_map, s.d.input_count = 2);
-  CHECK_DISTINCT(fill_row, s.d.epsilon = 1e-6);
-  CHECK_DISTINCT(fill_row, s.d.row = COMPUTE_ROW_SOFTMAX);
-  CHECK_DISTINCT(fill_gemm, s.d.k = 4);
-  CHECK_DISTINCT(fill_gemm, s.d.precision = COMPUTE_PRECISION_TF32);
+  CHECK_DISTINCT(fill_row, s.a.row.epsilon = 1e-6);
+  CHECK_DISTINCT(fill_row, s.a.row.operation = COMPUTE_ROW_SOFTMAX);
+  CHECK_DISTINCT(fill_gemm, s.a.gemm.k = 4);
+  CHECK_DISTINCT(fill_gemm, s.a.gemm.precision = COMPUTE_PRECISION_TF32);
 }
 
 static void every_field_of_a_convolution_is_in_the_key(void **state) {
-  CHECK_DISTINCT(fill_convolution, s.d.precision = COMPUTE_PRECISION_TF32);
-  CHECK_DISTINCT(fill_convolution, s.d.convolution.batch = s.d.size[0] = 2);
-  CHECK_DISTINCT(fill_convolution, s.d.convolution.data_channels = 3);
-  CHECK_DISTINCT(fill_convolution, s.d.convolution.result_channels = s.d.size[1] = 2);
+  CHECK_DISTINCT(fill_convolution, s.a.conv.precision = COMPUTE_PRECISION_TF32);
+  CHECK_DISTINCT(fill_convolution, s.a.conv.batch = s.d.size[0] = 2);
+  CHECK_DISTINCT(fill_convolution, s.a.conv.data_channels = 3);
+  CHECK_DISTINCT(fill_convolution, s.a.conv.result_channels = s.d.size[1] = 2);
   for (int d = 0; d < 2; d++) {
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.data_size[d] = 6);
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.filter_size[d] = 2);
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.stride[d] = 2);
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.dilation[d] = 2);
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.padding[d] = 1);
-    CHECK_DISTINCT(fill_convolution, s.d.convolution.result_size[d] = s.d.size[2 + d] = 2);
-    CHECK_DISTINCT(fill_gradient, s.d.convolution.result_size[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.data_size[d] = 6);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.filter_size[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.stride[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.dilation[d] = 2);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.padding[d] = 1);
+    CHECK_DISTINCT(fill_convolution, s.a.conv.result_size[d] = s.d.size[2 + d] = 2);
+    CHECK_DISTINCT(fill_gradient, s.a.conv.result_size[d] = 2);
   }
-  CHECK_DISTINCT(fill_gradient, s.d.convolution.direction = COMPUTE_CONVOLUTION_FORWARD);
-  CHECK_DISTINCT(fill_gradient, s.d.convolution.result_channels = 2);
-  CHECK_DISTINCT(fill_gradient, s.d.convolution.batch = s.d.size[0] = 2);
+  CHECK_DISTINCT(fill_gradient, s.a.conv.direction = COMPUTE_CONVOLUTION_FORWARD);
+  CHECK_DISTINCT(fill_gradient, s.a.conv.result_channels = 2);
+  CHECK_DISTINCT(fill_gradient, s.a.conv.batch = s.d.size[0] = 2);
   /* The group alone: both numbers of channels stay. */
-  CHECK_DISTINCT(fill_even_convolution, s.d.convolution.groups = 2);
+  CHECK_DISTINCT(fill_even_convolution, s.a.conv.groups = 2);
 }
 
 static void kernels_in_use_are_never_dropped(void **state) {

@@ -233,7 +233,7 @@ static void another_major_version_is_refused(void **state) {
   (void)state;
   replace_head((vtable_head){sizeof(compute_backend), COMPUTE_BACKEND_ABI_MAJOR + 1, 3});
   write_null();
-  expect("libcompute-null.so", COMPUTE_PROBE_WRONG_ABI, "ABI 2.3");
+  expect("libcompute-null.so", COMPUTE_PROBE_WRONG_ABI, "ABI 3.3");
 }
 
 static void a_newer_minor_version_works(void **state) {
@@ -246,21 +246,22 @@ static void a_newer_minor_version_works(void **state) {
 
 static void a_vtable_without_required_slots_is_refused(void **state) {
   (void)state;
-  replace_head((vtable_head){offsetof(compute_backend, kernel_destroy), 1, 0});
+  replace_head(
+      (vtable_head){offsetof(compute_backend, kernel_destroy), COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
   expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "lacks kernel_destroy, enqueue");
 }
 
 static void a_vtable_that_ends_within_a_slot_lacks_it(void **state) {
   (void)state;
-  replace_head((vtable_head){offsetof(compute_backend, enqueue) + 4, 1, 0});
+  replace_head((vtable_head){offsetof(compute_backend, enqueue) + 4, COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
   expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "lacks enqueue");
 }
 
 static void a_vtable_of_a_few_bytes_has_no_name(void **state) {
   (void)state;
-  replace_head((vtable_head){sizeof(vtable_head), 1, 0});
+  replace_head((vtable_head){sizeof(vtable_head), COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
   expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "no name");
 }

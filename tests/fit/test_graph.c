@@ -184,7 +184,9 @@ static void kernels_of_different_problems_have_different_keys(void **state) {
   char reason[256];
   compute_fit_problem p = usual_problem();
   p.inputs = COMPUTE_FIT_WITH_CORNERS | COMPUTE_FIT_WITH_MASK;
-  p = fit_problem_normalize(&p);
+  compute_fit_attributes attributes = {
+      .problem = fit_problem_normalize(&p), .frames = 5, .rows = 20, .columns = 40};
+  compute_fit_problem *const q = &attributes.problem;
   const compute_operand inputs[] = {
       {COMPUTE_U16, {800, 40, 1}}, {COMPUTE_I32, {3, 1}}, {COMPUTE_U8, {0, 40, 1}}};
   compute_operand output = {COMPUTE_F32, {RECORD, 1}};
@@ -196,21 +198,19 @@ static void kernels_of_different_problems_have_different_keys(void **state) {
                                  .output_count = 1,
                                  .inputs = inputs,
                                  .outputs = &output,
-                                 .fit = &p,
-                                 .fit_frames = 5,
-                                 .fit_rows = 20,
-                                 .fit_columns = 40};
+                                 .attributes = &attributes,
+                                 .attribute_bytes = sizeof attributes};
   if (!descriptor_check(&d, reason, sizeof reason)) fail_msg("%s", reason);
   kernel_key_write(&a, &d);
   kernel_key_read(a.bytes, &copy);
-  assert_memory_equal(copy.descriptor.fit, &p, sizeof p);
-  assert_int_equal(copy.descriptor.fit_frames, 5);
+  assert_memory_equal(&compute_fit_of(&copy.descriptor)->problem, q, sizeof *q);
+  assert_int_equal(compute_fit_of(&copy.descriptor)->frames, 5);
   assert_int_equal(copy.descriptor.inputs[0].stride[1], 40);
   assert_int_equal(copy.descriptor.outputs[0].stride[1], 1);
   kernel_key_write(&b, &copy.descriptor);
   assert_int_equal(a.length, b.length);
   assert_memory_equal(a.bytes, b.bytes, a.length);
-  p.epsilon = 0.02;
+  q->epsilon = 0.02;
   kernel_key_write(&b, &d);
   assert_memory_not_equal(a.bytes, b.bytes, a.length);
 #define REFUSED(change, undo)                                                                      \
@@ -221,16 +221,17 @@ static void kernels_of_different_problems_have_different_keys(void **state) {
     undo;                                                                                          \
     assert_true(descriptor_check(&d, reason, sizeof reason));                                      \
   } while (0)
-  REFUSED(d.fit = NULL, d.fit = &p);
+  REFUSED(d.attributes = NULL, d.attributes = &attributes);
+  REFUSED(d.attribute_bytes = sizeof attributes - 1, d.attribute_bytes = sizeof attributes);
   REFUSED(d.rank = 2, d.rank = 1);
   REFUSED(d.input_count = 2, d.input_count = 3);
-  REFUSED(p.iterations = 0, p.iterations = 40);
-  REFUSED(p.sigma[1] = 0, p.sigma[1] = 1.2);
-  REFUSED(p.gain = 0, p.gain = 1);
-  REFUSED(p.inputs |= COMPUTE_FIT_WITH_SIGMA, p.inputs &= ~(uint32_t)COMPUTE_FIT_WITH_SIGMA);
-  REFUSED(d.fit_rows = ROWS - 1, d.fit_rows = 20);
-  REFUSED(d.fit_columns = INT64_MAX, d.fit_columns = 40);
-  REFUSED(d.fit_frames = -1, d.fit_frames = 5);
+  REFUSED(q->iterations = 0, q->iterations = 40);
+  REFUSED(q->sigma[1] = 0, q->sigma[1] = 1.2);
+  REFUSED(q->gain = 0, q->gain = 1);
+  REFUSED(q->inputs |= COMPUTE_FIT_WITH_SIGMA, q->inputs &= ~(uint32_t)COMPUTE_FIT_WITH_SIGMA);
+  REFUSED(attributes.rows = ROWS - 1, attributes.rows = 20);
+  REFUSED(attributes.columns = INT64_MAX, attributes.columns = 40);
+  REFUSED(attributes.frames = -1, attributes.frames = 5);
   REFUSED(output.stride[0] = 0, output.stride[0] = RECORD);
   REFUSED(output.stride[1] = 0, output.stride[1] = 1);
   REFUSED(output.dtype = COMPUTE_F64, output.dtype = COMPUTE_F32);

@@ -8,6 +8,7 @@
 #include "kernel/cost.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
+#include "support/attributes.h"
 #include "tune/kernel_class.h"
 
 typedef struct reader {
@@ -54,7 +55,7 @@ static void read_program(reader *r, compute_program *program, compute_instructio
                                .outputs = outputs};
 }
 
-static void read_convolution(reader *r, compute_convolution *c) {
+static void read_convolution(reader *r, compute_conv_attributes *c) {
   c->direction = (compute_convolution_direction)(byte(r) % 4);
   c->groups = (int32_t)number(r);
   c->batch = number(r);
@@ -82,8 +83,8 @@ static uint32_t bits(reader *r, uint32_t usual) {
   return b < 250 ? b & usual : b * UINT32_C(77);
 }
 
-static void read_fit(reader *r, compute_kernel_descriptor *d, compute_fit_problem *p) {
-  memset(p, 0, sizeof *p);
+static void read_fit(reader *r, compute_fit_attributes *a) {
+  compute_fit_problem *p = &a->problem;
   p->model = (compute_fit_model)bits(r, 3);
   p->profile = (compute_fit_profile)bits(r, 1);
   p->solver = (compute_fit_solver)bits(r, 3);
@@ -117,9 +118,9 @@ static void read_fit(reader *r, compute_kernel_descriptor *d, compute_fit_proble
   p->gain = real(r, 2);
   p->em_gain = real(r, 0);
   p->variance = real(r, 3);
-  d->fit_frames = number(r);
-  d->fit_rows = number(r);
-  d->fit_columns = number(r);
+  a->frames = number(r);
+  a->rows = number(r);
+  a->columns = number(r);
   char reason[256] = "";
   if (!fit_problem_check(p, reason, sizeof reason)) {
     FUZZ_CHECK(reason[0] != 0);
@@ -130,10 +131,10 @@ static void read_fit(reader *r, compute_kernel_descriptor *d, compute_fit_proble
 }
 
 /* Makes the descriptor fit a problem that is one: chance alone hardly ever would. */
-static void repair_fit(compute_kernel_descriptor *d, compute_operand *inputs,
-                       compute_operand *outputs) {
+static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attributes *a,
+                       compute_operand *inputs, compute_operand *outputs) {
   char reason[256];
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &a->problem;
   if (!fit_problem_check(p, reason, sizeof reason) || __builtin_popcount(p->inputs) > 5) return;
   d->rank = 1;
   d->input_count = 1 + (uint32_t)__builtin_popcount(p->inputs);
@@ -146,7 +147,7 @@ static void repair_fit(compute_kernel_descriptor *d, compute_operand *inputs,
   outputs[0] = (compute_operand){COMPUTE_F32, {compute_fit_column(p->model, p->outputs, 0), 1}};
 }
 
-static void read_window(reader *r, compute_window *w) {
+static void read_window(reader *r, compute_window_attributes *w) {
   w->operation = (compute_window_operation)(byte(r) % 3);
   w->by_data = byte(r) & 1;
   w->count_padding = byte(r) & 1;
@@ -160,7 +161,7 @@ static void read_window(reader *r, compute_window *w) {
   }
 }
 
-static void read_attention(reader *r, compute_attention *a) {
+static void read_attention(reader *r, compute_attention_attributes *a) {
   a->keys = number(r);
   a->width = number(r);
   a->scale = byte(r) * 0.1;
@@ -168,21 +169,21 @@ static void read_attention(reader *r, compute_attention *a) {
   a->biased = byte(r) & 1;
 }
 
-static void read_spots(reader *r, compute_spot_search *o) {
-  *o = (compute_spot_search){.filter = (int32_t)(byte(r) % 3),
-                             .distance = (int32_t)number(r),
-                             .radius = (int32_t)number(r),
-                             .wide_radius = (int32_t)number(r),
-                             .step = number(r),
-                             .rounds = byte(r),
-                             .sigma = byte(r) * 0.1,
-                             .wide_sigma = byte(r) * 0.1,
-                             .threshold = byte(r) * 0.1,
-                             .first = 1,
-                             .clip = byte(r),
-                             .scale = 1,
-                             .least = 0.001,
-                             .gain = 0.1};
+static void read_spots(reader *r, compute_spots_attributes *o) {
+  *o = (compute_spots_attributes){.filter = (int32_t)(byte(r) % 3),
+                                  .distance = (int32_t)number(r),
+                                  .radius = (int32_t)number(r),
+                                  .wide_radius = (int32_t)number(r),
+                                  .step = number(r),
+                                  .rounds = byte(r),
+                                  .sigma = byte(r) * 0.1,
+                                  .wide_sigma = byte(r) * 0.1,
+                                  .threshold = byte(r) * 0.1,
+                                  .first = 1,
+                                  .clip = byte(r),
+                                  .scale = 1,
+                                  .least = 0.001,
+                                  .gain = 0.1};
 }
 
 static void generate(const compute_kernel_descriptor *d, compute_dialect dialect, uint8_t flags,
@@ -215,6 +216,48 @@ static void generate(const compute_kernel_descriptor *d, compute_dialect dialect
   generate_release(generated);
 }
 
+static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_attributes *a) {
+  switch (d->kind) {
+  case COMPUTE_KERNEL_MAP:
+  case COMPUTE_KERNEL_COPY: break;
+  case COMPUTE_KERNEL_REDUCE:
+    a->reduce.kept_rank = (int32_t)number(r);
+    a->reduce.combine = (compute_combine)(byte(r) % 8);
+    break;
+  case COMPUTE_KERNEL_ROW:
+    a->row.operation = (compute_row_operation)(byte(r) % 5);
+    a->row.epsilon = byte(r) * 0.01;
+    break;
+  case COMPUTE_KERNEL_GEMM:
+    a->gemm.k = number(r);
+    a->gemm.precision = (compute_precision)(byte(r) % 5);
+    break;
+  case COMPUTE_KERNEL_GATHER:
+  case COMPUTE_KERNEL_SCATTER:
+    a->index.axis_size = number(r);
+    a->index.axis_stride = number(r);
+    a->index.from_zero = byte(r) & 1;
+    break;
+  case COMPUTE_KERNEL_CONV:
+    read_convolution(r, &a->conv);
+    a->conv.precision = (compute_precision)(byte(r) % 5);
+    break;
+  case COMPUTE_KERNEL_FIT: read_fit(r, &a->fit); break;
+  case COMPUTE_KERNEL_WINDOW: read_window(r, &a->window); break;
+  case COMPUTE_KERNEL_SCAN:
+    a->scan.combine = (compute_combine)(byte(r) % 8);
+    a->scan.reverse = byte(r) & 1;
+    a->scan.exclusive = byte(r) & 1;
+    break;
+  case COMPUTE_KERNEL_TOP_K:
+    a->top_k.axis_size = number(r);
+    a->top_k.smallest = byte(r) & 1;
+    break;
+  case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
+  case COMPUTE_KERNEL_SPOTS: read_spots(r, &a->spots); break;
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   enum { MOST = 12, OPERANDS = 6 };
   reader r = {data, size};
@@ -222,7 +265,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   compute_instruction prologue[MOST], epilogue[MOST];
   uint16_t prologue_outputs[4], epilogue_outputs[4];
   compute_kernel_descriptor d = {.struct_size = sizeof d};
-  compute_fit_problem fit;
   d.kind = (compute_kernel_kind)(byte(&r) % 15);
   d.rank = (int32_t)(byte(&r) % 10) - (byte(&r) == 255);
   for (int i = 0; i < COMPUTE_MAX_RANK && i < d.rank; i++) d.size[i] = number(&r);
@@ -237,27 +279,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   read_program(&r, &d.epilogue, epilogue, epilogue_outputs, MOST);
   d.prologue_inputs = byte(&r);
   d.accumulate = (compute_dtype)(byte(&r) % 10);
-  d.kept_rank = (int32_t)number(&r);
-  d.combine = (compute_combine)(byte(&r) % 8);
-  d.row = (compute_row_operation)(byte(&r) % 5);
-  d.epsilon = byte(&r) * 0.01;
-  d.k = number(&r);
-  d.axis_size = number(&r);
-  d.axis_stride = number(&r);
-  d.precision = (compute_precision)(byte(&r) % 5);
-  if (d.kind == COMPUTE_KERNEL_CONV) read_convolution(&r, &d.convolution);
-  if (d.kind == COMPUTE_KERNEL_WINDOW) read_window(&r, &d.window);
-  if (d.kind == COMPUTE_KERNEL_ATTENTION) read_attention(&r, &d.attention);
-  if (d.kind == COMPUTE_KERNEL_SPOTS) read_spots(&r, &d.spots);
-  if (d.kind == COMPUTE_KERNEL_SCAN || d.kind == COMPUTE_KERNEL_TOP_K) {
-    d.scan_reverse = d.top_smallest = byte(&r) & 1;
-    d.scan_exclusive = byte(&r) & 1;
-  }
-  if (d.kind == COMPUTE_KERNEL_FIT) {
-    read_fit(&r, &d, &fit);
-    d.fit = &fit;
-    if (byte(&r) % 4) repair_fit(&d, inputs, outputs);
-  }
+  any_attributes attributes = {0};
+  read_attributes(&r, &d, &attributes);
+  d.attributes = byte(&r) == 255 ? NULL : &attributes;
+  d.attribute_bytes = byte(&r) == 255 ? 4 : sizeof attributes;
+  if (d.kind == COMPUTE_KERNEL_FIT && byte(&r) % 4)
+    repair_fit(&d, &attributes.fit, inputs, outputs);
   compute_tuning tuning = {.variant = byte(&r) % 9, .group_x = (uint32_t)number(&r) & 0xfffff};
   char reason[256] = "", name[KERNEL_CLASS_BYTES];
   if (!descriptor_check(&d, reason, sizeof reason)) {

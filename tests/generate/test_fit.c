@@ -189,7 +189,8 @@ static void check_far(const sample_kernel *s, void *user) {
   bool fault, *done = user;
   if (*done || s->descriptor.input_count != 1) return;
   *done = true;
-  const int64_t n = s->descriptor.size[0], pixels = s->fit.rows * s->fit.columns;
+  const int64_t n = s->descriptor.size[0],
+                pixels = s->attributes.fit.problem.rows * s->attributes.fit.problem.columns;
   sample_kernel far = *s;
   far.descriptor.inputs = far.inputs;
   far.descriptor.outputs = far.outputs;

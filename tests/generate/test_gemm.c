@@ -34,6 +34,7 @@ static compute_target gpu_target(void) {
 typedef struct product {
   compute_operand inputs[2], output;
   compute_kernel_descriptor descriptor;
+  compute_gemm_attributes attributes;
 } product;
 
 static void describe(product *p, compute_dtype dtype, int64_t batch, int64_t m, int64_t n,
@@ -52,7 +53,9 @@ static void describe(product *p, compute_dtype dtype, int64_t batch, int64_t m, 
                                               .inputs = p->inputs,
                                               .outputs = &p->output,
                                               .accumulate = is_small ? COMPUTE_F32 : dtype,
-                                              .k = k};
+                                              .attributes = &p->attributes,
+                                              .attribute_bytes = sizeof p->attributes};
+  p->attributes.k = k;
 }
 
 static gemm_problem read_problem(product *p) {

@@ -7,6 +7,7 @@
 
 typedef struct problem {
   compute_kernel_descriptor d;
+  any_attributes attributes;
   compute_operand inputs[4], outputs[1];
 } problem;
 
@@ -21,6 +22,7 @@ static void begin(problem *p, compute_kernel_kind kind, compute_shape space) {
   for (int32_t i = 0; i < space.rank; i++) p->d.size[i] = space.size[i];
   for (int i = 0; i < 4; i++) p->inputs[i].dtype = COMPUTE_F32;
   p->outputs[0].dtype = kind == COMPUTE_KERNEL_TOP_K ? COMPUTE_I64 : COMPUTE_F32;
+  attributes_bind(&p->d, &p->attributes);
   p->d.inputs = p->inputs;
   p->d.outputs = p->outputs;
   sample_dense(&p->d, 255, p->outputs[0].stride);
@@ -33,14 +35,15 @@ static void make_scan(problem *p, int64_t rows, int64_t length) {
 
 static void make_top(problem *p, int64_t rows, int64_t length, int64_t k) {
   begin(p, COMPUTE_KERNEL_TOP_K, COMPUTE_SHAPE(rows, k));
-  p->d.axis_size = length;
+  p->attributes.top_k.axis_size = length;
   p->inputs[0].stride[0] = length;
 }
 
 static void make_attention(problem *p, int64_t batch, int64_t queries, int64_t keys) {
   begin(p, COMPUTE_KERNEL_ATTENTION, COMPUTE_SHAPE(batch, queries, 64));
   p->d.input_count = 3;
-  p->d.attention = (compute_attention){.keys = keys, .width = 64, .scale = 0.125};
+  p->attributes.attention =
+      (compute_attention_attributes){.keys = keys, .width = 64, .scale = 0.125};
   p->inputs[1].stride[0] = p->inputs[2].stride[0] = keys * 64;
 }
 
@@ -48,13 +51,13 @@ static void make_maxima(problem *p, int64_t size, int64_t stride) {
   begin(p, COMPUTE_KERNEL_WINDOW, COMPUTE_SHAPE(4, 8, 56, 56));
   const int64_t results = (56 - size) / stride + 1;
   p->d.input_count = 2;
-  p->d.window = (compute_window){.operation = COMPUTE_WINDOW_MAX,
-                                 .by_data = true,
-                                 .data_size = {56, 56},
-                                 .result_size = {results, results},
-                                 .size = {size, size},
-                                 .stride = {stride, stride},
-                                 .dilation = {1, 1}};
+  p->attributes.window = (compute_window_attributes){.operation = COMPUTE_WINDOW_MAX,
+                                                     .by_data = true,
+                                                     .data_size = {56, 56},
+                                                     .result_size = {results, results},
+                                                     .size = {size, size},
+                                                     .stride = {stride, stride},
+                                                     .dilation = {1, 1}};
   const int64_t strides[4] = {8 * results * results, results * results, results, 1};
   memcpy(p->inputs[1].stride, strides, sizeof strides);
 }

@@ -16,6 +16,8 @@ typedef struct sample {
   compute_kernel_descriptor d;
 } sample;
 
+static const compute_reduce_attributes sum_of_columns = {1, COMPUTE_COMBINE_SUM};
+
 static void make(int64_t kept, int64_t count, bool columns, sample *s) {
   *s = (sample){
       .in = {COMPUTE_F32, {columns ? 1 : count, columns ? kept : 1}},
@@ -28,8 +30,8 @@ static void make(int64_t kept, int64_t count, bool columns, sample *s) {
             .output_count = 1,
             .prologue_inputs = 1,
             .accumulate = COMPUTE_F32,
-            .kept_rank = 1,
-            .combine = COMPUTE_COMBINE_SUM},
+            .attributes = &sum_of_columns,
+            .attribute_bytes = sizeof sum_of_columns},
   };
   s->d.inputs = &s->in;
   s->d.outputs = &s->out;

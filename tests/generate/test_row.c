@@ -16,6 +16,8 @@ typedef struct sample {
   compute_kernel_descriptor d;
 } sample;
 
+static const compute_row_attributes softmax = {COMPUTE_ROW_SOFTMAX, 0};
+
 static void make(int64_t rows, int64_t length, bool across, sample *s) {
   const compute_operand operand = {COMPUTE_F32, {across ? 1 : length, across ? rows : 1}};
   *s = (sample){
@@ -29,7 +31,8 @@ static void make(int64_t rows, int64_t length, bool across, sample *s) {
             .output_count = 1,
             .prologue_inputs = 1,
             .accumulate = COMPUTE_F32,
-            .row = COMPUTE_ROW_SOFTMAX},
+            .attributes = &softmax,
+            .attribute_bytes = sizeof softmax},
   };
   s->d.inputs = &s->in;
   s->d.outputs = &s->out;

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "kernel/program.h"
+#include "support/attributes.h"
 
 /* A descriptor with its operands and programs, so that tests can change any of them. */
 typedef struct sample {
   compute_kernel_descriptor d;
+  any_attributes a;
   compute_operand input[4], output[2];
   program_builder prologue, epilogue;
 } sample;
@@ -16,6 +18,7 @@ typedef struct sample {
 static bool passes(sample *s) {
   char reason[256] = "";
   s->d.inputs = s->input;
+  attributes_bind(&s->d, &s->a);
   s->d.outputs = s->output;
   s->d.prologue = program_finish(&s->prologue);
   s->d.epilogue = program_finish(&s->epilogue);
@@ -55,7 +58,7 @@ static sample map_sample(void) {
 /* y[i] = exp(sum over j of x[i][j]²) + z[i]. */
 static sample reduce_sample(void) {
   sample s = base_sample(COMPUTE_KERNEL_REDUCE, 2, 2);
-  s.d.kept_rank = 1;
+  s.a.reduce.kept_rank = 1;
   s.d.accumulate = COMPUTE_F32;
   s.d.prologue_inputs = 1;
   s.output[0].stride[0] = s.input[1].stride[0] = 1;
@@ -78,15 +81,15 @@ static sample row_sample(void) {
 static sample gemm_sample(void) {
   sample s = base_sample(COMPUTE_KERNEL_GEMM, 2, 2);
   s.d.accumulate = COMPUTE_F32;
-  s.d.k = 5;
+  s.a.gemm.k = 5;
   return s;
 }
 
 static sample gather_sample(compute_kernel_kind kind) {
   sample s = base_sample(kind, 2, 2);
   s.input[1].dtype = COMPUTE_I64;
-  s.d.axis_size = 10;
-  s.d.axis_stride = 3;
+  s.a.index.axis_size = 10;
+  s.a.index.axis_stride = 3;
   return s;
 }
 
@@ -148,56 +151,57 @@ static void map_is_checked(void **state) {
 
 static void reduce_is_checked(void **state) {
   (void)state;
-  CHECK_SPOILED(reduce_sample(), s.d.kept_rank = 3);
-  CHECK_SPOILED(reduce_sample(), s.d.kept_rank = -1);
-  CHECK_SPOILED(reduce_sample(), s.d.combine = (compute_combine)6);
+  CHECK_SPOILED(reduce_sample(), s.a.reduce.kept_rank = 3);
+  CHECK_SPOILED(reduce_sample(), s.a.reduce.kept_rank = -1);
+  CHECK_SPOILED(reduce_sample(), s.a.reduce.combine = (compute_combine)6);
   CHECK_SPOILED(reduce_sample(), s.d.accumulate = COMPUTE_F64);
   CHECK_SPOILED(reduce_sample(), s.d.accumulate = COMPUTE_F16);
   CHECK_SPOILED(reduce_sample(), s.d.prologue_inputs = 3);
   CHECK_SPOILED(reduce_sample(), s.output[0].stride[1] = 1);
   CHECK_SPOILED(reduce_sample(), s.output[0].stride[0] = 0);
   CHECK_SPOILED(reduce_sample(), s.input[1].stride[1] = 1);
-  CHECK_SPOILED(reduce_sample(), s.d.combine = COMPUTE_COMBINE_ARGMAX); /* its epilogue has i64 */
+  CHECK_SPOILED(reduce_sample(),
+                s.a.reduce.combine = COMPUTE_COMBINE_ARGMAX); /* its epilogue has i64 */
   CHECK_SPOILED(reduce_sample(), s.epilogue.count = s.epilogue.output_count = 0);
   sample s = reduce_sample();
   s.prologue.count = s.prologue.output_count = 0; /* the input itself */
   assert_true(passes(&s));
   s.epilogue.count = s.epilogue.output_count = 0;
   s.d.input_count = 1;
-  s.d.combine = COMPUTE_COMBINE_ARGMIN;
+  s.a.reduce.combine = COMPUTE_COMBINE_ARGMIN;
   s.output[0].dtype = COMPUTE_I64;
   assert_true(passes(&s));
   s.input[0].dtype = s.d.accumulate = COMPUTE_BOOL;
   assert_false(passes(&s));
-  s.d.combine = COMPUTE_COMBINE_MAX;
+  s.a.reduce.combine = COMPUTE_COMBINE_MAX;
   assert_true(passes(&s));
 }
 
 static void row_is_checked(void **state) {
   (void)state;
   CHECK_SPOILED(row_sample(), s.d.rank = 0);
-  CHECK_SPOILED(row_sample(), s.d.row = (compute_row_operation)3);
+  CHECK_SPOILED(row_sample(), s.a.row.operation = (compute_row_operation)3);
   CHECK_SPOILED(row_sample(), s.d.accumulate = COMPUTE_I32);
-  CHECK_SPOILED(row_sample(), s.d.epsilon = NAN);
-  CHECK_SPOILED(row_sample(), s.d.epsilon = -1);
+  CHECK_SPOILED(row_sample(), s.a.row.epsilon = NAN);
+  CHECK_SPOILED(row_sample(), s.a.row.epsilon = -1);
   CHECK_SPOILED(row_sample(), s.d.prologue_inputs = 0);
   CHECK_SPOILED(row_sample(), s.d.output_count = 2);
 }
 
 static void gemm_is_checked(void **state) {
   (void)state;
-  CHECK_SPOILED(gemm_sample(), s.d.k = INT64_MAX);
+  CHECK_SPOILED(gemm_sample(), s.a.gemm.k = INT64_MAX);
   CHECK_SPOILED(gemm_sample(), s.d.rank = 1);
-  CHECK_SPOILED(gemm_sample(), s.d.k = -1);
+  CHECK_SPOILED(gemm_sample(), s.a.gemm.k = -1);
   CHECK_SPOILED(gemm_sample(), s.d.input_count = 1);
   CHECK_SPOILED(gemm_sample(), s.d.input_count = 3);
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_I32);
   CHECK_SPOILED(gemm_sample(), s.input[0].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gemm_sample(), s.d.accumulate = COMPUTE_BF16);
-  CHECK_SPOILED(gemm_sample(), s.d.precision = (compute_precision)4);
+  CHECK_SPOILED(gemm_sample(), s.a.gemm.precision = (compute_precision)4);
   sample s = gemm_sample();
   s.input[0].dtype = s.input[1].dtype = COMPUTE_F16;
-  s.d.k = 0;
+  s.a.gemm.k = 0;
   assert_true(passes(&s));
 }
 
@@ -205,17 +209,17 @@ static void gemm_is_checked(void **state) {
 static sample convolution_sample(compute_convolution_direction direction) {
   sample s = base_sample(COMPUTE_KERNEL_CONV, 4, 2);
   s.d.accumulate = COMPUTE_F32;
-  s.d.convolution = (compute_convolution){.direction = direction,
-                                          .groups = 3,
-                                          .batch = 2,
-                                          .data_channels = 6,
-                                          .result_channels = 9,
-                                          .data_size = {7, 8},
-                                          .result_size = {4, 9},
-                                          .filter_size = {3, 2},
-                                          .stride = {2, 1},
-                                          .dilation = {1, 2},
-                                          .padding = {1, 1}};
+  s.a.conv = (compute_conv_attributes){.direction = direction,
+                                       .groups = 3,
+                                       .batch = 2,
+                                       .data_channels = 6,
+                                       .result_channels = 9,
+                                       .data_size = {7, 8},
+                                       .result_size = {4, 9},
+                                       .filter_size = {3, 2},
+                                       .stride = {2, 1},
+                                       .dilation = {1, 2},
+                                       .padding = {1, 1}};
   const int64_t sizes[3][4] = {{2, 9, 4, 9}, {2, 6, 7, 8}, {9, 2, 3, 2}};
   memcpy(s.d.size, sizes[direction], sizeof sizes[direction]);
   return s;
@@ -229,20 +233,20 @@ static void convolution_is_checked(void **state) {
       CHECK_SPOILED(convolution_sample((compute_convolution_direction)i), change);                 \
   } while (0)
   CHECK_CONVOLUTION(s.d.rank = 3);
-  CHECK_CONVOLUTION(s.d.convolution.direction = (compute_convolution_direction)3);
-  CHECK_CONVOLUTION(s.d.convolution.groups = 0);
-  CHECK_CONVOLUTION(s.d.convolution.groups = 2); /* does not divide nine */
-  CHECK_CONVOLUTION(s.d.convolution.batch = -1);
-  CHECK_CONVOLUTION(s.d.convolution.data_channels = -6);
-  CHECK_CONVOLUTION(s.d.convolution.result_channels = -9);
-  CHECK_CONVOLUTION(s.d.convolution.data_size[0] = -1);
-  CHECK_CONVOLUTION(s.d.convolution.result_size[1] = -1);
-  CHECK_CONVOLUTION(s.d.convolution.filter_size[0] = 0);
-  CHECK_CONVOLUTION(s.d.convolution.stride[1] = 0);
-  CHECK_CONVOLUTION(s.d.convolution.dilation[0] = 0);
-  CHECK_CONVOLUTION(s.d.convolution.padding[1] = -1);
-  CHECK_CONVOLUTION(s.d.convolution.stride[0] = INT64_MAX / 2);
-  CHECK_CONVOLUTION(s.d.convolution.padding[0] = INT64_MAX);
+  CHECK_CONVOLUTION(s.a.conv.direction = (compute_convolution_direction)3);
+  CHECK_CONVOLUTION(s.a.conv.groups = 0);
+  CHECK_CONVOLUTION(s.a.conv.groups = 2); /* does not divide nine */
+  CHECK_CONVOLUTION(s.a.conv.batch = -1);
+  CHECK_CONVOLUTION(s.a.conv.data_channels = -6);
+  CHECK_CONVOLUTION(s.a.conv.result_channels = -9);
+  CHECK_CONVOLUTION(s.a.conv.data_size[0] = -1);
+  CHECK_CONVOLUTION(s.a.conv.result_size[1] = -1);
+  CHECK_CONVOLUTION(s.a.conv.filter_size[0] = 0);
+  CHECK_CONVOLUTION(s.a.conv.stride[1] = 0);
+  CHECK_CONVOLUTION(s.a.conv.dilation[0] = 0);
+  CHECK_CONVOLUTION(s.a.conv.padding[1] = -1);
+  CHECK_CONVOLUTION(s.a.conv.stride[0] = INT64_MAX / 2);
+  CHECK_CONVOLUTION(s.a.conv.padding[0] = INT64_MAX);
   for (int d = 0; d < 4; d++) CHECK_CONVOLUTION(s.d.size[d]++);
   CHECK_CONVOLUTION(s.d.input_count = 1);
   CHECK_CONVOLUTION(s.d.input_count = 3);
@@ -250,14 +254,14 @@ static void convolution_is_checked(void **state) {
   CHECK_CONVOLUTION(s.d.accumulate = COMPUTE_F16);
   CHECK_CONVOLUTION(s.input[0].dtype = COMPUTE_BOOL);
   CHECK_CONVOLUTION(s.input[1].dtype = COMPUTE_I32);
-  CHECK_CONVOLUTION(s.d.precision = (compute_precision)4);
+  CHECK_CONVOLUTION(s.a.conv.precision = (compute_precision)4);
   CHECK_CONVOLUTION(s.output[0].stride[1] = 0);
   CHECK_CONVOLUTION(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
 #undef CHECK_CONVOLUTION
   sample s = convolution_sample(COMPUTE_CONVOLUTION_FORWARD);
-  s.d.precision = COMPUTE_PRECISION_TF32;
+  s.a.conv.precision = COMPUTE_PRECISION_TF32;
   assert_true(passes(&s));
-  s.d.convolution.batch = s.d.size[0] = 0;
+  s.a.conv.batch = s.d.size[0] = 0;
   assert_true(passes(&s));
 }
 
@@ -268,7 +272,7 @@ static void indexed_kinds_are_checked(void **state) {
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_SCATTER), s.input[1].dtype = COMPUTE_U8);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.input[1].dtype = COMPUTE_BOOL);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.output[0].dtype = COMPUTE_F64);
-  CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.d.axis_size = -1);
+  CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.a.index.axis_size = -1);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.d.input_count = 1);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.output[0].stride[0] = 0);
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_SCATTER), program_load(&s.epilogue, COMPUTE_F32, 0));

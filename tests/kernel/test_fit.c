@@ -81,7 +81,8 @@ static void check_alone(const sample_kernel *s, compute_device *device, operand_
   for (int64_t roi = 0; roi < size[0]; roi += 5) {
     compute_kernel_descriptor d = s->descriptor;
     compute_argument moved[OPERANDS];
-    const bool frames = (d.fit->inputs & COMPUTE_FIT_WITH_CORNERS) != 0 && !d.fit->flags;
+    const bool frames = (compute_fit_of(&d)->problem.inputs & COMPUTE_FIT_WITH_CORNERS) != 0 &&
+                        !compute_fit_of(&d)->problem.flags;
     d.size[0] = 1;
     for (uint32_t i = 0; i < count; i++) {
       const compute_operand *o = sample_kernel_operand(s, i);

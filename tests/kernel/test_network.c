@@ -7,16 +7,19 @@
 #include "kernel/kernel_key.h"
 #include "kernel/operand.h"
 #include "kernel/program.h"
+#include "support/attributes.h"
 #include "support/test.h"
 
 typedef struct sample {
   compute_kernel_descriptor d;
+  any_attributes a;
   compute_operand input[5], output[1];
   program_builder prologue, epilogue;
 } sample;
 
 static void bind(sample *s) {
   s->d.inputs = s->input;
+  attributes_bind(&s->d, &s->a);
   s->d.outputs = s->output;
   s->d.prologue = program_finish(&s->prologue);
   s->d.epilogue = program_finish(&s->epilogue);
@@ -62,14 +65,14 @@ static sample window(compute_window_operation operation, bool by_data) {
   sample s =
       base(COMPUTE_KERNEL_WINDOW, by_data ? COMPUTE_SHAPE(2, 3, 7, 8) : COMPUTE_SHAPE(2, 3, 4, 8),
            by_data && operation == COMPUTE_WINDOW_MAX ? 2 : 1);
-  s.d.window = (compute_window){.operation = operation,
-                                .by_data = by_data,
-                                .data_size = {7, 8},
-                                .result_size = {4, 8},
-                                .size = {3, 2},
-                                .stride = {2, 1},
-                                .dilation = {1, 1},
-                                .padding = {1, 1}};
+  s.a.window = (compute_window_attributes){.operation = operation,
+                                           .by_data = by_data,
+                                           .data_size = {7, 8},
+                                           .result_size = {4, 8},
+                                           .size = {3, 2},
+                                           .stride = {2, 1},
+                                           .dilation = {1, 1},
+                                           .padding = {1, 1}};
   return s;
 }
 
@@ -80,33 +83,33 @@ static sample scan(void) {
 
 static sample top_k(void) {
   sample s = base(COMPUTE_KERNEL_TOP_K, COMPUTE_SHAPE(3, 5), 1);
-  s.d.axis_size = 9;
+  s.a.top_k.axis_size = 9;
   s.output[0].dtype = COMPUTE_I64;
   return s;
 }
 
 static sample attention(void) {
   sample s = base(COMPUTE_KERNEL_ATTENTION, COMPUTE_SHAPE(2, 5, 6), 4);
-  s.d.attention =
-      (compute_attention){.keys = 7, .width = 3, .scale = 0.5, .causal = true, .biased = true};
+  s.a.attention = (compute_attention_attributes){
+      .keys = 7, .width = 3, .scale = 0.5, .causal = true, .biased = true};
   return s;
 }
 
 static sample spots(void) {
   sample s = base(COMPUTE_KERNEL_SPOTS, COMPUTE_SHAPE(2, 9, 11), 1);
-  s.d.spots = (compute_spot_search){.distance = 2,
-                                    .radius = 3,
-                                    .wide_radius = 5,
-                                    .step = 1,
-                                    .rounds = 3,
-                                    .sigma = 1,
-                                    .wide_sigma = 1.7,
-                                    .threshold = 5,
-                                    .first = 1.25,
-                                    .clip = 2.5,
-                                    .scale = 1.05,
-                                    .least = 0.001,
-                                    .gain = 0.02};
+  s.a.spots = (compute_spots_attributes){.distance = 2,
+                                         .radius = 3,
+                                         .wide_radius = 5,
+                                         .step = 1,
+                                         .rounds = 3,
+                                         .sigma = 1,
+                                         .wide_sigma = 1.7,
+                                         .threshold = 5,
+                                         .first = 1.25,
+                                         .clip = 2.5,
+                                         .scale = 1.05,
+                                         .least = 0.001,
+                                         .gain = 0.02};
   return s;
 }
 
@@ -120,16 +123,16 @@ static void windows_are_checked(void **state) {
       SPOILED(window((compute_window_operation)(i & 1), i >> 1), change);                          \
   } while (0)
   SPOIL(s.d.rank = 3);
-  SPOIL(s.d.window.operation = (compute_window_operation)2);
-  SPOIL(s.d.window.data_size[0] = -1);
-  SPOIL(s.d.window.result_size[1] = -1);
-  SPOIL(s.d.window.size[0] = 0);
-  SPOIL(s.d.window.stride[1] = 0);
-  SPOIL(s.d.window.dilation[0] = 0);
-  SPOIL(s.d.window.padding[1] = -1);
-  SPOIL(s.d.window.dilation[1] = INT64_MAX);
-  SPOIL(s.d.window.padding[0] = INT64_MAX);
-  SPOIL(s.d.window.size[0] = s.d.window.size[1] = INT64_C(1) << 40);
+  SPOIL(s.a.window.operation = (compute_window_operation)2);
+  SPOIL(s.a.window.data_size[0] = -1);
+  SPOIL(s.a.window.result_size[1] = -1);
+  SPOIL(s.a.window.size[0] = 0);
+  SPOIL(s.a.window.stride[1] = 0);
+  SPOIL(s.a.window.dilation[0] = 0);
+  SPOIL(s.a.window.padding[1] = -1);
+  SPOIL(s.a.window.dilation[1] = INT64_MAX);
+  SPOIL(s.a.window.padding[0] = INT64_MAX);
+  SPOIL(s.a.window.size[0] = s.a.window.size[1] = INT64_C(1) << 40);
   SPOIL(s.d.size[2]++);
   SPOIL(s.d.input_count = 0);
   SPOIL(s.d.input_count++);
@@ -151,7 +154,7 @@ static void windows_are_checked(void **state) {
 static void scans_are_checked(void **state) {
   (void)state;
   SPOILED(scan(), s.d.rank = 0);
-  SPOILED(scan(), s.d.combine = COMPUTE_COMBINE_ARGMAX);
+  SPOILED(scan(), s.a.scan.combine = COMPUTE_COMBINE_ARGMAX);
   SPOILED(scan(), s.d.accumulate = COMPUTE_I32);
   SPOILED(scan(), s.input[0].dtype = COMPUTE_BOOL);
   SPOILED(scan(), s.output[0].dtype = COMPUTE_I64);
@@ -162,8 +165,8 @@ static void scans_are_checked(void **state) {
 
 static void top_k_is_checked(void **state) {
   (void)state;
-  SPOILED(top_k(), s.d.axis_size = 4);
-  SPOILED(top_k(), s.d.axis_size = -1);
+  SPOILED(top_k(), s.a.top_k.axis_size = 4);
+  SPOILED(top_k(), s.a.top_k.axis_size = -1);
   SPOILED(top_k(), s.output[0].dtype = COMPUTE_I32);
   SPOILED(top_k(), s.input[0].dtype = COMPUTE_BOOL);
   SPOILED(top_k(), s.d.rank = 0);
@@ -175,11 +178,11 @@ static void attention_is_checked(void **state) {
   (void)state;
   SPOILED(attention(), s.d.rank = 1);
   SPOILED(attention(), s.d.input_count = 3);
-  SPOILED(attention(), s.d.attention.biased = false);
-  SPOILED(attention(), s.d.attention.keys = -1);
-  SPOILED(attention(), s.d.attention.keys = INT64_MAX);
-  SPOILED(attention(), s.d.attention.width = -1);
-  SPOILED(attention(), s.d.attention.scale = (double)NAN);
+  SPOILED(attention(), s.a.attention.biased = false);
+  SPOILED(attention(), s.a.attention.keys = -1);
+  SPOILED(attention(), s.a.attention.keys = INT64_MAX);
+  SPOILED(attention(), s.a.attention.width = -1);
+  SPOILED(attention(), s.a.attention.scale = (double)NAN);
   SPOILED(attention(), s.input[2].dtype = COMPUTE_F16);
   SPOILED(attention(), s.output[0].dtype = COMPUTE_F64);
   SPOILED(attention(), s.d.accumulate = COMPUTE_F64);
@@ -195,18 +198,18 @@ static void spots_are_checked(void **state) {
   SPOILED(spots(), s.input[0].dtype = COMPUTE_I32);
   SPOILED(spots(), s.output[0].dtype = COMPUTE_U8);
   SPOILED(spots(), s.output[0].stride[2] = 0);
-  SPOILED(spots(), s.d.spots.filter = 2);
-  SPOILED(spots(), s.d.spots.radius = -1);
-  SPOILED(spots(), s.d.spots.wide_radius = 2);
-  SPOILED(spots(), s.d.spots.wide_radius = COMPUTE_SPOT_MOST_RADIUS + 1);
-  SPOILED(spots(), s.d.spots.distance = 0);
-  SPOILED(spots(), s.d.spots.distance = COMPUTE_SPOT_MOST_RADIUS + 1);
-  SPOILED(spots(), s.d.spots.step = 0);
-  SPOILED(spots(), s.d.spots.rounds = -1);
-  SPOILED(spots(), s.d.spots.wide_sigma = 0);
-  SPOILED(spots(), s.d.spots.threshold = 0);
-  SPOILED(spots(), s.d.spots.threshold = (double)NAN);
-  SPOILED(spots(), s.d.spots.gain = (double)INFINITY);
+  SPOILED(spots(), s.a.spots.filter = 2);
+  SPOILED(spots(), s.a.spots.radius = -1);
+  SPOILED(spots(), s.a.spots.wide_radius = 2);
+  SPOILED(spots(), s.a.spots.wide_radius = COMPUTE_SPOT_MOST_RADIUS + 1);
+  SPOILED(spots(), s.a.spots.distance = 0);
+  SPOILED(spots(), s.a.spots.distance = COMPUTE_SPOT_MOST_RADIUS + 1);
+  SPOILED(spots(), s.a.spots.step = 0);
+  SPOILED(spots(), s.a.spots.rounds = -1);
+  SPOILED(spots(), s.a.spots.wide_sigma = 0);
+  SPOILED(spots(), s.a.spots.threshold = 0);
+  SPOILED(spots(), s.a.spots.threshold = (double)NAN);
+  SPOILED(spots(), s.a.spots.gain = (double)INFINITY);
   SPOILED(spots(), program_store(&s.epilogue, program_load(&s.epilogue, COMPUTE_F32, 0)));
 }
 
@@ -274,27 +277,28 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
     change;                                                                                        \
     if (same_key(s, first)) fail_msg("%s does not change the key", #change);                       \
   } while (0)
-  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.count_padding = true);
-  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.operation = COMPUTE_WINDOW_MAX);
-  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.d.window.padding[1] = 0);
-  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.d.window.dilation[0] = 2);
-  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.d.window.stride[1] = 2);
-  DIFFERS(scan(), s.d.scan_reverse = true);
-  DIFFERS(scan(), s.d.scan_exclusive = true);
-  DIFFERS(scan(), s.d.combine = COMPUTE_COMBINE_MAX);
-  DIFFERS(top_k(), s.d.top_smallest = true);
-  DIFFERS(top_k(), s.d.axis_size = 10);
-  DIFFERS(attention(), s.d.attention.causal = false);
-  DIFFERS(attention(), s.d.attention.scale = 0.25);
-  DIFFERS(attention(), s.d.attention.keys = 8);
-  DIFFERS(attention(), s.d.attention.width = 4);
-  DIFFERS(spots(), s.d.spots.filter = 1);
-  DIFFERS(spots(), s.d.spots.gain = 0.03);
-  DIFFERS(spots(), s.d.spots.step = 2);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.count_padding = true);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.operation = COMPUTE_WINDOW_MAX);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.padding[1] = 0);
+  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.dilation[0] = 2);
+  DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.stride[1] = 2);
+  DIFFERS(scan(), s.a.scan.reverse = true);
+  DIFFERS(scan(), s.a.scan.exclusive = true);
+  DIFFERS(scan(), s.a.scan.combine = COMPUTE_COMBINE_MAX);
+  DIFFERS(top_k(), s.a.top_k.smallest = true);
+  DIFFERS(top_k(), s.a.top_k.axis_size = 10);
+  DIFFERS(attention(), s.a.attention.causal = false);
+  DIFFERS(attention(), s.a.attention.scale = 0.25);
+  DIFFERS(attention(), s.a.attention.keys = 8);
+  DIFFERS(attention(), s.a.attention.width = 4);
+  DIFFERS(spots(), s.a.spots.filter = 1);
+  DIFFERS(spots(), s.a.spots.gain = 0.03);
+  DIFFERS(spots(), s.a.spots.step = 2);
   DIFFERS(spots(), s.output[0].dtype = COMPUTE_BOOL);
 #undef DIFFERS
   sample s = window(COMPUTE_WINDOW_MAX, false);
-  s.d.top_smallest = s.d.scan_reverse = true; /* other kinds' */
+  s.a.window.count_padding = true; /* averages only */
+  s.d.prologue_inputs = 1;         /* REDUCE and ROW only */
   assert_true(same_key(s, window(COMPUTE_WINDOW_MAX, false)));
 }
 

@@ -25,7 +25,7 @@ static compute_node by_filter(compute_graph *graph, const conv_case *c, const co
   const compute_node w = compute_full(graph, compute_node_dtype(graph, x[0]), c->filter, 0);
   const compute_node y = compute_conv2d(graph, x[0], w, none, &c->options);
   if (graph->status) return none;
-  compute_convolution geometry = *network_convolution(build_at(graph, y.id - 1));
+  compute_conv_attributes geometry = *network_convolution(build_at(graph, y.id - 1));
   geometry.direction = COMPUTE_CONVOLUTION_BY_FILTER;
   return network_convolve(graph, "by_filter", &geometry, x[0], x[1]);
 }

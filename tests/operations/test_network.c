@@ -43,7 +43,7 @@ static compute_node build_pool(compute_graph *graph, const compute_node *x, cons
   if (graph->status) return none;
   if (c->behind) return compute_relu(graph, compute_add(graph, compute_mul(graph, y, x[1]), x[1]));
   if (!c->back) return y;
-  compute_window geometry;
+  compute_window_attributes geometry;
   memcpy(&geometry, build_at(graph, y.id - 1)->constant, sizeof geometry);
   geometry.by_data = true;
   return network_pool(graph, "by_data", &geometry, c->x, c->average ? x[1] : x[0],

@@ -12,8 +12,8 @@
 #define SIZE(type, bytes)   _Static_assert(sizeof(type) == (bytes), #type " has another size")
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
-VALUE(COMPUTE_BACKEND_ABI_MAJOR, 1);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 5);
+VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 0);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -139,51 +139,45 @@ AT(compute_kernel_descriptor, prologue, 104);
 AT(compute_kernel_descriptor, epilogue, 128);
 AT(compute_kernel_descriptor, prologue_inputs, 152);
 AT(compute_kernel_descriptor, accumulate, 156);
-AT(compute_kernel_descriptor, kept_rank, 160);
-AT(compute_kernel_descriptor, combine, 164);
-AT(compute_kernel_descriptor, row, 168);
-AT(compute_kernel_descriptor, epsilon, 176);
-AT(compute_kernel_descriptor, k, 184);
-AT(compute_kernel_descriptor, axis_size, 192);
-AT(compute_kernel_descriptor, axis_stride, 200);
-/* Since 1.2. */
-AT(compute_kernel_descriptor, precision, 208);
-AT(compute_kernel_descriptor, convolution, 216);
-/* Since 1.3. */
-AT(compute_kernel_descriptor, fit, 344);
-AT(compute_kernel_descriptor, fit_frames, 352);
-AT(compute_kernel_descriptor, fit_rows, 360);
-AT(compute_kernel_descriptor, fit_columns, 368);
-/* Since 1.4. */
-AT(compute_kernel_descriptor, window, 376);
-AT(compute_kernel_descriptor, attention, 480);
-AT(compute_kernel_descriptor, scan_reverse, 512);
-AT(compute_kernel_descriptor, scan_exclusive, 513);
-AT(compute_kernel_descriptor, top_smallest, 514);
-AT(compute_kernel_descriptor, index_from_zero, 515);
-/* Since ABI 1.5. */
-AT(compute_kernel_descriptor, spots, 520);
-SIZE(compute_spot_search, 96);
-AT(compute_spot_search, step, 16);
-AT(compute_spot_search, sigma, 32);
-AT(compute_spot_search, first, 56);
-AT(compute_spot_search, gain, 88);
-SIZE(compute_window, 104); /* these lie within the descriptor, too */
-AT(compute_window, operation, 0);
-AT(compute_window, by_data, 4);
-AT(compute_window, count_padding, 5);
-AT(compute_window, data_size, 8);
-AT(compute_window, result_size, 24);
-AT(compute_window, size, 40);
-AT(compute_window, stride, 56);
-AT(compute_window, dilation, 72);
-AT(compute_window, padding, 88);
-SIZE(compute_attention, 32);
-AT(compute_attention, keys, 0);
-AT(compute_attention, width, 8);
-AT(compute_attention, scale, 16);
-AT(compute_attention, causal, 24);
-AT(compute_attention, biased, 25);
+AT(compute_kernel_descriptor, attributes, 160);
+AT(compute_kernel_descriptor, attribute_bytes, 168);
+AT(compute_reduce_attributes, kept_rank, 0);
+AT(compute_reduce_attributes, combine, 4);
+AT(compute_row_attributes, operation, 0);
+AT(compute_row_attributes, epsilon, 8);
+AT(compute_gemm_attributes, k, 0);
+AT(compute_gemm_attributes, precision, 8);
+AT(compute_index_attributes, axis_size, 0);
+AT(compute_index_attributes, axis_stride, 8);
+AT(compute_index_attributes, from_zero, 16);
+AT(compute_scan_attributes, combine, 0);
+AT(compute_scan_attributes, exclusive, 4);
+AT(compute_scan_attributes, reverse, 5);
+AT(compute_top_k_attributes, axis_size, 0);
+AT(compute_top_k_attributes, smallest, 8);
+AT(compute_fit_attributes, problem, 0);
+AT(compute_fit_attributes, frames, sizeof(compute_fit_problem));
+SIZE(compute_spots_attributes, 96);
+AT(compute_spots_attributes, step, 16);
+AT(compute_spots_attributes, sigma, 32);
+AT(compute_spots_attributes, first, 56);
+AT(compute_spots_attributes, gain, 88);
+SIZE(compute_window_attributes, 104);
+AT(compute_window_attributes, operation, 0);
+AT(compute_window_attributes, by_data, 4);
+AT(compute_window_attributes, count_padding, 5);
+AT(compute_window_attributes, data_size, 8);
+AT(compute_window_attributes, result_size, 24);
+AT(compute_window_attributes, size, 40);
+AT(compute_window_attributes, stride, 56);
+AT(compute_window_attributes, dilation, 72);
+AT(compute_window_attributes, padding, 88);
+SIZE(compute_attention_attributes, 32);
+AT(compute_attention_attributes, keys, 0);
+AT(compute_attention_attributes, width, 8);
+AT(compute_attention_attributes, scale, 16);
+AT(compute_attention_attributes, causal, 24);
+AT(compute_attention_attributes, biased, 25);
 AT(compute_fit_problem, model, 0);
 AT(compute_fit_problem, profile, 4);
 AT(compute_fit_problem, solver, 8);
@@ -215,15 +209,16 @@ AT(compute_fit_problem, gain, 352);
 AT(compute_fit_problem, em_gain, 360);
 AT(compute_fit_problem, variance, 368);
 SIZE(compute_fit_problem, 376); /* compared as bytes: no gaps, and it may not grow */
-AT(compute_convolution, groups, 4);
-AT(compute_convolution, batch, 8);
-AT(compute_convolution, data_size, 32);
-AT(compute_convolution, result_size, 48);
-AT(compute_convolution, filter_size, 64);
-AT(compute_convolution, stride, 80);
-AT(compute_convolution, dilation, 96);
-AT(compute_convolution, padding, 112);
-SIZE(compute_convolution, 128); /* lies within the descriptor: may not grow */
+AT(compute_conv_attributes, groups, 4);
+AT(compute_conv_attributes, batch, 8);
+AT(compute_conv_attributes, data_size, 32);
+AT(compute_conv_attributes, result_size, 48);
+AT(compute_conv_attributes, filter_size, 64);
+AT(compute_conv_attributes, stride, 80);
+AT(compute_conv_attributes, dilation, 96);
+AT(compute_conv_attributes, padding, 112);
+AT(compute_conv_attributes, precision, 128);
+SIZE(compute_conv_attributes, 136);
 
 /* These carry no size of their own, so they may not grow either. */
 SIZE(compute_program, 24);

@@ -37,7 +37,7 @@ static void visit_tap(const graph_node *node, const convolution_parts *parts, in
 /* All taps of result (n, o, p, q). */
 static void visit_result(const graph_node *node, const convolution_parts *parts, int64_t n,
                          int64_t o, int64_t p, int64_t q) {
-  const compute_convolution *g = node->constant;
+  const compute_conv_attributes *g = node->constant;
   const int64_t channels = parts->filter->shape.size[1];
   const int64_t group = o / (parts->filter->shape.size[0] / g->groups);
   const int64_t rows = parts->filter->shape.size[2], columns = parts->filter->shape.size[3];
@@ -73,8 +73,8 @@ typedef struct window {
   int64_t row[1024], column[1024], count, largest, divisor;
 } window;
 
-static window look_at(const compute_window *g, const evaluate_value *data, int64_t n, int64_t c,
-                      int64_t p, int64_t q) {
+static window look_at(const compute_window_attributes *g, const evaluate_value *data, int64_t n,
+                      int64_t c, int64_t p, int64_t q) {
   window w = {.largest = -1};
   for (int64_t i = 0; i < g->size[0] * g->size[1]; i++) {
     const int64_t h = p * g->stride[0] - g->padding[0] + i / g->size[1] * g->dilation[0];
@@ -98,7 +98,7 @@ static window look_at(const compute_window *g, const evaluate_value *data, int64
 }
 
 static void evaluate_window(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
-  const compute_window *g = node->constant;
+  const compute_window_attributes *g = node->constant;
   const bool max = node->op == OP_max_pool2d || node->op == OP_max_pool2d_by_data;
   const bool back = node->op == OP_max_pool2d_by_data || node->op == OP_average_pool2d_by_data;
   const evaluate_value *data = max || !back ? x[0] : NULL;
@@ -214,7 +214,7 @@ static double bias_at(const evaluate_value *bias, compute_shape result, int64_t 
 /* One query: e numbers into `y`. */
 static void attend(const graph_node *node, evaluate_value *const *x, int64_t matrix, int64_t row,
                    double *y) {
-  const compute_attention *a = node->constant;
+  const compute_attention_attributes *a = node->constant;
   const int32_t rank = node->shape.rank;
   const int64_t queries = node->shape.size[rank - 2], columns = node->shape.size[rank - 1];
   const double *q = x[0]->real + matrix_start(x[0], node->shape, matrix) + row * a->width;

@@ -47,7 +47,7 @@ typedef struct view {
 } view;
 
 static view look(const reference *r, const int64_t plane[2], int64_t p, int64_t q, bool data) {
-  const compute_window *w = &r->d->window;
+  const compute_window_attributes *w = compute_window_of(r->d);
   view v = {.largest = -INFINITY, .row = -1, .column = -1};
   for (int64_t i = 0; i < w->size[0]; i++)
     for (int64_t j = 0; j < w->size[1]; j++) {
@@ -72,19 +72,19 @@ static view look(const reference *r, const int64_t plane[2], int64_t p, int64_t 
 }
 
 static double pool(const reference *r, const int64_t *point) {
-  const compute_window *w = &r->d->window;
+  const compute_window_attributes *w = compute_window_of(r->d);
   const view v = look(r, point, point[2], point[3], true);
   if (w->operation == COMPUTE_WINDOW_MAX) return v.largest;
   return v.counted > 0 ? v.sum / (double)v.counted : 0;
 }
 
-static bool reaches(const compute_window *w, int i, int64_t window, int64_t place) {
+static bool reaches(const compute_window_attributes *w, int i, int64_t window, int64_t place) {
   const int64_t from = place + w->padding[i] - window * w->stride[i];
   return from >= 0 && from % w->dilation[i] == 0 && from / w->dilation[i] < w->size[i];
 }
 
 static double pool_gradient(const reference *r, const int64_t *point) {
-  const compute_window *w = &r->d->window;
+  const compute_window_attributes *w = compute_window_of(r->d);
   const bool max = w->operation == COMPUTE_WINDOW_MAX;
   double sum = 0;
   for (int64_t p = 0; p < w->result_size[0]; p++)
@@ -102,8 +102,8 @@ static double pool_gradient(const reference *r, const int64_t *point) {
 static void windows(const reference *r) {
   int64_t point[COMPUTE_MAX_RANK];
   for (int64_t e = 0; find_point(r, e, 4, point); e++) {
-    sample_element value = {.real =
-                                r->d->window.by_data ? pool_gradient(r, point) : pool(r, point)};
+    sample_element value = {.real = compute_window_of(r->d)->by_data ? pool_gradient(r, point)
+                                                                     : pool(r, point)};
     for (uint32_t k = 0; k < r->d->output_count; k++) {
       const sample_element stored =
           sample_epilogue_element(r->d, r->operands, kernel_operands_own(r->d), value, k, point);
@@ -116,8 +116,9 @@ static void windows(const reference *r) {
 
 static sample_element combine(const compute_kernel_descriptor *d, sample_element a,
                               sample_element b) {
-  const bool sum = d->combine == COMPUTE_COMBINE_SUM, prod = d->combine == COMPUTE_COMBINE_PROD;
-  const bool wins = d->combine == COMPUTE_COMBINE_MAX
+  const bool sum = compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM,
+             prod = compute_reduce_of(d)->combine == COMPUTE_COMBINE_PROD;
+  const bool wins = compute_reduce_of(d)->combine == COMPUTE_COMBINE_MAX
                         ? b.real > a.real || (!dtype_is_float(d->accumulate) && b.whole > a.whole)
                         : b.real < a.real || (!dtype_is_float(d->accumulate) && b.whole < a.whole);
   sample_element made = wins || (isnan(b.real) && !isnan(a.real)) ? b : a;
@@ -131,7 +132,7 @@ static sample_element combine(const compute_kernel_descriptor *d, sample_element
 
 static sample_element identity(const compute_kernel_descriptor *d) {
   const bool narrow = d->accumulate == COMPUTE_I32;
-  switch (d->combine) {
+  switch (compute_reduce_of(d)->combine) {
   case COMPUTE_COMBINE_SUM: return (sample_element){.real = 0};
   case COMPUTE_COMBINE_PROD: return (sample_element){.real = 1, .whole = 1};
   case COMPUTE_COMBINE_MAX:
@@ -147,10 +148,10 @@ static void scans(const reference *r) {
   for (int64_t row = 0; find_point(r, row, last, point); row++) {
     sample_element folded = identity(d);
     for (int64_t i = 0; i < d->size[last]; i++) {
-      point[last] = d->scan_reverse ? d->size[last] - 1 - i : i;
+      point[last] = compute_scan_of(d)->reverse ? d->size[last] - 1 - i : i;
       const sample_element before = folded;
       folded = combine(d, folded, load(r, 0, offset(r, 0, point, d->rank)));
-      r->store(r->user, 0, point, d->scan_exclusive ? &before : &folded);
+      r->store(r->user, 0, point, compute_scan_of(d)->exclusive ? &before : &folded);
     }
   }
 }
@@ -180,15 +181,15 @@ static bool top_k(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
   const int32_t last = d->rank - 1;
   int64_t point[COMPUTE_MAX_RANK];
-  ranked *row = malloc((size_t)(d->axis_size + 1) * sizeof *row);
+  ranked *row = malloc((size_t)(compute_index_of(d)->axis_size + 1) * sizeof *row);
   if (!row) return false;
   for (int64_t n = 0; find_point(r, n, last, point); n++) {
-    for (int64_t i = 0; i < d->axis_size; i++) {
+    for (int64_t i = 0; i < compute_index_of(d)->axis_size; i++) {
       point[last] = i;
       row[i] = (ranked){load(r, 0, offset(r, 0, point, d->rank)), i,
-                        dtype_is_float(d->inputs[0].dtype), d->top_smallest};
+                        dtype_is_float(d->inputs[0].dtype), compute_top_k_of(d)->smallest};
     }
-    qsort(row, (size_t)d->axis_size, sizeof *row, compare_ranked);
+    qsort(row, (size_t)compute_index_of(d)->axis_size, sizeof *row, compare_ranked);
     for (point[last] = 0; point[last] < d->size[last]; point[last]++) {
       const sample_element place = {.whole = row[point[last]].place};
       r->store(r->user, 0, point, &place);
@@ -212,7 +213,7 @@ static double element(const reference *r, uint32_t input, const int64_t *point, 
 
 /* Exponentials of the scores that a query sees; their sum. */
 static double weigh(const reference *r, const int64_t *point, double *weight, int64_t seen) {
-  const compute_attention *a = &r->d->attention;
+  const compute_attention_attributes *a = compute_attention_of(r->d);
   const int64_t query = point[r->d->rank - 2];
   double largest = -INFINITY, total = 0;
   for (int64_t j = 0; j < seen; j++) {
@@ -232,7 +233,7 @@ static double weigh(const reference *r, const int64_t *point, double *weight, in
 
 static bool attention(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
-  const compute_attention *a = &d->attention;
+  const compute_attention_attributes *a = compute_attention_of(d);
   const int32_t query = d->rank - 2, column = d->rank - 1;
   int64_t point[COMPUTE_MAX_RANK];
   double *weight = malloc((size_t)(a->keys + 1) * sizeof *weight);

@@ -69,13 +69,13 @@ static int64_t result_size(const sample_convolution_shape *c, int i) {
   return count < 0 ? 0 : count;
 }
 
-static compute_convolution convolution_of(const sample_convolution_shape *c,
-                                          compute_convolution_direction direction) {
-  compute_convolution made = {.direction = direction,
-                              .groups = c->groups,
-                              .batch = c->n,
-                              .data_channels = c->c,
-                              .result_channels = c->k};
+static compute_conv_attributes convolution_of(const sample_convolution_shape *c,
+                                              compute_convolution_direction direction) {
+  compute_conv_attributes made = {.direction = direction,
+                                  .groups = c->groups,
+                                  .batch = c->n,
+                                  .data_channels = c->c,
+                                  .result_channels = c->k};
   for (int i = 0; i < 2; i++) {
     made.data_size[i] = c->data[i];
     made.result_size[i] = result_size(c, i);
@@ -101,7 +101,7 @@ static role role_of(compute_convolution_direction direction, uint32_t operand) {
   return roles[direction][operand];
 }
 
-void sample_convolution_sizes(const compute_convolution *c, uint32_t input, int64_t size[4]) {
+void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]) {
   const role which = role_of(c->direction, input);
   const int64_t *plane = which == DATA     ? c->data_size
                          : which == FILTER ? c->filter_size
@@ -150,7 +150,7 @@ static void begin(sample_kernel *s, const sample_convolution_shape *c,
                   compute_convolution_direction direction, sample_layout how, compute_dtype dtype,
                   sample_ending end) {
   compute_shape space = {.rank = 4};
-  const compute_convolution made = convolution_of(c, direction);
+  const compute_conv_attributes made = convolution_of(c, direction);
   sample_convolution_sizes(&made, 2, space.size);
   sample_begin(s, COMPUTE_KERNEL_CONV, space,
                "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s",
@@ -158,7 +158,7 @@ static void begin(sample_kernel *s, const sample_convolution_shape *c,
                (long long)c->data[1], (long long)c->k, (long long)c->filter[0],
                (long long)c->filter[1], (long long)c->stride[1], (int)c->groups, layout_names[how],
                compute_dtype_name(dtype), ending_names[end]);
-  s->descriptor.convolution = made;
+  s->attributes.conv = made;
   s->descriptor.accumulate = type_of(dtype);
   s->low = -2;
   s->high = 2;
@@ -172,7 +172,7 @@ static void begin(sample_kernel *s, const sample_convolution_shape *c,
 }
 
 static void add_output(sample_kernel *s, compute_dtype dtype, sample_layout how) {
-  const compute_convolution *c = &s->descriptor.convolution;
+  const compute_conv_attributes *c = compute_conv_of(&s->descriptor);
   lay_out(how, s->descriptor.size, false, role_of(c->direction, 2),
           sample_output(s, dtype, 0)->stride);
 }
@@ -317,7 +317,7 @@ static void add_product(const compute_kernel_descriptor *d, const void *const *o
                         const int64_t at[3][4], sample_element *sum) {
   sample_element factor[2];
   for (uint32_t i = 0; i < 2; i++) {
-    const int64_t *place = at[role_of(d->convolution.direction, i)];
+    const int64_t *place = at[role_of(compute_conv_of(d)->direction, i)];
     int64_t offset = 0;
     for (int j = 0; j < 4; j++) offset += place[j] * d->inputs[i].stride[j];
     factor[i] = load(d->inputs[i].dtype, operands[i], offset);
@@ -332,7 +332,7 @@ static void add_product(const compute_kernel_descriptor *d, const void *const *o
  * the point fixes have one step. */
 static sample_element sum_of(const compute_kernel_descriptor *d, const void *const *operands,
                              const int64_t point[4]) {
-  const compute_convolution *v = &d->convolution;
+  const compute_conv_attributes *v = compute_conv_of(d);
   const role result = role_of(v->direction, 2);
   const int64_t per_group = v->data_channels / v->groups;
   const int64_t results_per_group = v->result_channels / v->groups;

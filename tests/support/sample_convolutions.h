@@ -45,7 +45,7 @@ typedef struct sample_convolution {
 void sample_convolution_visit(const sample_convolution *c, sample_visitor visit, void *user);
 
 /* The sizes over which the strides of input 0 or 1 of a convolution run. */
-void sample_convolution_sizes(const compute_convolution *c, uint32_t input, int64_t size[4]);
+void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]);
 
 /* An element worked out plainly, in double or in integers that wrap at 64 bits. */
 typedef struct sample_element {

@@ -26,20 +26,21 @@ static bool has_frames(const compute_fit_problem *p) {
 static int32_t role_of(const compute_kernel_descriptor *d, uint32_t operand) {
   if (operand == 0) return -1;
   for (int32_t i = 0; i < FIT_INPUTS; i++)
-    if (fit_input_index(d->fit->inputs, UINT32_C(1) << i) == (int32_t)operand) return i;
+    if (fit_input_index(compute_fit_of(d)->problem.inputs, UINT32_C(1) << i) == (int32_t)operand)
+      return i;
   return FIT_INPUTS;
 }
 
 void sample_fit_sizes(const compute_kernel_descriptor *d, uint32_t operand, int64_t size[3]) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const int32_t role = role_of(d, operand);
   const bool framed = role < 0 ? has_frames(p) : (p->inputs & CORNERS) != 0;
   const int64_t parameters = compute_fit_parameter_count(p->model);
-  size[0] = role < 0 && framed ? d->fit_frames : d->size[0];
+  size[0] = role < 0 && framed ? compute_fit_of(d)->frames : d->size[0];
   size[1] = size[2] = 1;
   if (role < 0 || (role >= 1 && role <= 4)) {
-    size[1] = framed ? d->fit_rows : p->rows;
-    size[2] = framed ? d->fit_columns : p->columns;
+    size[1] = framed ? compute_fit_of(d)->rows : p->rows;
+    size[2] = framed ? compute_fit_of(d)->columns : p->columns;
   } else if (role == FIT_INPUTS) {
     size[1] = compute_fit_column(p->model, p->outputs, 0);
   } else {
@@ -67,16 +68,16 @@ static void visit_sample(const char *name, const compute_fit_problem *problem, c
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_FIT, (compute_shape){.rank = 1, .size = {n}}, "fit %s", name);
   compute_kernel_descriptor *d = &s.descriptor;
-  s.fit = fit_problem_normalize(problem);
-  d->fit = &s.fit;
-  if ((s.fit.inputs & CORNERS) != 0) {
-    d->fit_rows = 2 * s.fit.rows + 3;
-    d->fit_columns = 3 * s.fit.columns + 2;
-    d->fit_frames = has_frames(&s.fit) ? (n + 5) / 6 : 0;
+  compute_fit_attributes *fit = &s.attributes.fit;
+  fit->problem = fit_problem_normalize(problem);
+  if ((fit->problem.inputs & CORNERS) != 0) {
+    fit->rows = 2 * fit->problem.rows + 3;
+    fit->columns = 3 * fit->problem.columns + 2;
+    fit->frames = has_frames(&fit->problem) ? (n + 5) / 6 : 0;
   }
   sample_input(&s, pixels, 0);
   for (int32_t i = 0; i < FIT_INPUTS; i++)
-    if ((s.fit.inputs >> i & 1) != 0) sample_input(&s, fit_input_dtype(i), 0);
+    if ((fit->problem.inputs >> i & 1) != 0) sample_input(&s, fit_input_dtype(i), 0);
   sample_output(&s, COMPUTE_F32, 0);
   for (uint32_t i = 0; i < d->input_count; i++) lay_out(d, i, gaps, s.inputs[i].stride);
   lay_out(d, d->input_count, gaps, s.outputs[0].stride);
@@ -234,7 +235,7 @@ static bool has(const compute_fit_problem *p, uint32_t bit) {
 
 static void find_corner(const compute_kernel_descriptor *d, const void *const *operands,
                         int64_t roi, roi_inputs *r) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   r->inside = true;
   r->frame = roi;
   if (!has(p, CORNERS)) return;
@@ -244,14 +245,14 @@ static void find_corner(const compute_kernel_descriptor *d, const void *const *o
   if (has_frames(p)) r->frame = corner[0];
   r->top = corner[1];
   r->left = corner[2];
-  r->inside = r->top >= 0 && r->left >= 0 && r->top + p->rows <= d->fit_rows &&
-              r->left + p->columns <= d->fit_columns &&
-              (!has_frames(p) || (r->frame >= 0 && r->frame < d->fit_frames));
+  r->inside = r->top >= 0 && r->left >= 0 && r->top + p->rows <= compute_fit_of(d)->rows &&
+              r->left + p->columns <= compute_fit_of(d)->columns &&
+              (!has_frames(p) || (r->frame >= 0 && r->frame < compute_fit_of(d)->frames));
 }
 
 static void read_roi(const compute_kernel_descriptor *d, const void *const *operands, int64_t roi,
                      roi_inputs *r) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   memset(r, 0, sizeof *r);
   find_corner(d, operands, roi, r);
   if (!r->inside) return;
@@ -332,7 +333,7 @@ static void fill_maps(const compute_kernel_descriptor *d, void *const *operands,
                       test_random *random) {
   static const double range[5][2] = {{0, 0}, {90, 110}, {0.4, 0.6}, {1, 12}, {0, 0}};
   for (int32_t bit = 1; bit <= 4; bit++) {
-    const int32_t at = fit_input_index(d->fit->inputs, UINT32_C(1) << bit);
+    const int32_t at = fit_input_index(compute_fit_of(d)->problem.inputs, UINT32_C(1) << bit);
     int64_t size[3];
     if (at < 0) continue;
     sample_fit_sizes(d, (uint32_t)at, size);
@@ -348,15 +349,15 @@ static void fill_maps(const compute_kernel_descriptor *d, void *const *operands,
  * lies outside. */
 static void fill_corner(const compute_kernel_descriptor *d, void *const *operands, int64_t roi,
                         test_random *random) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   int64_t corner[3] = {roi / 6, roi % 6 / 3 * (p->rows + 1), roi % 3 * p->columns + 1};
   if (!has(p, CORNERS)) return;
   if (!has_frames(p)) {
     corner[0] = -5;
-    corner[1] = test_random_integer(random, 0, d->fit_rows - p->rows);
-    corner[2] = test_random_integer(random, 0, d->fit_columns - p->columns);
+    corner[1] = test_random_integer(random, 0, compute_fit_of(d)->rows - p->rows);
+    corner[2] = test_random_integer(random, 0, compute_fit_of(d)->columns - p->columns);
   }
-  if (roi == 2) corner[2] = d->fit_columns - p->columns + 1;
+  if (roi == 2) corner[2] = compute_fit_of(d)->columns - p->columns + 1;
   if (roi == 3) corner[1] = -1;
   for (int i = 0; i < 3; i++)
     put(d, operands, 1, place(&d->inputs[1], roi, i, 0), (double)corner[i]);
@@ -364,7 +365,7 @@ static void fill_corner(const compute_kernel_descriptor *d, void *const *operand
 
 static void fill_vectors(const compute_kernel_descriptor *d, void *const *operands, int64_t roi,
                          const double truth[P], const double sigma[2]) {
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   for (int32_t bit = 5; bit < FIT_INPUTS; bit++) {
     const int32_t at = fit_input_index(p->inputs, UINT32_C(1) << bit);
     const int32_t count = bit == 5 ? 2 : compute_fit_parameter_count(p->model);
@@ -384,7 +385,7 @@ static void fill_vectors(const compute_kernel_descriptor *d, void *const *operan
 static void fill_pixels(const compute_kernel_descriptor *d, void *const *operands, int64_t roi,
                         const double *image, test_random *random) {
   static roi_inputs r;
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const bool frames = has_frames(p), whole = d->inputs[0].dtype == COMPUTE_U16;
   read_roi(d, (const void *const *)operands, roi, &r);
   if (!r.inside && frames) return;
@@ -406,7 +407,7 @@ static void fill_pixels(const compute_kernel_descriptor *d, void *const *operand
 void sample_fit_fill(const sample_kernel *s, void *const *operands) {
   static double image[FIT_REFERENCE_PIXELS];
   const compute_kernel_descriptor *d = &s->descriptor;
-  const compute_fit_problem *p = d->fit;
+  const compute_fit_problem *p = &compute_fit_of(d)->problem;
   test_random random = {.state = 5};
   fill_maps(d, operands, &random);
   for (int64_t roi = 0; roi < d->size[0]; roi++) {
@@ -433,13 +434,13 @@ typedef struct inspection {
 } inspection;
 
 static double column(const inspection *c, uint32_t output, int32_t i) {
-  const compute_fit_problem *p = c->d->fit;
+  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
   const int32_t at = compute_fit_column(p->model, p->outputs, output) + i;
   return (double)c->record[at * c->d->outputs[0].stride[1]];
 }
 
 static bool asks(const inspection *c, uint32_t output) {
-  return (c->d->fit->outputs & output) != 0;
+  return (compute_fit_of(c->d)->problem.outputs & output) != 0;
 }
 
 COMPUTE_PRINTF(2, 3) static bool wrong(const inspection *c, const char *format, ...) {
@@ -460,7 +461,7 @@ static bool near(const inspection *c, const char *what, int32_t i, double actual
 }
 
 static bool check_bad(const inspection *c) {
-  const compute_fit_problem *p = c->d->fit;
+  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
   for (uint32_t output = 1; output < COMPUTE_FIT_ITERATIONS; output <<= 1)
     for (int32_t i = 0; asks(c, output) && i < compute_fit_output_columns(p->model, output); i++)
       if (!isnan(column(c, output, i)))
@@ -472,7 +473,7 @@ static bool check_bad(const inspection *c) {
 
 /* Everything else belongs to the fit's own parameters. */
 static bool check_rest(const inspection *c, const roi_inputs *r, const double *own) {
-  const compute_fit_problem *p = c->d->fit;
+  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
   const int32_t n = compute_fit_parameter_count(p->model);
   fit_reference_result e;
   fit_reference_at(p, r->pixels, &r->given, own, &e);
@@ -491,7 +492,7 @@ static bool check_rest(const inspection *c, const roi_inputs *r, const double *o
 }
 
 static bool check_roi(const inspection *c, const roi_inputs *r) {
-  const compute_fit_problem *p = c->d->fit;
+  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
   const int status = (int)column(c, COMPUTE_FIT_STATUS, 0);
   fit_reference_result e = {.status = COMPUTE_FIT_BAD_DATA};
   double own[P];

@@ -44,8 +44,8 @@ static void begin_reduce(sample_kernel *s, const reduce_case *c, compute_combine
     }
     x->stride[c->outermost] = step;
   }
-  s->descriptor.kept_rank = c->kept;
-  s->descriptor.combine = combine;
+  s->attributes.reduce.kept_rank = c->kept;
+  s->attributes.reduce.combine = combine;
   s->descriptor.accumulate = type_of(dtype);
   s->descriptor.prologue_inputs = 1;
   s->low = combine == COMPUTE_COMBINE_PROD ? 0.99 : -4;
@@ -56,7 +56,7 @@ static void begin_reduce(sample_kernel *s, const reduce_case *c, compute_combine
 
 /* The result's strides run over the kept dimensions only. */
 static compute_operand *reduce_output(sample_kernel *s, compute_dtype dtype) {
-  return sample_output(s, dtype, (1u << s->descriptor.kept_rank) - 1);
+  return sample_output(s, dtype, (1u << compute_reduce_of(&s->descriptor)->kept_rank) - 1);
 }
 
 static void add_cuts(sample_kernel *s) {
@@ -143,10 +143,10 @@ static void begin_row(sample_kernel *s, compute_row_operation row, compute_shape
   sample_begin(s, COMPUTE_KERNEL_ROW, shape, "row %s %s %lld", row_names[row],
                compute_dtype_name(dtype), (long long)shape.size[shape.rank - 1]);
   sample_input(s, dtype, ALL);
-  s->descriptor.row = row;
+  s->attributes.row.operation = row;
   s->descriptor.accumulate = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   s->descriptor.prologue_inputs = 1;
-  s->descriptor.epsilon = row == COMPUTE_ROW_NORMALIZE ? 1e-5 : 0;
+  s->attributes.row.epsilon = row == COMPUTE_ROW_NORMALIZE ? 1e-5 : 0;
   s->tolerance =
       dtype == COMPUTE_F64 ? (test_tolerance){64, 1e-13, 1e-13} : (test_tolerance){16, 2e-5, 2e-5};
 }

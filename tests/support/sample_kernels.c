@@ -19,6 +19,7 @@ void sample_begin(sample_kernel *s, compute_kernel_kind kind, compute_shape spac
   s->high = 4;
   s->descriptor = (compute_kernel_descriptor){
       .struct_size = sizeof s->descriptor, .kind = kind, .rank = space.rank};
+  attributes_bind(&s->descriptor, &s->attributes);
   for (int32_t d = 0; d < space.rank; d++) s->descriptor.size[d] = space.size[d];
 }
 
@@ -103,14 +104,15 @@ bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t
   kernel_operand_sizes(d, operand, sizes);
   for (int32_t i = 0; i < d->rank; i++) {
     /* A reduction over nothing still stores. */
-    if (d->kind == COMPUTE_KERNEL_REDUCE && i >= d->kept_rank &&
+    if (d->kind == COMPUTE_KERNEL_REDUCE && i >= compute_reduce_of(d)->kept_rank &&
         (output || operand >= d->prologue_inputs))
       continue;
     if (!reach(sizes[i], o->stride[i], low, high)) some = false;
   }
   if ((d->kind == COMPUTE_KERNEL_GATHER && operand == 0) ||
       (d->kind == COMPUTE_KERNEL_SCATTER && output)) {
-    if (!reach(d->axis_size, d->axis_stride, low, high)) some = false;
+    if (!reach(compute_index_of(d)->axis_size, compute_index_of(d)->axis_stride, low, high))
+      some = false;
   }
   return some;
 }

@@ -5,6 +5,7 @@
 #define SUPPORT_SAMPLE_KERNELS_H
 
 #include "kernel/program.h"
+#include "support/attributes.h"
 #include "support/values.h"
 
 enum { SAMPLE_TUNINGS = 12 };
@@ -14,10 +15,10 @@ typedef struct sample_kernel {
   compute_kernel_descriptor descriptor; /* points into this struct */
   compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
-  compute_fit_problem fit; /* FIT */
-  bool large;              /* too large to run */
-  double low, high;        /* of the inputs' elements */
-  bool whole;              /* inputs are whole numbers, so that many are equal */
+  any_attributes attributes;
+  bool large;       /* too large to run */
+  double low, high; /* of the inputs' elements */
+  bool whole;       /* inputs are whole numbers, so that many are equal */
   /* NaN, infinities and zeros of both signs are among the first input; of ATTENTION, minus infinity
    * in the bias. */
   bool special;

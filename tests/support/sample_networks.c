@@ -91,7 +91,7 @@ static void begin_window(sample_kernel *s, const window_sample *w) {
                (long long)shape->data[0], (long long)shape->data[1], (long long)shape->size[0],
                (long long)shape->size[1], (long long)shape->stride[0], compute_dtype_name(w->dtype),
                lie_names[w->how], w->ending ? " + bias" : "");
-  compute_window *made = &s->descriptor.window;
+  compute_window_attributes *made = &s->attributes.window;
   made->operation = w->operation;
   made->by_data = w->by_data;
   made->count_padding = w->count_padding;
@@ -191,9 +191,9 @@ static void sample_scan(const scan_sample *c, sample_visitor visit, void *user) 
                "scan %s %lldx%lld %s>%s %s%s%s", names[c->combine], (long long)c->rows,
                (long long)c->length, compute_dtype_name(c->dtype), compute_dtype_name(c->result),
                lie_names[c->how], c->exclusive ? " exclusive" : "", c->reverse ? " reverse" : "");
-  s.descriptor.combine = c->combine;
-  s.descriptor.scan_exclusive = c->exclusive;
-  s.descriptor.scan_reverse = c->reverse;
+  s.attributes.scan.combine = c->combine;
+  s.attributes.scan.exclusive = c->exclusive;
+  s.attributes.scan.reverse = c->reverse;
   s.descriptor.accumulate = dtype_compute_type(c->dtype);
   s.large = c->rows * c->length > 1000000;
   s.tolerance = tolerance_of(c->dtype);
@@ -271,8 +271,8 @@ static void sample_top(const top_sample *c, sample_visitor visit, void *user) {
                "top_k %lldx%lld k%lld %s %s%s%s", (long long)c->rows, (long long)c->length,
                (long long)c->k, compute_dtype_name(c->dtype), lie_names[c->how],
                c->smallest ? " smallest" : "", c->whole ? " equal" : "");
-  s.descriptor.axis_size = c->length;
-  s.descriptor.top_smallest = c->smallest;
+  s.attributes.top_k.axis_size = c->length;
+  s.attributes.top_k.smallest = c->smallest;
   s.large = c->rows * c->length > 1000000;
   s.whole = c->whole;
   s.special = c->whole;
@@ -338,7 +338,7 @@ static void sample_attention(const attention_sample *c, sample_visitor visit, vo
                (long long)c->keys, (long long)c->width, compute_dtype_name(c->dtype),
                lie_names[c->how], c->causal ? " causal" : "", c->biased ? " biased" : "",
                c->masked ? " masked" : "", c->shared ? " shared" : "");
-  s.descriptor.attention = (compute_attention){
+  s.attributes.attention = (compute_attention_attributes){
       .keys = c->keys, .width = c->width, .scale = 0.25, .causal = c->causal, .biased = c->biased};
   s.descriptor.accumulate = dtype_compute_type(c->dtype);
   s.low = -2;

@@ -59,7 +59,7 @@ static void begin_gemm(sample_kernel *s, const gemm_case *c) {
   b->stride[0] = c->k * c->n;
   b->stride[1] = c->transpose_b ? 1 : c->n;
   b->stride[2] = c->transpose_b ? c->k : 1;
-  s->descriptor.k = c->k;
+  s->attributes.gemm.k = c->k;
   s->descriptor.accumulate = type_of(c->dtype);
   s->low = -2;
   s->high = 2;
@@ -108,7 +108,7 @@ static void sample_gemm_tf32(const gemm_case *c, sample_visitor visit, void *use
   sample_kernel s;
   begin_gemm(&s, c);
   sample_output(&s, c->result, ALL);
-  s.descriptor.precision = COMPUTE_PRECISION_TF32;
+  s.attributes.gemm.precision = COMPUTE_PRECISION_TF32;
   s.tolerance = (test_tolerance){8, 0.05, 2e-3};
   add_matrix_cuts(&s);
   const size_t length = strlen(s.name);
@@ -211,8 +211,8 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
   compute_operand *x = sample_input(&s, dtype, ALL);
   sample_input(&s, index, c->elements ? ALL : c->indexed);
   compute_operand *y = sample_output(&s, dtype, ALL);
-  s.descriptor.axis_size = c->axis;
-  s.descriptor.axis_stride = whole_strides(&s, c, gather ? x->stride : y->stride);
+  s.attributes.index.axis_size = c->axis;
+  s.attributes.index.axis_stride = whole_strides(&s, c, gather ? x->stride : y->stride);
   s.large = c->shape.rank > 0 && c->shape.size[0] > 10000000;
   s.tolerance =
       dtype == COMPUTE_F64 ? (test_tolerance){8, 1e-12, 1e-12} : (test_tolerance){8, 1e-4, 1e-5};

@@ -1,5 +1,6 @@
 /* Classes of kernels: their text is part of a file format, so it must stay as it is. */
 #include "kernel/program.h"
+#include "support/attributes.h"
 #include "tune/problem.h"
 #include "tune_fixture.h"
 
@@ -70,7 +71,7 @@ static void matrix_layouts_have_letters(void **state) {
                                          .inputs = inputs,
                                          .outputs = &output,
                                          .accumulate = COMPUTE_F32,
-                                         .k = cases[i].k};
+                                         .attributes = &(compute_gemm_attributes){.k = cases[i].k}};
     const char *text = class_of(&d);
     assert_string_equal(text + strlen("gemm/f32>f32>f32/"), cases[i].expected);
   }
@@ -83,6 +84,10 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
                                     {COMPUTE_F32, {16, 1}},
                                     {COMPUTE_F32, {16, 1}}};
   const compute_operand outputs[] = {{COMPUTE_F32, {16, 1}}, {COMPUTE_I64, {16, 1}}};
+  compute_window_attributes window = {.size = {3, 3}, .by_data = true};
+  const compute_scan_attributes scan = {.combine = COMPUTE_COMBINE_SUM};
+  const compute_top_k_attributes top_k = {.axis_size = 1000};
+  compute_attention_attributes attention = {.keys = 256, .width = 64, .causal = true};
   compute_kernel_descriptor d = {.struct_size = sizeof d,
                                  .kind = COMPUTE_KERNEL_WINDOW,
                                  .rank = 4,
@@ -92,25 +97,26 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
                                  .inputs = inputs,
                                  .outputs = outputs,
                                  .accumulate = COMPUTE_F32,
-                                 .axis_size = 1000,
-                                 .window = {.size = {3, 3}, .by_data = true},
-                                 .attention = {.keys = 256, .width = 64, .causal = true}};
+                                 .attributes = &window};
   assert_string_equal(class_of(&d), "window/f32>f32>f32/max.data/b9p10w3");
-  d.window.by_data = false;
-  d.window.operation = COMPUTE_WINDOW_AVERAGE;
+  window.by_data = false;
+  window.operation = COMPUTE_WINDOW_AVERAGE;
   assert_string_equal(class_of(&d), "window/f32>f32>f32/average/b9p10w3");
   d.kind = COMPUTE_KERNEL_SCAN;
+  d.attributes = &scan;
   d.rank = 2;
   assert_string_equal(class_of(&d), "scan/f32>f32>f32/along/r3n6");
   d.kind = COMPUTE_KERNEL_TOP_K;
+  d.attributes = &top_k;
   d.outputs = &outputs[1];
   assert_string_equal(class_of(&d), "top_k/f32>i64/axis/r3n10k6");
   d.kind = COMPUTE_KERNEL_ATTENTION;
+  d.attributes = &attention;
   d.rank = 3;
   d.size[2] = 32;
   d.outputs = outputs;
   assert_string_equal(class_of(&d), "attention/f32>f32>f32/causal/b3m6k8w6e5");
-  d.attention.biased = true;
+  attention.biased = true;
   const char *text = class_of(&d);
   assert_string_equal(text, "attention/f32>f32>f32/causal.biased/b3m6k8w6e5");
   assert_true(kernel_class_valid(text, strlen(text)));
@@ -140,6 +146,8 @@ static void the_longest_class_fits_its_text(void **state) {
   compute_operand inputs[8];
   for (int i = 0; i < 8; i++) inputs[i] = (compute_operand){(compute_dtype)(i + 1), {1}};
   for (int kind = 0; kind <= COMPUTE_KERNEL_COPY; kind++) {
+    any_attributes attributes = {0};
+    if (kind == COMPUTE_KERNEL_GEMM) attributes.gemm.k = INT64_MAX;
     const compute_kernel_descriptor d = {.struct_size = sizeof d,
                                          .kind = (compute_kernel_kind)kind,
                                          .rank = 2,
@@ -150,7 +158,7 @@ static void the_longest_class_fits_its_text(void **state) {
                                          .outputs = inputs,
                                          .prologue_inputs = 8,
                                          .accumulate = COMPUTE_F64,
-                                         .k = INT64_MAX};
+                                         .attributes = &attributes};
     const char *text = class_of(&d);
     assert_true(kernel_class_valid(text, strlen(text)));
     assert_non_null(strstr(text, "63"));

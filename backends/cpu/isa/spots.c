@@ -79,7 +79,7 @@ static float *take_sums(unsigned char *memory, int64_t *used, int64_t pitch, int
 
 /* Lays a search out in memory; returns the bytes it takes. */
 static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *s) {
-  const compute_spot_search *o = &job->search;
+  const compute_spots_attributes *o = &job->search;
   const bool boxes = o->filter == 1;
   const int64_t terms = 2 * (int64_t)o->wide_radius + 1;
   int64_t used = 0;
@@ -97,7 +97,7 @@ static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *
 }
 
 static int64_t workspace_bytes(const cpu_spots_job *job) {
-  const compute_spot_search *o = &job->search;
+  const compute_spots_attributes *o = &job->search;
   const int64_t rows = 4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 16;
   int64_t most, sample;
   search s;
@@ -399,7 +399,7 @@ static float mean_square(const float *value, int64_t count, float limit) {
 }
 
 static float inverse_noise(const cpu_spots_job *job, int64_t frame, void *workspace) {
-  const compute_spot_search *o = &job->search;
+  const compute_spots_attributes *o = &job->search;
   const int64_t count = sample_rows(job) * (job->width - 2);
   float *const pixels = workspace, *const rough = pixels + 4 * (job->width + EXTRA);
   const float total = (float)roughness(job, frame, pixels, rough);

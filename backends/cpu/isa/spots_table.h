@@ -8,7 +8,7 @@
 #include "isa.h"
 
 typedef struct cpu_spots_job {
-  compute_spot_search search;
+  compute_spots_attributes search;
   int64_t height, width;
   bool whole;        /* the pixels are u16 */
   bool response;     /* the filtered frame is wanted, not the spots */
