@@ -1,7 +1,7 @@
 #include "generate/sweep.h"
 
 #include "generate/fold.h"
-#include "generate/indexed.h"
+#include "generate/kinds/indexed.h"
 #include "kernel/operand.h"
 
 enum {

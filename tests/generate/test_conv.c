@@ -2,7 +2,7 @@
  * descriptors share a source. Numbers are checked elsewhere. */
 #include <string.h>
 
-#include "generate/conv.h"
+#include "generate/kinds/conv/conv.h"
 #include "generate/generate.h"
 #include "support/sample_convolutions.h"
 #include "support/test.h"

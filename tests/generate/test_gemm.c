@@ -2,7 +2,7 @@
  * and which descriptors share a source. Numbers are checked elsewhere. */
 #include <string.h>
 
-#include "generate/gemm.h"
+#include "generate/kinds/gemm/gemm.h"
 #include "generate/generate.h"
 #include "support/test.h"
 

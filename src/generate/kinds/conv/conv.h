@@ -1,0 +1,115 @@
+/* Convolutions in generated source, inside: what its files share.
+ *
+ *   conv.c          the kind: reads the descriptor, picks a variant, calls it
+ *   conv_problem.c  brings all three directions into one normal form
+ *   conv_choose.c   judgement, and the check of parameters that somebody else chose
+ *   conv_text.c     what all variants say: digits, batches, epilogue, stores
+ *   conv_plain.c    one item for each result
+ *   conv_tiled.c    tiles through local memory, also with the terms cut into parts
+ *   conv_dot.c      few results of many terms: a group for each
+ *   conv_direct.c   few channels: an item for a stretch of a row
+ *   conv_packed.c   one item for each block of results, for CPUs
+ *
+ * A convolution is a matrix product whose one factor is not in memory: its element for a position
+ * and a term is found in the data by arithmetic (kernels/conv_window.h). Nothing is unfolded into a
+ * matrix first. The three directions differ only in which tensor is what:
+ *
+ *              data  weight  position   channel    term
+ *   FORWARD    x     w       n, p, q    o          c, r, s
+ *   BY_DATA    y     w       n, h, v    c          o, r, s      strides: in phases
+ *   BY_FILTER  x     y       c, r, s    o          n, p, q
+ *
+ * Groups, and phases, are batches. So one text serves all directions, filter sizes, paddings and
+ * dilations: they are launch arguments like any other size. */
+#ifndef GENERATE_CONV_H
+#define GENERATE_CONV_H
+
+#include "generate/kinds/gemm/gemm.h"
+
+/* compute_tuning.variant. What each reads of the other fields, and what is sensible:
+ *
+ *   PLAIN   group_x (64, 256)
+ *   TILED   as GEMM's, without vector. tile / group or group / tile is a whole number in both
+ *           directions, and so is group / tile_k. For targets with COMPUTE_TARGET_FAST_LOCAL.
+ *   SPLIT   as TILED; groups: parts of the terms, 2 … 64. Not for phases.
+ *   DOT     group_x: items that share a result, a power of two; groups: parts of the terms. A CPU
+ *           takes one item with vector lanes and no parts.
+ *   DIRECT  item_m: results of an item, side by side; group_x
+ *   PACKED  item_m: channels, 1 … 16; item_n: positions, 1 … 8 times vector; vector: lanes;
+ *           groups: parts of the terms, 1 … 64
+ *
+ * A convolution that is a plain product (1×1, stride 1, or a window over all of the data) is given
+ * to GEMM, with GEMM's parameters. */
+typedef enum conv_variant {
+  CONV_PLAIN = 1,
+  CONV_TILED = 2,
+  CONV_SPLIT = 3,
+  CONV_DOT = 4,
+  CONV_DIRECT = 5,
+  CONV_PACKED = 6
+} conv_variant;
+
+/* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */
+typedef struct conv_problem {
+  /* What GEMM's texts read: types, batches, the epilogue, and the numbers of rows and columns.
+   * Which of them positions are is said by position_columns. */
+  gemm_problem product;
+  bool position_columns;
+  bool phased;        /* BY_DATA with strides; sizes below are then those of the largest phase */
+  bool channels_fast; /* TERM_CHANNELS_FAST */
+  int64_t positions, channels, terms;
+  int64_t position_size[3], term_size[3];
+  int64_t bound[2];                                /* height, width */
+  int64_t data_position, data_term, data_plane[2]; /* strides: data_m0, data_k0, data_h, _v */
+  int64_t by_position[2], by_term[2], first[2];    /* h_m, h_k, h_first */
+  int64_t weight_channel, weight_term[3];
+  int64_t tap_step[2], weight_tap[2]; /* of phases: see find_phase */
+  emit_space tile;                    /* m0, m1, m2, channel; walks of the epilogue */
+} conv_problem;
+
+/* False when a size is 0 and nothing is stored. */
+bool conv_read(generation *g, conv_problem *problem);
+/* Whether it is a plain product, which `product` becomes. */
+bool conv_read_product(generation *g, const conv_problem *problem, gemm_problem *product);
+bool conv_problem_is_wide(const generation *g, const conv_problem *problem);
+
+/* Completes g->tuning, or says why it cannot be. */
+compute_status conv_choose(generation *g, conv_problem *problem);
+
+/* Positions or terms that lie side by side in the data, on average. */
+int64_t conv_position_run(const conv_problem *problem);
+int64_t conv_term_run(const conv_problem *problem);
+
+/* ---- Text (conv_text.c) -------------------------------------------------------------------- */
+
+/* What all variants need: GEMM's names, LOAD_DATA, LOAD_WEIGHT, ROWS, COLUMNS, POSITION, CHANNEL,
+ * and kernels/conv_window.h. */
+void conv_define(generation *g, conv_problem *problem);
+/* All buffers but the epilogue's; all fields of the window; those of the store. */
+void conv_take(generation *g, emit_launch *launch, const conv_problem *problem);
+/* "for (… batch …) {" with the offsets batch_<walk> and the phase; the brace is the caller's. A
+ * batch whose phase is empty is passed over. */
+void conv_begin_batches(generation *g, emit_launch *launch, const conv_problem *problem);
+/* A block that runs the epilogue on the expression `sum` at the variables row, column; or at m0,
+ * m1, m2 and the channel's variable. */
+void conv_store_at(generation *g, text_buffer *text, const conv_problem *problem, const char *sum);
+void conv_store(generation *g, text_buffer *text, const conv_problem *problem, const char *sum);
+void conv_take_epilogue(generation *g, emit_launch *launch, const conv_problem *problem);
+
+/* Terms in parts, along groups[1]; inside of batches, since phases have terms of their own. */
+typedef struct conv_parts {
+  int64_t count, length;
+} conv_parts;
+conv_parts conv_cut(const conv_problem *problem, uint32_t parts, uint32_t multiple);
+void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts);
+void conv_emit_combine(generation *g, const conv_problem *problem, const conv_parts *parts);
+
+/* ---- Variants ------------------------------------------------------------------------------ */
+
+compute_status conv_emit_plain(generation *g, conv_problem *problem);
+compute_status conv_emit_tiled(generation *g, conv_problem *problem);
+compute_status conv_emit_dot(generation *g, conv_problem *problem);
+compute_status conv_emit_direct(generation *g, conv_problem *problem);
+compute_status conv_emit_packed(generation *g, conv_problem *problem);
+
+#endif

@@ -1,0 +1,101 @@
+/* Tiles of results through local memory, for GPUs: the text is kernels/conv_tiled.h, which says how
+ * it works; the multiplication is GEMM's. With the terms in parts, each part stores its sums to the
+ * workspace, and a second launch adds them up. */
+#include <stdio.h>
+#include <string.h>
+
+#include "generate/kinds/conv/conv.h"
+
+/* One factor's share of an item, its names for kernels/conv_slab.h, the text, and the end of these
+ * names. `along_terms`: neighbouring items read neighbouring terms, else neighbouring positions or
+ * channels. */
+static void define_slab(generation *g, const conv_problem *p, bool data, bool along_terms) {
+  const compute_tuning *t = &g->tuning;
+  const bool columns = data == p->position_columns;
+  const char *name = data ? "DATA" : "WEIGHT";
+  const uint32_t side = columns ? t->tile_n : t->tile_m;
+  const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t line = along_terms ? t->tile_k : side < group ? side : group;
+  const uint32_t lines = group / line;
+  const compute_dtype dtype = g->descriptor->inputs[data ? 0 : 1].dtype;
+  text_buffer *text = &g->definitions;
+  if (along_terms) {
+    text_add(text, "#define %s_OUTERS %u\n#define %s_TERMS 1\n", name, (unsigned)(side / lines),
+             name);
+    text_add(text, "#define %s_OUTER(j) (item / %u + (j) * %u)\n#define %s_TERM(i) (item %% %u)\n",
+             name, (unsigned)line, (unsigned)lines, name, (unsigned)line);
+  } else {
+    text_add(text, "#define %s_OUTERS %u\n#define %s_TERMS %u\n", name, (unsigned)(side / line),
+             name, (unsigned)(t->tile_k / lines));
+    text_add(text,
+             "#define %s_OUTER(j) (item %% %u + (j) * %u)\n"
+             "#define %s_TERM(i) (item / %u + (i) * %u)\n",
+             name, (unsigned)line, (unsigned)line, name, (unsigned)line, (unsigned)lines);
+  }
+  text_add(text,
+           "#define SLAB_IS_DATA %d\n#define SLAB_TYPE %s_TYPE\n#define SLAB_OUTERS %s_OUTERS\n"
+           "#define SLAB_TERMS %s_TERMS\n#define SLAB_OUTER(j) %s_OUTER(j)\n"
+           "#define SLAB_TERM(i) %s_TERM(i)\n#define SLAB_PITCH PITCH_%c\n",
+           data, name, name, name, name, name, columns ? 'B' : 'A');
+  text_add(text, "#define SLAB_FETCH fetch_%s\n#define SLAB_PUT put_%s\n", data ? "data" : "weight",
+           data ? "data" : "weight");
+  text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n", emit_dtype(dtype));
+  emit_template(g, text, "conv_slab.h");
+  static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS", "OUTER",
+                                      "TERM",    "PITCH", "FETCH",  "PUT",   "DECODE"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    text_add(text, "#undef SLAB_%s\n", names[i]);
+}
+
+static void begin_tile(text_buffer *text, const conv_problem *p) {
+  text_add(text, "LOCAL_ARRAY(INDEX, terms_known, 2 * TILE_K * 4);\n");
+  gemm_begin_tile(text);
+  text_add(text, "const INDEX position0 = %s0, channel0 = %s0;\n",
+           p->position_columns ? "column" : "row", p->position_columns ? "row" : "column");
+  text_add(text, "LOCAL SUM *slab_data = slab_%c, *slab_weight = slab_%c;\n",
+           p->position_columns ? 'b' : 'a', p->position_columns ? 'a' : 'b');
+}
+
+compute_status conv_emit_tiled(generation *g, conv_problem *p) {
+  const compute_tuning *t = &g->tuning;
+  const conv_parts parts = conv_cut(p, t->variant == CONV_SPLIT ? t->groups : 1, t->tile_k);
+  const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const int64_t tiles_m = (p->product.m + t->tile_m - 1) / t->tile_m;
+  const int64_t tiles_n = (p->product.n + t->tile_n - 1) / t->tile_n;
+  if (tiles_m > INT32_MAX / tiles_n)
+    return emit_refuse(g, "the convolution has too many tiles for one launch");
+  conv_define(g, p);
+  gemm_define_tile(g, &p->product);
+  define_slab(g, p, true, conv_term_run(p) > conv_position_run(p));
+  define_slab(g, p, false, p->weight_channel != 1);
+  emit_launch *launch =
+      gemm_launch(g, &p->product, "conv_tiled", group, tiles_m * tiles_n, parts.count);
+  if (!launch) return COMPUTE_OK;
+  conv_take(g, launch, p);
+  if (t->variant == CONV_SPLIT)
+    gemm_take_parts(g, launch, &p->product, parts.count);
+  else
+    conv_take_epilogue(g, launch, p);
+  emit_field_index(g, launch, "tiles_m", tiles_m);
+  emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
+  text_buffer *text = &launch->body;
+  begin_tile(text, p);
+  conv_begin_batches(g, launch, p);
+  if (p->phased) text_add(text, "if (position0 >= POSITIONS) continue;\n");
+  conv_find_part(g, launch, &parts);
+  emit_template(g, text, "conv_tiled.h");
+  emit_template(g, text, "gemm_products.h");
+  if (t->variant == CONV_SPLIT) {
+    gemm_store_part(text);
+  } else {
+    gemm_begin_staged(text);
+    conv_store(g, text, p, GEMM_STAGED_SUM);
+    gemm_end_staged(text);
+  }
+  text_add(text, "}\n");
+  if (t->variant == CONV_SPLIT) conv_emit_combine(g, p, &parts);
+  snprintf(g->text, sizeof g->text, "tiled convolution %ux%ux%u, %ux%u per item",
+           (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
+           (unsigned)t->item_n);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,219 @@
+/* One item computes a block of C by itself, with vectors and without local memory: for CPUs, where
+ * a core is best left alone with its caches and registers.
+ *
+ * The block's sums are variables, not an array, and their statements are written out one by one:
+ * compilers of CPU devices do not unroll early enough to keep an array in registers. That alone is
+ * a factor of five. PACKED copies A and B into panels first, so that the inner loop reads both
+ * straight through; its source does not depend on their strides at all. DIRECT reads them where
+ * they are, for few rows, where a copy of B would cost as much as the product. */
+#include <stdio.h>
+
+#include "generate/kinds/gemm/gemm.h"
+
+enum { PANEL_ALIGNMENT = 64 };
+
+typedef struct direct_plan {
+  bool packed;
+  int64_t panels_m, panels_n;
+  uint64_t a_bytes, b_bytes;
+} direct_plan;
+
+static direct_plan make_plan(const generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  direct_plan plan = {.packed = t->variant == GEMM_PACKED};
+  plan.panels_m = (problem->m + t->item_m - 1) / t->item_m;
+  plan.panels_n = (problem->n + t->item_n - 1) / t->item_n;
+  const uint64_t k = (uint64_t)problem->k, bytes = problem->sum_bytes;
+  const uint64_t batches = (uint64_t)problem->batches;
+  plan.a_bytes =
+      (uint64_t)plan.panels_m * t->item_m * k * bytes * (problem->a.batched ? batches : 1);
+  plan.b_bytes =
+      (uint64_t)plan.panels_n * t->item_n * k * bytes * (problem->b.batched ? batches : 1);
+  plan.a_bytes = (plan.a_bytes + PANEL_ALIGNMENT - 1) / PANEL_ALIGNMENT * PANEL_ALIGNMENT;
+  return plan;
+}
+
+/* ---- The launch that packs ----------------------------------------------------------------- */
+
+static void define_packing(generation *g, const gemm_factor *factor, char letter, uint32_t width) {
+  text_buffer *text = &g->definitions;
+  text_add(text, "#define PACK pack_%c\n#define PACK_TYPE %c_TYPE\n#define PACK_IN IN_%c\n",
+           letter + ('a' - 'A'), letter, letter);
+  text_add(text, "#define PACK_LOAD(i) LOAD_%c(i)\n#define PACK_WIDTH %u\n", letter,
+           (unsigned)width);
+  emit_template(g, text, "gemm_pack.h");
+  text_add(text, "#undef PACK\n#undef PACK_TYPE\n#undef PACK_IN\n#undef PACK_LOAD\n"
+                 "#undef PACK_WIDTH\n");
+  text_add(text, "#define PACK_%c_AT(batch) %s\n", letter,
+           factor->batched ? "1" : "((batch) == 0)");
+  text_add(text, "#define FIRST_%c(batch) %s\n", letter,
+           !factor->batched ? "0"
+           : letter == 'A'  ? "((batch) * shape.panels_m)"
+                            : "((batch) * shape.panels_n)");
+}
+
+static void take_panels(generation *g, emit_launch *launch, const gemm_problem *problem,
+                        const direct_plan *plan, bool written) {
+  emit_workspace(g, launch, "panels_a", "SUM", problem->sum_bytes, 0, written);
+  emit_workspace(g, launch, "panels_b", "SUM", problem->sum_bytes, plan->a_bytes, written);
+}
+
+/* Where the panels of this batch begin. */
+static void find_panels(text_buffer *text) {
+  text_add(text, "const INDEX first_a = FIRST_A(batch), first_b = FIRST_B(batch);\n");
+}
+
+static void emit_packing(generation *g, const gemm_problem *problem, const direct_plan *plan) {
+  define_packing(g, &problem->a, 'A', g->tuning.item_m);
+  define_packing(g, &problem->b, 'B', g->tuning.item_n);
+  emit_launch *launch =
+      gemm_launch(g, problem, "gemm_pack", g->tuning.group_x,
+                  (plan->panels_m + plan->panels_n + g->tuning.group_x - 1) / g->tuning.group_x, 1);
+  if (!launch) return;
+  gemm_take_factors(g, launch, problem);
+  take_panels(g, launch, problem, plan, true);
+  gemm_fields(g, launch, problem);
+  emit_field_index(g, launch, "panels_m", plan->panels_m);
+  emit_field_index(g, launch, "panels_n", plan->panels_n);
+  text_buffer *text = &launch->body;
+  text_add(text, "const INDEX panel = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n",
+           (unsigned)g->tuning.group_x);
+  gemm_begin_batches(g, launch, problem);
+  find_panels(text);
+  text_add(text, "if (panel < shape.panels_m) {\n"
+                 "if (PACK_A_AT(batch))\n"
+                 "pack_a(panels_a + (first_a + panel) * shape.k * ITEM_M, IN_A,\n"
+                 "batch_a + panel * ITEM_M * shape.a_outer, shape.a_outer, shape.a_k,\n"
+                 "shape.m - panel * ITEM_M, shape.k);\n"
+                 "} else if (panel < shape.panels_m + shape.panels_n) {\n"
+                 "if (PACK_B_AT(batch)) {\n"
+                 "const INDEX place = panel - shape.panels_m;\n"
+                 "pack_b(panels_b + (first_b + place) * shape.k * ITEM_N, IN_B,\n"
+                 "batch_b + place * ITEM_N * shape.b_outer, shape.b_outer, shape.b_k,\n"
+                 "shape.n - place * ITEM_N, shape.k);\n"
+                 "}\n"
+                 "}\n"
+                 "}\n");
+}
+
+/* ---- The launch that multiplies ------------------------------------------------------------ */
+
+void gemm_block_begin(const generation *g, text_buffer *text) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
+  for (uint32_t i = 0; i < g->tuning.item_m; i++) {
+    text_add(text, "VECTOR ");
+    for (uint32_t j = 0; j < vectors; j++)
+      text_add(text, "%ssum%u_%u = VECTOR_OF((SUM)0)", j ? ", " : "", (unsigned)i, (unsigned)j);
+    text_add(text, ";\n");
+  }
+}
+
+void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
+  text_add(text, "for (INDEX k = 0; k < %s; k++) {\nconst VECTOR ", count);
+  for (uint32_t j = 0; j < vectors; j++)
+    text_add(text, "%sb%u = VECTOR_LOAD(b + %u)", j ? ", " : "", (unsigned)j,
+             (unsigned)(j * g->tuning.vector));
+  text_add(text, ";\nVECTOR x;\n");
+  for (uint32_t i = 0; i < g->tuning.item_m; i++) {
+    if (packed)
+      text_add(text, "x = VECTOR_OF(a[%u]);\n", (unsigned)i);
+    else
+      text_add(text, "x = VECTOR_OF(LOAD_A(from%u));\nfrom%u += A_K;\n", (unsigned)i, (unsigned)i);
+    for (uint32_t j = 0; j < vectors; j++)
+      text_add(text, "sum%u_%u = VECTOR_MAD(x, b%u, sum%u_%u);\n", (unsigned)i, (unsigned)j,
+               (unsigned)j, (unsigned)i, (unsigned)j);
+  }
+  text_add(text, packed ? "a += ITEM_M;\nb += ITEM_N;\n}\n" : "b += B_K;\n}\n");
+}
+
+void gemm_block_end(const generation *g, text_buffer *text) {
+  const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
+  text_add(text, "SUM block[ITEM_M * ITEM_N];\n");
+  for (uint32_t i = 0; i < g->tuning.item_m; i++)
+    for (uint32_t j = 0; j < vectors; j++)
+      text_add(text, "VECTOR_STORE(block + %u, sum%u_%u);\n",
+               (unsigned)(i * g->tuning.item_n + j * g->tuning.vector), (unsigned)i, (unsigned)j);
+}
+
+/* Where the block's A and B are. Without packing, the last block of a row of blocks begins early
+ * enough to be a whole one, and the last rows of a block are repeated: nothing is read that does
+ * not exist, and nothing is stored twice. */
+static void find_operands(const generation *g, text_buffer *text, const direct_plan *plan) {
+  if (plan->packed) {
+    find_panels(text);
+    text_add(text, "const INDEX first = column0;\n"
+                   "GLOBAL const SUM *a = panels_a + (first_a + panel_m) * shape.k * ITEM_M;\n"
+                   "GLOBAL const SUM *b = panels_b + (first_b + panel_n) * shape.k * ITEM_N;\n");
+    return;
+  }
+  text_add(text, "const INDEX first = column0 + ITEM_N <= shape.n ? column0 : shape.n - ITEM_N;\n"
+                 "GLOBAL const SUM *b = (GLOBAL const SUM *)(IN_B + batch_b) + first;\n");
+  for (uint32_t i = 0; i < g->tuning.item_m; i++)
+    text_add(text,
+             "INDEX from%u = batch_a + (row0 + %u < shape.m ? row0 + %u : shape.m - 1) * A_ROW;\n",
+             (unsigned)i, (unsigned)i, (unsigned)i);
+}
+
+static void store_block(generation *g, text_buffer *text, const gemm_problem *problem) {
+  gemm_block_end(g, text);
+  text_add(text, "const INDEX rows = shape.m - row0 < ITEM_M ? shape.m - row0 : ITEM_M;\n"
+                 "const INDEX last = shape.n - first < ITEM_N ? shape.n - first : ITEM_N;\n"
+                 "for (INDEX i = 0; i < rows; i++) {\n"
+                 "const INDEX row = row0 + i;\n"
+                 "INDEPENDENT for (INDEX j = column0 - first; j < last; j++) {\n"
+                 "const INDEX column = first + j;\n");
+  gemm_store(g, text, problem, "block[i * ITEM_N + j]");
+  text_add(text, "}\n}\n");
+}
+
+static void emit_multiplication(generation *g, const gemm_problem *problem,
+                                const direct_plan *plan) {
+  const int64_t blocks = plan->panels_m * plan->panels_n;
+  const uint32_t group = g->tuning.group_x;
+  emit_launch *launch =
+      gemm_launch(g, problem, "gemm_direct", group, (blocks + group - 1) / group, 1);
+  if (!launch) return;
+  if (plan->packed)
+    take_panels(g, launch, problem, plan, false);
+  else
+    gemm_take_factors(g, launch, problem);
+  gemm_take_epilogue(g, launch, problem);
+  gemm_fields(g, launch, problem);
+  gemm_store_fields(g, launch, problem);
+  emit_field_divisor(g, launch, "panels_m", plan->panels_m);
+  emit_field_index(g, launch, "panels_n", plan->panels_n);
+  text_buffer *text = &launch->body;
+  text_add(text,
+           "const INDEX tile = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
+           "const INDEX panel_n = DIVIDE(tile, shape.panels_m);\n"
+           "const INDEX panel_m = tile - panel_n * shape.panels_m;\n"
+           "if (panel_n >= shape.panels_n) return;\n"
+           "const INDEX row0 = panel_m * ITEM_M, column0 = panel_n * ITEM_N;\n",
+           (unsigned)group);
+  gemm_begin_batches(g, launch, problem);
+  find_operands(g, text, plan);
+  gemm_block_begin(g, text);
+  gemm_block_products(g, text, plan->packed, "shape.k");
+  store_block(g, text, problem);
+  text_add(text, "}\n");
+}
+
+compute_status gemm_emit_direct(generation *g, gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  const direct_plan plan = make_plan(g, problem);
+  if (plan.panels_m > (INT32_MAX - t->group_x) / plan.panels_n)
+    return emit_refuse(g, "the product has too many blocks for one launch");
+  gemm_define(g, problem, plan.packed);
+  gemm_define_number(g, "ITEM_M", t->item_m);
+  gemm_define_number(g, "ITEM_N", t->item_n);
+  gemm_define_vector(g, t->vector);
+  if (plan.packed) {
+    g->workspace_bytes = plan.a_bytes + plan.b_bytes;
+    emit_packing(g, problem, &plan);
+  }
+  emit_multiplication(g, problem, &plan);
+  snprintf(g->text, sizeof g->text, "%s GEMM, %ux%u per item", plan.packed ? "packed" : "direct",
+           (unsigned)t->item_m, (unsigned)t->item_n);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,155 @@
+/* Few columns of C (a matrix times a vector, most often): the work is to read A once, as fast as
+ * memory gives it. On a GPU groups of items share rows, kernels/gemm_dot.h; on a CPU an item takes
+ * a few rows and goes along k with vectors. */
+#include <stdio.h>
+
+#include "generate/kinds/gemm/gemm.h"
+
+bool gemm_along_k(const gemm_factor *factor) {
+  if (factor->outer == 1) return false;
+  return factor->k == 1 || factor->k < factor->outer;
+}
+
+/* Each of the columns' sums: stored as a part, or through the epilogue. */
+static void store_columns(generation *g, text_buffer *text, const gemm_problem *problem, bool parts,
+                          const char *sum) {
+  text_add(text, "for (int j = 0; j < COLUMNS; j++) {\nconst INDEX column = j;\n");
+  if (parts)
+    text_add(text,
+             "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * shape.m + row) * "
+             "COLUMNS + column] = %s;\n",
+             sum);
+  else
+    gemm_store(g, text, problem, sum);
+  text_add(text, "}\n");
+}
+
+/* ---- Items that share rows ----------------------------------------------------------------- */
+
+static void define_shared(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  uint32_t vector = problem->a.k == 1 ? t->vector : 1;
+  while (vector * compute_dtype_size(problem->a.dtype) > 16) vector /= 2;
+  gemm_define_number(g, "SHARERS", t->group_x);
+  gemm_define_number(g, "ROWS", t->group_y);
+  gemm_define_number(g, "GROUP", (int64_t)t->group_x * t->group_y);
+  gemm_define_number(g, "COLUMNS", problem->n);
+  gemm_define_number(g, "A_ALONG_K", gemm_along_k(&problem->a));
+  gemm_define_number(g, "A_VECTOR", vector);
+  text_add(&g->definitions, "#define DECODE_A(array, i) ((SUM)LOAD_%s(array, i))\n",
+           emit_dtype(problem->a.dtype));
+}
+
+static void emit_shared(generation *g, gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  const uint32_t rows = t->group_y;
+  const int64_t whole = (problem->k + 15) / 16; /* parts begin at whole vectors */
+  const int64_t part = t->groups > 1 ? (whole + t->groups - 1) / t->groups * 16 : problem->k;
+  const int64_t parts = t->groups > 1 ? (problem->k + part - 1) / part : 1;
+  gemm_define(g, problem, false);
+  define_shared(g, problem);
+  emit_launch *launch =
+      gemm_launch(g, problem, "gemm_dot", t->group_x * rows, (problem->m + rows - 1) / rows, parts);
+  if (!launch) return;
+  gemm_take_factors(g, launch, problem);
+  if (parts > 1) {
+    gemm_take_parts(g, launch, problem, parts);
+  } else {
+    gemm_take_epilogue(g, launch, problem);
+    gemm_store_fields(g, launch, problem);
+  }
+  gemm_fields(g, launch, problem);
+  gemm_part_field(g, launch, part);
+  text_add(&launch->body, "LOCAL_ARRAY(SUM, scratch, COLUMNS * GROUP);\n"
+                          "const int item = (int)LOCAL_ID_X;\n");
+  gemm_find_part(&launch->body);
+  gemm_begin_batches(g, launch, problem);
+  emit_template(g, &launch->body, "gemm_dot.h");
+  text_add(&launch->body, "if (lane == 0 && row < shape.m) {\n");
+  store_columns(g, &launch->body, problem, parts > 1, "scratch[j * GROUP + item]");
+  text_add(&launch->body, "}\nBARRIER();\n}\n");
+  if (parts > 1) gemm_emit_combine(g, problem, parts);
+}
+
+/* ---- An item by itself --------------------------------------------------------------------- */
+
+static void find_rows(generation *g, text_buffer *text, const gemm_problem *problem) {
+  const uint32_t rows = g->tuning.item_m;
+  for (uint32_t i = 0; i < rows; i++)
+    text_add(text,
+             "GLOBAL const SUM *a%u = (GLOBAL const SUM *)(IN_A + batch_a) + "
+             "(row0 + %u < shape.m ? row0 + %u : shape.m - 1) * A_ROW;\n",
+             (unsigned)i, (unsigned)i, (unsigned)i);
+  for (int64_t j = 0; j < problem->n; j++)
+    text_add(text,
+             "GLOBAL const SUM *b%d = (GLOBAL const SUM *)(IN_B + batch_b) + %d * B_COLUMN;\n",
+             (int)j, (int)j);
+}
+
+/* Sums as variables, as in gemm_direct.c. */
+static void add_vectors(generation *g, text_buffer *text, const gemm_problem *problem) {
+  const uint32_t rows = g->tuning.item_m;
+  const int columns = (int)problem->n;
+  for (uint32_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++)
+      text_add(text, "VECTOR sum%u_%d = VECTOR_OF((SUM)0);\n", (unsigned)i, j);
+  text_add(text, "INDEX k = 0;\nfor (; k <= shape.k - LANES; k += LANES) {\nVECTOR x;\n");
+  for (int j = 0; j < columns; j++)
+    text_add(text, "const VECTOR y%d = VECTOR_LOAD(b%d + k);\n", j, j);
+  for (uint32_t i = 0; i < rows; i++) {
+    text_add(text, "x = VECTOR_LOAD(a%u + k);\n", (unsigned)i);
+    for (int j = 0; j < columns; j++)
+      text_add(text, "sum%u_%d = VECTOR_MAD(x, y%d, sum%u_%d);\n", (unsigned)i, j, j, (unsigned)i,
+               j);
+  }
+  text_add(text, "}\nSUM block[ITEM_M * COLUMNS];\nSUM lanes[LANES];\n");
+  for (uint32_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      text_add(text, "VECTOR_STORE(lanes, sum%u_%d);\n", (unsigned)i, j);
+      text_add(text,
+               "for (int step = LANES / 2; step > 0; step /= 2)\n"
+               "for (int lane = 0; lane < step; lane++) lanes[lane] += lanes[lane + step];\n"
+               "for (INDEX rest = k; rest < shape.k; rest++)\n"
+               "lanes[0] = SUM_MAD(a%u[rest], b%d[rest], lanes[0]);\n"
+               "block[%u * COLUMNS + %d] = lanes[0];\n",
+               (unsigned)i, j, (unsigned)i, j);
+    }
+}
+
+static void emit_alone(generation *g, gemm_problem *problem) {
+  const uint32_t rows = g->tuning.item_m;
+  gemm_define(g, problem, false);
+  gemm_define_number(g, "ITEM_M", rows);
+  gemm_define_number(g, "COLUMNS", problem->n);
+  gemm_define_vector(g, g->tuning.vector);
+  emit_launch *launch = gemm_launch(g, problem, "gemm_dot", 1, (problem->m + rows - 1) / rows, 1);
+  if (!launch) return;
+  gemm_take_factors(g, launch, problem);
+  gemm_take_epilogue(g, launch, problem);
+  gemm_fields(g, launch, problem);
+  gemm_store_fields(g, launch, problem);
+  text_buffer *text = &launch->body;
+  text_add(text, "const INDEX row0 = (INDEX)GROUP_ID_X * ITEM_M;\n");
+  gemm_begin_batches(g, launch, problem);
+  find_rows(g, text, problem);
+  add_vectors(g, text, problem);
+  text_add(text, "for (int i = 0; i < ITEM_M; i++) {\nconst INDEX row = row0 + i;\n"
+                 "if (row >= shape.m) break;\n");
+  store_columns(g, text, problem, false, "block[i * COLUMNS + j]");
+  text_add(text, "}\n}\n");
+}
+
+compute_status gemm_emit_dot(generation *g, gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (problem->m > INT32_MAX) return emit_refuse(g, "the product has too many rows for one launch");
+  if (emit_for_cpu(g)) {
+    emit_alone(g, problem);
+    snprintf(g->text, sizeof g->text, "GEMM by dot products, %u rows of %u lanes",
+             (unsigned)t->item_m, (unsigned)t->vector);
+  } else {
+    emit_shared(g, problem);
+    snprintf(g->text, sizeof g->text, "GEMM by dot products, %u items for each of %u rows",
+             (unsigned)t->group_x, (unsigned)t->group_y);
+  }
+  return COMPUTE_OK;
+}

@@ -1,0 +1,185 @@
+/* What all variants of matrix multiplication say in their source: how elements of A and B are read,
+ * how batches are walked, and the epilogue. */
+#include <stdio.h>
+
+#include "generate/kinds/gemm/gemm.h"
+#include "type/dtype.h"
+
+/* Integer sums wrap, so they are made of unsigned numbers. */
+static const char *sum_type(compute_dtype accumulate) {
+  switch (accumulate) {
+  case COMPUTE_F64: return "f64";
+  case COMPUTE_I64: return "u64";
+  case COMPUTE_I32: return "u32";
+  default: return "f32";
+  }
+}
+
+/* OpenCL's name, to which its vector types add their width. */
+static const char *base_type(compute_dtype accumulate) {
+  switch (accumulate) {
+  case COMPUTE_F64: return "double";
+  case COMPUTE_I64: return "ulong";
+  case COMPUTE_I32: return "uint";
+  default: return "float";
+  }
+}
+
+void gemm_define_number(generation *g, const char *name, int64_t value) {
+  text_add(&g->definitions, "#define %s %lld\n", name, (long long)value);
+}
+
+/* LOAD_A(i) reads an element where A lies; A_ROW and A_K are its strides. */
+static void define_factor(generation *g, const gemm_factor *factor, char letter, bool any) {
+  char pointer[16];
+  text_buffer *text = &g->definitions;
+  const char small = letter == 'A' ? 'a' : 'b';
+  snprintf(pointer, sizeof pointer, "in%u", (unsigned)factor->input);
+  text_add(text, "#define IN_%c %s\n#define LOAD_%c(i) ((SUM)", letter, pointer, letter);
+  emit_load(text, factor->dtype, pointer, "(i)");
+  text_add(text, ")\n#define %c_TYPE %s\n", letter, emit_storage(factor->dtype));
+  text_add(text, "#define %c_%s ", letter, letter == 'A' ? "ROW" : "COLUMN");
+  text_add(text, factor->outer == 1 && !any ? "1\n" : "shape.%c_outer\n", small);
+  text_add(text, "#define %c_K ", letter);
+  text_add(text, factor->k == 1 && !any ? "1\n" : "shape.%c_k\n", small);
+}
+
+void gemm_define(generation *g, gemm_problem *problem, bool any_strides) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  const char *type = sum_type(problem->accumulate);
+  const bool is_float = dtype_is_float(problem->accumulate);
+  text_add(&g->definitions, "#define SUM %s\n#define SUM_BASE %s\n", type,
+           base_type(problem->accumulate));
+  if (is_float)
+    text_add(&g->definitions, "#define SUM_MAD(a, b, c) MAD_%s(a, b, c)\n", type);
+  else
+    text_add(&g->definitions, "#define SUM_MAD(a, b, c) ((a) * (b) + (c))\n");
+  define_factor(g, &problem->a, 'A', any_strides);
+  define_factor(g, &problem->b, 'B', any_strides);
+  emit_program(g, &problem->epilogue, "epilogue", &d->epilogue, problem->accumulate, 2,
+               d->input_count);
+}
+
+void gemm_define_vector(generation *g, uint32_t lanes) {
+  gemm_define_number(g, "LANES", lanes);
+  emit_template(g, &g->definitions, "gemm_vector.h");
+}
+
+emit_launch *gemm_launch(generation *g, const gemm_problem *problem, const char *entry,
+                         uint32_t group, int64_t groups_x, int64_t groups_y) {
+  const int64_t z = problem->batches < GEMM_GROUP_Z_LIMIT ? problem->batches : GEMM_GROUP_Z_LIMIT;
+  const uint32_t size[3] = {group, 1, 1};
+  const uint32_t groups[3] = {(uint32_t)groups_x, (uint32_t)groups_y, (uint32_t)z};
+  return emit_launch_begin(g, entry, size, groups);
+}
+
+void gemm_take_factors(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  emit_input(g, launch, problem->a.input);
+  emit_input(g, launch, problem->b.input);
+}
+
+void gemm_take_epilogue(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  (void)problem;
+  emit_inputs(g, launch, 2, g->descriptor->input_count);
+  emit_outputs(g, launch);
+}
+
+void gemm_fields(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  emit_field_index(g, launch, "m", problem->m);
+  emit_field_divisor(g, launch, "n", problem->n);
+  emit_field_index(g, launch, "k", problem->k);
+  emit_field_index(g, launch, "a_outer", problem->a.outer);
+  emit_field_index(g, launch, "a_k", problem->a.k);
+  emit_field_index(g, launch, "b_outer", problem->b.outer);
+  emit_field_index(g, launch, "b_k", problem->b.k);
+}
+
+void gemm_begin_batches(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  emit_field_index(g, launch, "batches", problem->batches);
+  emit_space_fields(g, launch, &problem->batch, 0, problem->batch.rank);
+  text_add(&launch->body, "for (INDEX batch = (INDEX)GROUP_ID_Z; batch < shape.batches; batch += "
+                          "(INDEX)GROUP_COUNT_Z) {\n");
+  emit_offsets(g, &launch->body, &problem->batch, 0, problem->batch.rank, "batch", "batch");
+}
+
+void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  emit_space_fields(g, launch, &problem->tile, 0, 2);
+}
+
+/* " + row * shape.…", or nothing for stride 0. */
+static void add_term(text_buffer *text, const gemm_problem *problem, const char *walk,
+                     int32_t dimension, const char *variable) {
+  char stride[96];
+  const char *expression = emit_stride(&problem->tile, walk, dimension, stride, sizeof stride);
+  if (expression[0] == '0') return;
+  if (expression[0] == '1')
+    text_add(text, " + %s", variable);
+  else
+    text_add(text, " + %s * %s", variable, expression);
+}
+
+void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum) {
+  const char *value = emit_type(problem->accumulate);
+  char result[64], argument[96];
+  text_add(text, "{\n");
+  for (uint32_t i = 0; i < problem->tile.walk_count; i++) {
+    const char *walk = problem->tile.walk[i].name;
+    text_add(text, "const INDEX at_%s = batch_%s", walk, walk);
+    add_term(text, problem, walk, 0, "row");
+    add_term(text, problem, walk, 1, "column");
+    text_add(text, ";\n");
+  }
+  snprintf(argument, sizeof argument, "(%s)(%s)", value, sum);
+  text_add(text, "const %s result = ", emit_result_type(&problem->epilogue, result, sizeof result));
+  emit_call(g, text, &problem->epilogue, argument, "at_$");
+  text_add(text, ";\n");
+  emit_stores(g, text, &problem->epilogue, "result", "at_$");
+  text_add(text, "\n}\n");
+}
+
+void gemm_take_parts(generation *g, emit_launch *launch, const gemm_problem *problem,
+                     int64_t parts) {
+  g->workspace_bytes = (uint64_t)problem->batches * (uint64_t)parts * (uint64_t)problem->m *
+                       (uint64_t)problem->n * problem->sum_bytes;
+  emit_workspace(g, launch, "partial", "SUM", problem->sum_bytes, 0, true);
+}
+
+void gemm_part_field(generation *g, emit_launch *launch, int64_t part) {
+  emit_field_index(g, launch, "part", part);
+}
+
+void gemm_find_part(text_buffer *text) {
+  text_add(text, "const INDEX k_begin = (INDEX)GROUP_ID_Y * shape.part;\n"
+                 "const INDEX k_rest = shape.k - k_begin;\n"
+                 "const INDEX k_end = k_begin + (k_rest < shape.part ? k_rest : shape.part);\n");
+}
+
+void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts) {
+  const uint32_t group = gemm_group_limit(g) < 64 ? gemm_group_limit(g) : 64;
+  const int64_t elements = problem->m * problem->n;
+  emit_launch *launch =
+      gemm_launch(g, problem, "gemm_combine", group, (elements + group - 1) / group, 1);
+  if (!launch) return;
+  emit_workspace(g, launch, "partial", "SUM", problem->sum_bytes, 0, false);
+  gemm_take_epilogue(g, launch, problem);
+  emit_field_divisor(g, launch, "n", problem->n);
+  emit_field_index(g, launch, "elements", elements);
+  emit_field_index(g, launch, "parts", parts);
+  gemm_store_fields(g, launch, problem);
+  text_buffer *text = &launch->body;
+  text_add(text,
+           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
+           "if (index >= shape.elements) return;\n"
+           "const INDEX row = DIVIDE(index, shape.n);\n"
+           "const INDEX column = index - row * shape.n;\n",
+           (unsigned)group);
+  gemm_begin_batches(g, launch, problem);
+  text_add(text, "INDEX at = batch * shape.parts * shape.elements + index;\n"
+                 "SUM sum = partial[at];\n"
+                 "for (INDEX part = 1; part < shape.parts; part++) {\n"
+                 "at += shape.elements;\n"
+                 "sum += partial[at];\n"
+                 "}\n");
+  gemm_store(g, text, problem, "sum");
+  text_add(text, "}\n");
+}

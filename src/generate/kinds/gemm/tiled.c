@@ -1,0 +1,223 @@
+/* Tiles of C through local memory, for GPUs: the text is kernels/gemm_tiled.h, which says how it
+ * works, for matrix units with kernels/gemm_matrix.h. With k in parts, each part stores its sums to
+ * the workspace, and a second launch adds them up. */
+#include <stdio.h>
+
+#include "generate/kinds/gemm/gemm.h"
+
+uint32_t gemm_items(const compute_tuning *t) {
+  const uint32_t cuts = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  return t->variant == GEMM_MATRIX ? 32 * cuts : cuts;
+}
+
+/* Elements of one load: only where they lie side by side. */
+static uint32_t vector_of(const generation *g, const gemm_factor *factor, uint32_t outer_tile) {
+  const compute_tuning *t = &g->tuning;
+  if (factor->outer != 1 && factor->k != 1) return 1;
+  const uint32_t side = gemm_along_k(factor) ? t->tile_k : outer_tile;
+  const uint32_t items = gemm_items(t);
+  uint32_t vector = t->vector;
+  while (vector > 1 && (side % vector != 0 || outer_tile * t->tile_k % (items * vector) != 0 ||
+                        vector * (uint32_t)compute_dtype_size(factor->dtype) > 16))
+    vector /= 2;
+  return vector;
+}
+
+/* Sums that one access of local memory moves. */
+static uint32_t piece_of(const gemm_problem *problem, uint32_t count) {
+  uint32_t piece = 16 / problem->sum_bytes;
+  while (count % piece != 0) piece /= 2;
+  return piece;
+}
+
+uint32_t gemm_local_sums(const compute_tuning *t) {
+  const uint32_t slabs = t->tile_k * (t->tile_m + t->tile_n + 8);
+  const uint32_t staged = t->tile_m / t->item_m * t->tile_n;
+  return slabs > staged ? slabs : staged;
+}
+
+void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
+                      char letter, uint32_t side) {
+  static const char *const names[] = {"TYPE",    "VECTOR", "LOADS", "SIDE", "PITCH",
+                                      "ALONG_K", "PIECE",  "FETCH", "PUT",  "DECODE"};
+  const compute_tuning *t = &g->tuning;
+  text_buffer *text = &g->definitions;
+  const uint32_t items = gemm_items(t);
+  const uint32_t vector = vector_of(g, factor, side);
+  const int small = letter + ('a' - 'A');
+  text_add(text, "#define %c_VECTOR %u\n#define %c_LOADS %u\n", letter, (unsigned)vector, letter,
+           (unsigned)(side * t->tile_k / (items * vector)));
+  text_add(text, "#define %c_STEP %c_%s\n", letter, letter,
+           gemm_along_k(factor) ? (letter == 'A' ? "ROW" : "COLUMN") : "K");
+  text_add(text, "#define SLAB_TYPE %c_TYPE\n#define SLAB_VECTOR %c_VECTOR\n", letter, letter);
+  text_add(text, "#define SLAB_LOADS %c_LOADS\n#define SLAB_PITCH PITCH_%c\n", letter, letter);
+  text_add(text, "#define SLAB_FETCH fetch_%c\n#define SLAB_PUT put_%c\n", small, small);
+  if (t->variant == GEMM_MATRIX && gemm_matrix_step(g, problem) == 16)
+    text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
+  else
+    text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
+             emit_dtype(factor->dtype));
+  gemm_define_number(g, "SLAB_SIDE", side);
+  gemm_define_number(g, "SLAB_ALONG_K", gemm_along_k(factor));
+  gemm_define_number(g, "SLAB_PIECE", piece_of(problem, vector));
+  emit_template(g, text, "gemm_slab.h");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    text_add(text, "#undef SLAB_%s\n", names[i]);
+}
+
+/* A CUDA compiler spends registers on scheduling until few groups fill a multiprocessor. Asked for
+ * room for 512 items it keeps within 128 registers each, of which the sums take at most half; 384
+ * leave 168, for items that fetch more. */
+static void limit_registers(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t fetched = (t->tile_m + t->tile_n) * t->tile_k / items;
+  if (g->target->dialect != COMPUTE_DIALECT_CUDA || items > 256 || items < 64 ||
+      problem->sum_bytes != 4 || t->item_m * t->item_n > 64)
+    return;
+  text_add(&g->definitions,
+           "#undef REQUIRE_GROUP\n"
+           "#define REQUIRE_GROUP(x, y, z) __launch_bounds__((x) * (y) * (z), %u)\n",
+           (unsigned)((fetched > 16 ? 384 : 512) / items));
+}
+
+void gemm_define_tile(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  gemm_define_number(g, "TILE_M", t->tile_m);
+  gemm_define_number(g, "TILE_N", t->tile_n);
+  gemm_define_number(g, "TILE_K", t->tile_k);
+  gemm_define_number(g, "ITEM_M", t->item_m);
+  gemm_define_number(g, "ITEM_N", t->item_n);
+  gemm_define_number(g, "ROW_PIECE", piece_of(problem, t->item_m));
+  gemm_define_number(g, "COLUMN_PIECE", piece_of(problem, t->item_n));
+  gemm_define_number(g, "LOCAL_SUMS", gemm_local_sums(t));
+  gemm_define_number(g, "SLAB_SUMS", 16 / problem->sum_bytes);
+  limit_registers(g, problem);
+  gemm_define_number(g, "BAND", GEMM_BAND);
+  emit_template(g, &g->definitions, "gemm_local.h");
+}
+
+void gemm_begin_tile(text_buffer *text) {
+  text_add(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SUMS / SLAB_SUMS);\n"
+                 "LOCAL SUM *slab_a = (LOCAL SUM *)slabs;\n"
+                 "LOCAL SUM *slab_b = slab_a + TILE_K * PITCH_A;\n"
+                 "const int item = (int)LOCAL_ID_X;\n"
+                 "const int item_row = item / ITEMS_N, item_column = item %% ITEMS_N;\n");
+  gemm_find_tile(text);
+}
+
+void gemm_find_tile(text_buffer *text) {
+  text_add(text, "const INDEX band = DIVIDE((INDEX)GROUP_ID_X, shape.band);\n"
+                 "const INDEX in_band = (INDEX)GROUP_ID_X - band * shape.band;\n"
+                 "const INDEX below = shape.tiles_m - band * BAND;\n"
+                 "const INDEX high = below < BAND ? below : BAND;\n"
+                 "const INDEX column0 = in_band / high * TILE_N;\n"
+                 "const INDEX row0 = (band * BAND + in_band %% high) * TILE_M;\n");
+}
+
+void gemm_store_part(text_buffer *text) {
+  text_add(text, "UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
+                 "const INDEX row = row0 + TILED_ROW(i);\n"
+                 "UNROLL for (int j = 0; j < ITEM_N; j++) {\n"
+                 "const INDEX column = column0 + TILED_COLUMN(j);\n"
+                 "if (row < ROWS && column < COLUMNS) {\n"
+                 "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * "
+                 "COLUMNS + column] = sum[i][j];\n"
+                 "}\n}\n}\n");
+}
+
+void gemm_begin_staged(text_buffer *text) {
+  text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
+                 "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
+                 "if (held == i) {\n"
+                 "UNROLL for (int j = 0; j < ITEM_N; j += COLUMN_PIECE) {\n"
+                 "LOCAL_STORE(COLUMN_PIECE, slab_a + item_row * TILE_N + TILED_COLUMN(j), "
+                 "sum[held] + j);\n"
+                 "}\n}\n}\n"
+                 "BARRIER();\n"
+                 "NO_UNROLL for (int place = item; place < ITEMS_M * TILE_N; place += GROUP) {\n"
+                 "const INDEX row = row0 + STAGED_ROW(i, place / TILE_N);\n"
+                 "const INDEX column = column0 + place %% TILE_N;\n"
+                 "if (row < ROWS && column < COLUMNS) {\n");
+}
+
+void gemm_end_staged(text_buffer *text) {
+  text_add(text, "}\n}\n"
+                 "BARRIER();\n"
+                 "}\n");
+}
+
+/* The sums of the group's tile, in registers. */
+static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem, bool matrix) {
+  text_buffer *text = &launch->body;
+  if (matrix)
+    gemm_matrix_begin(text);
+  else
+    gemm_begin_tile(text);
+  gemm_find_part(text);
+  gemm_begin_batches(g, launch, problem);
+  emit_template(g, text, "gemm_tiled.h");
+  emit_template(g, text, matrix ? "gemm_matrix_products.h" : "gemm_products.h");
+}
+
+static void store_sums(generation *g, text_buffer *text, const gemm_problem *problem, bool matrix,
+                       bool parts) {
+  if (parts && !matrix) {
+    gemm_store_part(text);
+    return;
+  }
+  if (matrix)
+    gemm_matrix_begin_staged(text);
+  else
+    gemm_begin_staged(text);
+  if (parts)
+    gemm_matrix_store_part(text);
+  else
+    gemm_store(g, text, problem, matrix ? GEMM_MATRIX_SUM : GEMM_STAGED_SUM);
+  gemm_end_staged(text);
+}
+
+compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  const bool matrix = t->variant == GEMM_MATRIX;
+  const bool parts = matrix ? t->groups > 1 : t->variant == GEMM_SPLIT;
+  const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
+  const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
+  if (tiles_m > INT32_MAX / tiles_n)
+    return emit_refuse(g, "the product has too many tiles for one launch");
+  const int64_t slabs = (problem->k + t->tile_k - 1) / t->tile_k;
+  const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
+  const int64_t count = parts ? (problem->k + part - 1) / part : 1;
+  gemm_define(g, problem, false);
+  if (matrix)
+    gemm_matrix_define(g, problem);
+  else
+    gemm_define_tile(g, problem);
+  gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
+  gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
+  text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
+  emit_launch *launch = gemm_launch(g, problem, matrix ? "gemm_matrix" : "gemm_tiled",
+                                    gemm_items(t), tiles_m * tiles_n, count);
+  if (!launch) return COMPUTE_OK;
+  gemm_take_factors(g, launch, problem);
+  if (parts) {
+    gemm_take_parts(g, launch, problem, count);
+  } else {
+    gemm_take_epilogue(g, launch, problem);
+    gemm_store_fields(g, launch, problem);
+  }
+  gemm_fields(g, launch, problem);
+  emit_field_index(g, launch, "tiles_m", tiles_m);
+  emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
+  gemm_part_field(g, launch, part);
+  add_sums(g, launch, problem, matrix);
+  store_sums(g, &launch->body, problem, matrix, parts);
+  text_add(&launch->body, "}\n");
+  if (parts) gemm_emit_combine(g, problem, count);
+  if (matrix)
+    gemm_matrix_describe(g, problem, g->text, sizeof g->text);
+  else
+    snprintf(g->text, sizeof g->text, "tiled GEMM %ux%ux%u, %ux%u per item", (unsigned)t->tile_m,
+             (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m, (unsigned)t->item_n);
+  return COMPUTE_OK;
+}

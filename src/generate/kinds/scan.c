@@ -1,0 +1,217 @@
+/* SCAN: running folds of rows.
+ *
+ * ITEM gives a row to an item, which goes along it: on CPUs, and where rows are short or neighbours
+ * in memory belong to different rows. GROUP scans a row in chunks, each through local memory.
+ * Where there are fewer rows than the device has room for, rows are cut into parts: a first launch
+ * folds each, the second begins a part with the fold of those before. No part waits for another, so
+ * the same input gives the same bits.
+ *
+ * Of the parameters it reads variant (1: ITEM, 2: GROUP), group_x, items (elements of an item in a
+ * chunk) and groups (for each compute unit, before rows are cut). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "generate/fold.h"
+#include "generate/kinds/indexed.h"
+#include "generate/sweep.h"
+
+enum {
+  ITEM = 1,
+  GROUP = 2,
+  GROUP_ITEMS = 256,
+  SHORT_GROUP = 64, /* for rows of a few chunks of it */
+  ITEMS = 8,
+  MOST_ITEMS = 32,
+  SHORT_ROW = 16, /* not worth a group */
+  GROUPS_PER_UNIT = 4,
+  MOST_PARTS = 256,
+  MOST_GROUPS = 1 << 20, /* then they stride */
+  PART_LEAST = 1 << 13,  /* elements that are worth an item of a CPU */
+  ROWS_LEAST = 1 << 10
+};
+
+typedef struct scan_kernel {
+  generation *g;
+  emit_space space; /* of rows */
+  int64_t rows, length;
+  int64_t in_step, out_step;
+  int64_t share, parts; /* elements of a part, parts of a row */
+  uint32_t group, items;
+  bool by_item;
+} scan_kernel;
+
+/* ---- Cutting up ---------------------------------------------------------------------------- */
+
+static int64_t magnitude(int64_t stride) {
+  return stride < 0 ? -stride : stride;
+}
+
+/* Whether neighbours in memory belong to neighbouring rows. */
+static bool runs_across(const scan_kernel *k) {
+  const int32_t last = k->space.rank - 1;
+  if (last < 0 || k->rows < SHORT_GROUP) return false;
+  const emit_walk *in = space_walk(&k->space, "in0"), *out = space_walk(&k->space, "out0");
+  return magnitude(in->stride[last]) < magnitude(k->in_step) &&
+         magnitude(out->stride[last]) < magnitude(k->out_step);
+}
+
+static void cut_rows(scan_kernel *k, int64_t wanted, int64_t least) {
+  const int64_t most = fold_clamp(k->length / least, 1, MOST_PARTS);
+  const int64_t parts = k->rows < wanted ? fold_divide_up(wanted, k->rows) : 1;
+  k->share = fold_divide_up(k->length, fold_clamp(parts, 1, most));
+  k->share = fold_divide_up(k->share, least) * least;
+  k->parts = fold_divide_up(k->length, k->share);
+}
+
+static compute_status choose(scan_kernel *k) {
+  generation *g = k->g;
+  compute_tuning *t = &g->tuning;
+  const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
+  const int64_t wanted = units * (t->groups ? t->groups : GROUPS_PER_UNIT);
+  if (t->variant > GROUP) return emit_refuse(g, "scan: there is no variant %u", t->variant);
+  k->by_item =
+      t->variant ? t->variant == ITEM : emit_for_cpu(g) || k->length <= SHORT_ROW || runs_across(k);
+  k->items = t->items ? t->items : ITEMS;
+  if (k->by_item) {
+    cut_rows(k, emit_for_cpu(g) ? wanted : wanted * SHORT_GROUP,
+             emit_for_cpu(g) ? PART_LEAST : ROWS_LEAST);
+    t->items = 1;
+  } else {
+    const uint32_t usual = k->length <= 4 * SHORT_GROUP * ITEMS ? SHORT_GROUP : GROUP_ITEMS;
+    k->group = indexed_group(g, t->group_x ? t->group_x : usual);
+    const uint32_t bytes = fold_value_bytes(g->descriptor->accumulate);
+    const uint64_t local = (uint64_t)k->group * (k->items + 3) * bytes;
+    if (k->items > MOST_ITEMS || k->items & (k->items - 1))
+      return emit_refuse(g, "scan: %u elements for each item", (unsigned)k->items);
+    if (local > g->target->local_bytes)
+      return emit_refuse(g, "scan: groups of %u need more local memory than there is",
+                         (unsigned)k->group);
+    cut_rows(k, wanted, (int64_t)k->group * k->items * 2);
+    t->items = k->items;
+    t->group_x = k->group;
+  }
+  t->variant = k->by_item ? ITEM : GROUP;
+  return COMPUTE_OK;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void define_fold(scan_kernel *k) {
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  const compute_dtype type = d->accumulate;
+  const bool real = type == COMPUTE_F64 || type == COMPUTE_F32;
+  const bool sums = compute_scan_of(d)->combine == COMPUTE_COMBINE_SUM;
+  text_buffer *text = &g->definitions;
+  char fold[64];
+  fold_define(text, "VALUE", emit_type(type));
+  if (sums || compute_scan_of(d)->combine == COMPUTE_COMBINE_PROD) {
+    const char sign = sums ? '+' : '*';
+    const char *natural = type == COMPUTE_I64 ? "u64" : "u32";
+    if (real)
+      snprintf(fold, sizeof fold, "((a) %c (b))", sign);
+    else
+      snprintf(fold, sizeof fold, "(VALUE)((%s)(a) %c (%s)(b))", natural, sign, natural);
+    fold_define(text, "FOLD(a, b)", fold);
+    fold_define(text, "FOLD_IDENTITY", sums ? "0" : "1");
+  } else {
+    const bool largest = compute_scan_of(d)->combine == COMPUTE_COMBINE_MAX;
+    snprintf(fold, sizeof fold,
+             real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
+             largest ? '>' : '<');
+    fold_define(text, "FOLD(a, b)", fold);
+    fold_define(text, "FOLD_IDENTITY", largest ? fold_lowest(type) : fold_highest(type));
+  }
+  fold_define_number(text, "FOLD_IS_SUM", real && sums);
+  fold_define_number(text, "SCAN_EXCLUSIVE", compute_scan_of(d)->exclusive);
+  fold_define_number(text, "SCAN_ITEMS", k->by_item ? 1 : k->items);
+  fold_define_number(text, "SCAN_GROUP", k->by_item ? 1 : k->group);
+  if (real && sums) emit_template(g, text, "compensated.h");
+  emit_template(g, text, "scan.h");
+}
+
+static void define_elements(scan_kernel *k) {
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  text_buffer *definitions = &g->definitions, text = {0};
+  fold_define(definitions, "SCAN_PLACE(place)",
+              compute_scan_of(d)->reverse ? "(shape.length - 1 - (place))" : "(place)");
+  emit_load(&text, d->inputs[0].dtype, "in0", "row_in0 + SCAN_PLACE(place) * shape.in_step");
+  fold_define_text(definitions, "SCAN_ELEMENT(place)", &text);
+  emit_store(&text, d->outputs[0].dtype, d->accumulate, "out0",
+             "row_out0 + SCAN_PLACE(place) * shape.out_step", "stored");
+  fold_define_text(definitions, "SCAN_STORE(place, stored)", &text);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------ */
+
+static void add_launch(scan_kernel *k, bool totals) {
+  generation *g = k->g;
+  const int64_t lines = k->rows * k->parts;
+  sweep s = {0};
+  uint32_t group = k->group;
+  int64_t groups = fold_clamp(lines, 1, MOST_GROUPS);
+  if (k->by_item) {
+    s = sweep_plan(g, lines, fold_divide_up(ROWS_LEAST, k->share), SHORT_GROUP);
+    group = s.group;
+    groups = s.groups;
+  }
+  emit_launch *launch =
+      emit_launch_begin(g, totals ? "scan_parts" : "scan", (uint32_t[3]){group, 1, 1},
+                        (uint32_t[3]){(uint32_t)groups, 1, 1});
+  if (!launch) return;
+  const uint32_t bytes = fold_value_bytes(g->descriptor->accumulate);
+  text_buffer *text = &launch->body;
+  emit_input(g, launch, 0);
+  if (!totals) emit_output(g, launch, 0);
+  if (k->parts > 1) {
+    emit_workspace(g, launch, "totals", emit_type(g->descriptor->accumulate), bytes, 0, totals);
+    g->workspace_bytes = (uint64_t)lines * bytes;
+  }
+  emit_field_divisor(g, launch, "rows", k->rows);
+  emit_field_index(g, launch, "length", k->length);
+  emit_field_index(g, launch, "share", k->share);
+  emit_field_index(g, launch, "in_step", k->in_step);
+  emit_field_index(g, launch, "out_step", k->out_step);
+  emit_space_fields(g, launch, &k->space, 0, k->space.rank);
+  fold_define_number(text, "SCAN_TOTALS", totals);
+  fold_define_number(text, "SCAN_PARTS", k->parts > 1);
+  if (k->by_item) {
+    sweep_begin(g, launch, &s);
+  } else {
+    emit_field_index(g, launch, "lines", lines);
+    text_add(text, "LOCAL_ARRAY(VALUE, tile, SCAN_GROUP * (SCAN_ITEMS + 1));\n"
+                   "LOCAL_ARRAY(VALUE, sums, 2 * SCAN_GROUP);\n"
+                   "const int lane = (int)LOCAL_ID_X;\n"
+                   "for (INDEX at = (INDEX)GROUP_ID_X; at < shape.lines;\n"
+                   "     at += (INDEX)GROUP_COUNT_X) {\n");
+  }
+  text_add(text, "const INDEX part = DIVIDE(at, shape.rows), row = at - part * shape.rows;\n");
+  emit_offsets(g, text, &k->space, 0, k->space.rank, "row", "row");
+  emit_template(g, text, k->by_item ? "scan_item.h" : "scan_group.h");
+  text_add(text, "}\n");
+}
+
+compute_status emit_scan(generation *g) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  const int32_t last = d->rank - 1;
+  scan_kernel k = {.g = g,
+                   .length = d->size[last],
+                   .in_step = d->inputs[0].stride[last],
+                   .out_step = d->outputs[0].stride[last]};
+  if (k.length == 0 || !sweep_rows(g, &k.space, last)) return COMPUTE_OK;
+  k.rows = space_count(&k.space, 0, k.space.rank);
+  /* Chunks step past the end of rows. */
+  sweep_measure(g, 2 * (double)k.length);
+  const compute_status status = choose(&k);
+  if (status) return status;
+  define_fold(&k);
+  define_elements(&k);
+  if (k.parts > 1) add_launch(&k, true);
+  add_launch(&k, false);
+  char parts[48] = "";
+  if (k.parts > 1) snprintf(parts, sizeof parts, ", rows in %" PRId64 " parts", k.parts);
+  snprintf(g->text, sizeof g->text, "scan by %s of %u%s", k.by_item ? "items in groups" : "groups",
+           (unsigned)g->tuning.group_x, parts);
+  return COMPUTE_OK;
+}
