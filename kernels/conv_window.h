@@ -15,6 +15,7 @@
  * phase is a convolution of stride 1 by itself, whose sizes are worked out when its turn comes.
  *
  * TERM_CHANNELS_FAST: k0 is the fastest digit of a term, else k2. */
+//@ conv_window
 #define OUTSIDE (-(INDEX)(1 << 30))
 
 #if PHASED
@@ -100,3 +101,22 @@ DEVICE window_phase find_phase(INDEX phase, INDEX size, INDEX stride, INDEX padd
 #define DATA_AT(far, h, v)   ((far) + (h)*shape.data_h + (v)*DATA_V)
 #define WEIGHT_OF_TERM       (k0 * shape.weight_k0 + k1 * shape.weight_k1 + k2 * WEIGHT_K2)
 #define IS_INSIDE(h, v)      ((h) >= 0 && (h) < shape.height && (v) >= 0 && (v) < shape.width)
+
+/* One sum by one item, at POSITION and CHANNEL. */
+//@ conv_sum
+SPLIT_POSITION(POSITION)
+const INDEX h0 = H_OF_POSITION, v0 = V_OF_POSITION;
+const INDEX far = batch_data + m0 * shape.data_m0;
+const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
+for (INDEX k0 = 0; k0 < shape.k0; k0++) {
+  for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    const INDEX h = h0 + H_OF_TERM;
+    if (h < 0 || h >= shape.height) continue;
+    for (INDEX k2 = 0; k2 < SIZE_K2; k2++) {
+      const INDEX v = v0 + V_OF_TERM;
+      if (v < 0 || v >= shape.width) continue;
+      sum = SUM_MAD(LOAD_DATA(DATA_AT(far + k0 * shape.data_k0, h, v)),
+                    LOAD_WEIGHT(near + WEIGHT_OF_TERM), sum);
+    }
+  }
+}

@@ -1,9 +1,10 @@
-/* Which ROIs an item or a group takes, and how their pixels come to it. The body is fit_tile.h and,
- * inside, fit_roi.h.
+/* Which ROIs an item or a group takes, and how their pixels come to it. The body is fit_tile and,
+ * inside, fit_roi.
  *
  * A tile is GROUP_ITEMS ROIs, with SHARED one, read together: neighbouring items read neighbouring
  * pixels, whatever their ROI, and write them to local memory pixel by pixel. Without HELD an item
  * takes shape.run ROIs one after the other. */
+//@ fit_kernel
 #define HELD_COUNT    (ROWS * COLUMNS * HELD_STEP)
 #define PARTIAL_COUNT (PARTIAL * (GROUP_ITEMS + 1))
 

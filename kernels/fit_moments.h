@@ -37,6 +37,7 @@
  * From a background of FIT_MOMENTS_FAINT on all this is nothing and may be left out. Errors for mu
  * from 0.01 to 40, each besides 0.7 %: of the slope 0.007 / mu^0.5 for mu < 1 and 0.007 / mu^1.5
  * above, of the curvature 0.01 / mu and 0.01 / mu^2.5; beyond, both are below 2e-4. */
+//@ fit_moments
 #ifndef KERNELS_FIT_MOMENTS_H
 #define KERNELS_FIT_MOMENTS_H
 

@@ -5,6 +5,7 @@
  * once; 2: from local memory as they were in global memory, converted when needed. In local memory
  * the pixels of one ROI are HELD_STEP apart, so that neighbouring items use neighbouring addresses.
  */
+//@ fit_pixels
 
 /* An ROI in global memory: addresses of its first pixel. */
 typedef struct fit_input {

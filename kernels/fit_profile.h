@@ -8,6 +8,7 @@
  * beyond is no more than 1e-41).
  *
  * SAMPLED: the density at the pixel's centre instead. CURVED: second derivatives, too. */
+//@ fit_profile
 
 typedef struct fit_width {
   f32 sigma, inverse, peak; /* 1 / sigma; the density's largest value */

@@ -1,5 +1,6 @@
 /* How well a model fits: the log-likelihood ratio against the saturated model, and with what
  * probability a right model fits worse. */
+//@ fit_quality
 
 #define MOMENT_NUMBER(c) (c)
 #if CAMERA == 1
@@ -35,7 +36,7 @@ DEVICE f32 fit_ratio_of(f32 electrons, f32 mean) {
 
 /* Fills, in this order: the ratio; with `moments` the sums of the pixels' deviances' means and
  * variances; what Levenberg–Marquardt wants to be large; and with `moments`, where the background
- * is faint, the means' slope and curvature by it (fit_moments.h). */
+ * is faint, the means' slope and curvature by it (fit_moments). */
 #define COMPARED 6
 DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths *widths,
                         boolean moments, f32 *totals) {

@@ -1,8 +1,74 @@
+/* The kernel's body up to an ROI of its own: `roi`, `inside` and `source`. What fit_roi makes of
+ * them follows, and two braces. The words are explained in fit_kernel. */
+//@ fit_tile
+#if HELD
+LOCAL_ARRAY(HELD_TYPE, held, HELD_COUNT);
+#if VARIANCE_MAP
+LOCAL_ARRAY(f32, held_extra, HELD_COUNT);
+#endif
+#endif
+#if SHARED
+LOCAL_ARRAY(f32, partial, PARTIAL_COUNT);
+LOCAL_ARRAY(fit_axes, shared_axes, 1);
+#endif
+for (i64 tile = (i64)GROUP_ID_X; tile < shape.tiles; tile += (i64)GROUP_COUNT_X) {
+#if HELD
+  BARRIER();
+  for (int i = (int)LOCAL_ID_X; i < TILE * ROWS * COLUMNS; i += GROUP_ITEMS) {
+    const int number = i / (ROWS * COLUMNS), pixel = i - number * (ROWS * COLUMNS);
+    const int row = pixel / COLUMNS, column = pixel - row * COLUMNS;
+    const int at = pixel * HELD_STEP + number;
+    const i64 place = tile * TILE + number;
+    if (place < shape.count) {
+      FIND_ROI(place)
+      PLACE_ROI
+#if HELD == 2
+      held[at] = inside ? FIT_PIXEL(&input, row, column) : (u16)0;
+#else
+      f32 extra = 0.0f;
+      held[at] = inside ? fit_read(&input, row, column, &extra) : 0.0f;
+#if VARIANCE_MAP
+      held_extra[at] = extra;
+#endif
+#endif
+    }
+  }
+  BARRIER();
+  const int lane = SHARED ? 0 : (int)LOCAL_ID_X;
+  const i64 roi = tile * TILE + lane;
+  if (roi < shape.count) {
+    FIND_ROI(roi)
+    fit_source source;
+    source.held = held + lane;
+#if VARIANCE_MAP
+    source.extra = held_extra + lane;
+#else
+    source.variance = shape.variance;
+#endif
+#if HELD == 2
+    source.offset = shape.offset;
+    source.gain = shape.gain;
+    source.variance = shape.variance;
+#endif
+#if SHARED
+    source.partial = partial;
+    source.axes = shared_axes;
+#endif
+#else
+  const i64 first_roi = (tile * GROUP_ITEMS + (i64)LOCAL_ID_X) * shape.run;
+  for (i64 roi = first_roi; roi < first_roi + shape.run && roi < shape.count; roi++) {
+    FIND_ROI(roi)
+    PLACE_ROI
+    fit_source source;
+    source.input = input;
+#endif
+
 /* One ROI, from its inputs to its record: what stands in the kernel's body when `roi` is chosen.
  * Its pixels are to be had by `source`; `inside` tells whether they exist.
  *
  * START, LOWER, UPPER, SIGMA: inputs, where WITH_START … say so. OUTER(a): where parameter a stands
  * in arrays that callers see. COLUMN_…: where an output begins in the record, or -1. */
+//@ fit_roi
 #define OUT(column) out0[out_first + (i64)(column)*shape.out_column]
 const i64 out_first = roi * shape.out_roi;
 fit_setup setup;
@@ -118,7 +184,7 @@ if (LOCAL_ID_X == 0) {
 #if COLUMN_P_VALUE >= 0
   {
     const f32 taken = (f32)shape.free_parameters * PER_PARAMETER;
-    /* What the fitted background's own error brings: fit_moments.h. */
+    /* What the fitted background's own error brings: fit_moments. */
     const boolean sharp = !sure || (shape.fixed >> 3 & 1u);
     const f32 spread = sharp ? 0.0f : VARIANCE_FACTOR * fit_inverse(result.factor, 3, 3);
     const f32 slope = result.totals[4], curvature = result.totals[5];

@@ -1,5 +1,6 @@
 /* Where a fit starts: the background from the ROI's border, the position from the centre of mass of
  * what is above it, N from the sum. Also finds data that cannot be fitted. */
+//@ fit_start
 
 #define USED   0 /* pixels that count */
 #define LIGHT  1 /* their photo-electrons */

@@ -11,6 +11,7 @@
  *
  * Parameters inside kernels stand in the order x, y, N, bg, then widths or z. WIDTHS: how many of
  * those. ASTIGMATIC: the fifth is z. SLOPES: derivatives by widths are needed. */
+//@ fit_sums
 
 typedef struct fit_setup {
   f32 lower[PARAMETERS], upper[PARAMETERS], start[PARAMETERS]; /* NaN: to be estimated */

@@ -1,3 +1,14 @@
+/* Adds to a total and keeps what rounding lost: Kahan, "Further remarks on reducing truncation
+ * errors", 1965. Long sums add up sums of short blocks like this, so that their error is that of a
+ * block. */
+//@ fold_compensated
+DEVICE VALUE compensated(VALUE total, VALUE value, VALUE *lost) {
+  const VALUE corrected = value - *lost, sum = total + corrected;
+  const VALUE rest = (sum - total) - corrected;
+  *lost = rest - rest == 0 ? rest : 0; /* infinities and NaN lose nothing */
+  return sum;
+}
+
 /* What reductions combine with. Configured by
  *
  *   VALUE            type of the elements
@@ -11,7 +22,8 @@
  * A search keeps a place beside each value. Among equals the lowest place wins, whatever the order
  * in which they come; NaN beats everything.
  *
- * FOLD_ADD adds the result of a block to a total, sums with compensation (compensated.h). */
+ * FOLD_ADD adds the result of a block to a total, sums with compensation (fold_compensated). */
+//@ fold
 #ifdef FOLD_MORE
 DEVICE boolean fold_wins(VALUE b, INDEX b_place, VALUE a, INDEX a_place) {
   const boolean alike = (a == b) | (FOLD_NAN(a) & FOLD_NAN(b));

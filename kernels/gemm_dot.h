@@ -3,6 +3,7 @@
  * shares. Items that read at the same time read side by side: along k, or, if A's rows lie side by
  * side (A_ALONG_K is 0), one k of several rows. Afterwards the item with lane 0 of each row has its
  * COLUMNS sums in scratch[j * GROUP + item]. */
+//@ gemm_dot
 #if A_ALONG_K
 #define LANE_STEP 1
 const int lane = item % SHARERS;

@@ -12,6 +12,7 @@
  * normalize a shift near its mean, the sum of x − shift, and that of its squares, from which mean
  * and variance come without cancellation (Chan, Golub & LeVeque, "Algorithms for computing the
  * sample variance", 1983). */
+//@ row
 #define ROW_IS_SOFTMAX     0
 #define ROW_IS_LOG_SOFTMAX 1
 #define ROW_IS_NORMALIZE   2

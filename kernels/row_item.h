@@ -1,9 +1,68 @@
+/* Loops over elements of a row that lie in private memory, for items that handle rows alone.
+ * ROW_WIDTH lanes make them vectors, and keep rounding errors small. */
+//@ row_lines
+#define ROW_LANE_LOOP(count, body)                                                                 \
+  {                                                                                                \
+    int at_lane = 0;                                                                               \
+    for (; at_lane + ROW_WIDTH <= count; at_lane += ROW_WIDTH)                                     \
+      for (int l = 0; l < ROW_WIDTH; l++) {                                                        \
+        const int i = at_lane + l;                                                                 \
+        body                                                                                       \
+      }                                                                                            \
+    for (int l = 0; l < count - at_lane; l++) {                                                    \
+      const int i = at_lane + l;                                                                   \
+      body                                                                                         \
+    }                                                                                              \
+  }
+DEVICE VALUE row_lane_sum(VALUE *lane) {
+  for (int step = ROW_WIDTH / 2; step > 0; step /= 2)
+    for (int l = 0; l < step; l++) lane[l] += lane[l + step];
+  return lane[0];
+}
+#if ROW_OPERATION == ROW_IS_NORMALIZE
+DEVICE VALUE row_line_sum(const VALUE *value, int count) {
+  VALUE lane[ROW_WIDTH];
+  for (int l = 0; l < ROW_WIDTH; l++) lane[l] = 0;
+  ROW_LANE_LOOP(count, lane[l] += value[i];)
+  return row_lane_sum(lane);
+}
+/* Turns the elements into their distances from the shift. */
+DEVICE VALUE row_line_deviations(VALUE *value, int count, VALUE shift, VALUE *squares) {
+  VALUE lane[ROW_WIDTH], square[ROW_WIDTH];
+  for (int l = 0; l < ROW_WIDTH; l++) lane[l] = square[l] = 0;
+  ROW_LANE_LOOP(count, value[i] -= shift; lane[l] += value[i]; square[l] += value[i] * value[i];)
+  *squares = row_lane_sum(square);
+  return row_lane_sum(lane);
+}
+#else
+DEVICE VALUE row_line_peak(const VALUE *value, int count) {
+  VALUE lane[ROW_WIDTH];
+  for (int l = 0; l < ROW_WIDTH; l++) lane[l] = -ROW_INFINITY;
+  ROW_LANE_LOOP(count, lane[l] = row_higher(lane[l], value[i]);)
+  for (int step = ROW_WIDTH / 2; step > 0; step /= 2)
+    for (int l = 0; l < step; l++) lane[l] = row_higher(lane[l], lane[l + step]);
+  return lane[0];
+}
+/* Softmax keeps the exponentials. */
+DEVICE VALUE row_line_powers(VALUE *value, int count, VALUE shift) {
+  VALUE lane[ROW_WIDTH];
+  for (int l = 0; l < ROW_WIDTH; l++) lane[l] = 0;
+#if ROW_OPERATION == ROW_IS_SOFTMAX
+  ROW_LANE_LOOP(count, value[i] = ROW_EXP(value[i] - shift); lane[l] += value[i];)
+#else
+  ROW_LANE_LOOP(count, lane[l] += ROW_EXP(value[i] - shift);)
+#endif
+  return row_lane_sum(lane);
+}
+#endif
+
 /* Rows by items that are a group each, for CPUs: the body of a kernel. An item handles shape.run
  * rows one after the other, in blocks of ROW_HELD elements that it keeps in private memory: a row
  * of one block is read once, a longer one twice. Where there are fewer rows than the device needs,
- * rows are cut into parts as in row_long.h.
+ * rows are cut into parts as in row_long.
  *
- * Macros as in row_held.h. */
+ * Macros as in row_held. */
+//@ row_item
 ROW_STEPS
 const INDEX first = (INDEX)GROUP_ID_Y * shape.share;
 const INDEX end = shape.length - first < shape.share ? shape.length : first + shape.share;
@@ -126,3 +185,95 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
 }
 #undef ROW_BLOCKS
 #undef ROW_FILL
+
+/* Rows whose neighbours lie side by side while their elements do not, for CPUs: the body of a
+ * kernel. An item that is a group of its own handles shape.run tiles of ROW_WIDTH neighbouring rows
+ * at once; vectors run across the rows. The last tile of a line begins so that it ends with the
+ * line: what it shares with the one before is computed twice, to the same values. Elements are read
+ * three times, sums start anew every 64 positions.
+ *
+ * Macros as in row_held; ELEMENT and FINISH refer to row number `lane` of the tile. */
+//@ row_across
+#define ROW_EACH(lane) for (int lane = 0; lane < ROW_WIDTH; lane++)
+ROW_STEPS
+const INDEX first_tile = (INDEX)GROUP_ID_X * shape.run;
+const INDEX tiles = shape.tiles - first_tile < shape.run ? shape.tiles - first_tile : shape.run;
+for (INDEX tile = first_tile; tile < first_tile + tiles; tile++) {
+  const INDEX line = tile / shape.pieces, piece = (tile - line * shape.pieces) * ROW_WIDTH;
+  const INDEX start = shape.inner - piece < ROW_WIDTH ? shape.inner - ROW_WIDTH : piece;
+  const INDEX row = line * shape.inner + start;
+  ROW_OFFSETS(row)
+  VALUE part[ROW_WIDTH], sums[ROW_WIDTH], lost[ROW_WIDTH], shifts[ROW_WIDTH], scales[ROW_WIDTH];
+  INDEX position = 0;
+#if ROW_OPERATION == ROW_IS_NORMALIZE
+  VALUE square[ROW_WIDTH], spreads[ROW_WIDTH], lost_squares[ROW_WIDTH];
+  const VALUE count = (VALUE)shape.length;
+  ROW_EACH(lane) shifts[lane] = lost[lane] = 0;
+  while (position < shape.length) {
+    const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
+    ROW_EACH(lane) part[lane] = 0;
+    for (; position < stop; position++) ROW_EACH(lane) part[lane] += ELEMENT(position);
+    ROW_EACH(lane) shifts[lane] = compensated(shifts[lane], part[lane], &lost[lane]);
+  }
+  ROW_EACH(lane) {
+    shifts[lane] /= count;
+    sums[lane] = spreads[lane] = lost[lane] = lost_squares[lane] = 0;
+  }
+  for (position = 0; position < shape.length;) {
+    const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
+    ROW_EACH(lane) part[lane] = square[lane] = 0;
+    for (; position < stop; position++) {
+      ROW_EACH(lane) {
+        const VALUE away = ELEMENT(position) - shifts[lane];
+        part[lane] += away;
+        square[lane] += away * away;
+      }
+    }
+    ROW_EACH(lane) {
+      sums[lane] = compensated(sums[lane], part[lane], &lost[lane]);
+      spreads[lane] = compensated(spreads[lane], square[lane], &lost_squares[lane]);
+    }
+  }
+  ROW_EACH(lane) {
+    const VALUE offset = sums[lane] / count;
+    scales[lane] = row_scale(spreads[lane] - sums[lane] * offset, count, (VALUE)shape.epsilon);
+    sums[lane] = offset;
+  }
+#else
+  ROW_EACH(lane) shifts[lane] = -ROW_INFINITY;
+  for (; position < shape.length; position++)
+    ROW_EACH(lane) shifts[lane] = row_higher(shifts[lane], ELEMENT(position));
+  ROW_EACH(lane) {
+    scales[lane] = row_finite(shifts[lane]);
+    sums[lane] = lost[lane] = 0;
+  }
+  for (position = 0; position < shape.length;) {
+    const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
+    ROW_EACH(lane) part[lane] = 0;
+    for (; position < stop; position++)
+      ROW_EACH(lane) part[lane] += ROW_EXP(ELEMENT(position) - scales[lane]);
+    ROW_EACH(lane) sums[lane] = compensated(sums[lane], part[lane], &lost[lane]);
+  }
+  ROW_EACH(lane) {
+    const VALUE total = row_total(shifts[lane], sums[lane]);
+    scales[lane] = 1 / total;
+#if ROW_OPERATION == ROW_IS_LOG_SOFTMAX
+    sums[lane] = ROW_LOG(total);
+#endif
+  }
+#endif
+  for (position = 0; position < shape.length; position++) {
+    INDEPENDENT ROW_EACH(lane) {
+      const VALUE x = ELEMENT(position);
+#if ROW_OPERATION == ROW_IS_SOFTMAX
+      const VALUE finished = ROW_EXP(x - shifts[lane]) * scales[lane];
+#elif ROW_OPERATION == ROW_IS_NORMALIZE
+      const VALUE finished = (x - shifts[lane] - sums[lane]) * scales[lane];
+#else
+      const VALUE finished = x - shifts[lane] - sums[lane];
+#endif
+      FINISH(position, finished)
+    }
+  }
+}
+#undef ROW_EACH

@@ -19,7 +19,7 @@ foreach(path ${SOURCES})
   string(APPEND table "    {\"${name}\", ${symbol}, sizeof ${symbol} - 1},\n")
 endforeach()
 set(content "/* Made from kernels/ by src/generate/embed.cmake. */
-#include \"generate/kernel_text.h\"
+#include \"generate/emit.h\"
 
 ${arrays}
 const kernel_text kernel_texts[] = {

@@ -1,9 +1,14 @@
 /* What the kinds of kernel are written with: text, launches, index spaces and programs.
  *
- * A kind is one function, compute_status emit_<kind>(generation *g). It fills in g->tuning (0 asks
- * for its judgement), writes definitions and one body for each launch, and returns COMPUTE_OK or
- * emit_refuse(…). Want of memory is remembered in the texts and found at the end: no call needs
- * checking for it.
+ *   launch.c   launches: buffers, fields, and how positions are shared out over items
+ *   space.c    index spaces: fewest dimensions, and from positions to offsets
+ *   program.c  programs of a descriptor as functions
+ *   text.c     macros, names of types, and what comes from kernels/
+ *   kinds/     the kinds, a file or a folder each
+ *
+ * A kind is one struct, emit_kind. Its `emit` fills in g->tuning (0 asks for the default choice),
+ * writes definitions and one body for each launch, and returns COMPUTE_OK or emit_refuse(…). A lack
+ * of memory is remembered in the texts and found at the end: no call needs checking for it.
  *
  * The finished source is
  *
@@ -25,6 +30,7 @@
 
 #include "base/text.h"
 #include "compute/backend.h"
+#include "type/dtype.h"
 
 /* ---- A source under construction ----------------------------------------------------------- */
 
@@ -77,8 +83,79 @@ bool emit_has(const generation *g, uint32_t target_flag);
 /* Writes the reason and returns COMPUTE_ERROR_UNSUPPORTED. */
 compute_status emit_refuse(generation *g, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* Appends kernels/<name>, without its comments. */
+/* Numbers of a group's and a compute unit's work. Limits that the target does not know are those
+ * that every device of its family has. */
+uint32_t emit_group_limit(const generation *g);
+uint64_t emit_local_limit(const generation *g);
+static inline int64_t emit_units(const generation *g) {
+  return g->target->compute_units > 0 ? g->target->compute_units : 1;
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------- */
+
+static inline int64_t emit_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+static inline int64_t emit_clamp(int64_t value, int64_t low, int64_t high) {
+  if (value > high) value = high;
+  return value < low ? low : value;
+}
+static inline int64_t emit_magnitude(int64_t value) {
+  return value < 0 ? (int64_t)(0 - (uint64_t)value) : value;
+}
+static inline uint32_t emit_smaller(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+static inline bool emit_is_power(uint32_t value) {
+  return value > 0 && (value & (value - 1)) == 0;
+}
+/* The lowest that is not below n, for n ≤ 2^62. */
+static inline int64_t emit_power_of_two(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+/* For fields of compute_tuning that nobody has set. */
+static inline void emit_default(uint32_t *value, uint32_t preset) {
+  if (*value == 0) *value = preset;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+/* The files of kernels/, without comments; ends with a row without a name. */
+typedef struct kernel_text {
+  const char *name; /* "dialect_c.h" */
+  const char *text; /* zero-terminated */
+  size_t bytes;
+} kernel_text;
+extern const kernel_text kernel_texts[];
+
+/* NULL if there is no such file. */
+const char *kernel_text_find(const char *name);
+
+/* Appends those functions of kernels/functions_*.h that any of the `count` texts names, and what
+ * these use in turn, each after what it uses. False when memory is short. */
+bool kernel_text_functions(text_buffer *to, const char *const *texts, size_t count);
+
+/* Appends the template of that name. */
 void emit_template(generation *g, text_buffer *text, const char *name);
+
+/* #define <name> <value>, whatever the name meant before; line ends in the value become spaces. */
+void emit_define(text_buffer *text, const char *name, const char *value);
+void emit_define_number(text_buffer *text, const char *name, int64_t value);
+/* As emit_define; releases and empties `value`, whose failure becomes one of `text`. */
+void emit_define_text(text_buffer *text, const char *name, text_buffer *value);
+/* In g->definitions, for a name that has no meaning yet. */
+void emit_constant(generation *g, const char *name, int64_t value);
+
+/* Names: "f32", "i64", "boolean" of a program type; "u16" for an f16 in memory. */
+const char *emit_type(compute_dtype program_type);
+const char *emit_storage(compute_dtype dtype);
+/* Of a program type: bytes of a value, its lowest and highest as the dialect writes them
+ * (infinities for floats). */
+uint32_t emit_value_bytes(compute_dtype type);
+const char *emit_lowest(compute_dtype type);
+const char *emit_highest(compute_dtype type);
 
 /* ---- Launches ------------------------------------------------------------------------------ */
 
@@ -112,6 +189,29 @@ void emit_field_f64(generation *g, emit_launch *launch, const char *name, double
 /* A field pair that divides: DIVIDE(n, shape.<name>) is n / value for 0 ≤ n, by multiplication
  * where INDEX has 32 bits. value > 0. Also makes shape.<name>, the value itself. */
 void emit_field_divisor(generation *g, emit_launch *launch, const char *name, int64_t value);
+
+/* Items of a group: the largest power of two up to `wanted` that the target can run. */
+uint32_t emit_group_items(const generation *g, uint32_t wanted);
+
+/* How positions of equal work are shared out over items. */
+typedef struct sweep {
+  int64_t count; /* positions 0 … count − 1 */
+  uint32_t group;
+  int64_t groups;
+  int64_t share; /* positions of an item of a CPU, in sequence; 0: items take turns */
+} sweep;
+
+/* A CPU gets items for themselves, each with a share of at least `least` positions; anything else
+ * groups of tuning.group_x or `group` items, of which neighbours take neighbouring positions. Notes
+ * group_x. count > 0. */
+sweep sweep_plan(generation *g, int64_t count, int64_t least, uint32_t group);
+
+/* "for (INDEX at = …) {": the brace is the caller's. The launch has the sweep's groups. */
+void sweep_begin(generation *g, emit_launch *launch, const sweep *s);
+
+/* Sets g->wide when an operand of the descriptor reaches further than 32 bits address, or `more`,
+ * any other number that positions are computed from, does. */
+void sweep_measure(generation *g, double more);
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
 
@@ -156,6 +256,13 @@ int64_t space_count(const emit_space *space, int32_t first, int32_t end);
 /* The walk of that name, or NULL. */
 const emit_walk *space_walk(const emit_space *space, const char *name);
 
+/* A space has at least one dimension, so that there is always a last one. */
+void space_fill_rank(emit_space *space);
+
+/* Rows of the space: a space over its first `rank` dimensions with the walks of all operands. The
+ * position of a row in it is "row"; it may have no dimension left. False: there is no row. */
+bool space_rows(generation *g, emit_space *space, int32_t rank);
+
 /* Adds the fields that emit_offsets reads in dimensions first … end − 1: sizes
  * shape.<space>_size<d> and strides shape.<space>_<walk>_<d> (no field for strides 0 and 1). Once
  * for each dimension and launch. */
@@ -170,6 +277,12 @@ void emit_offsets(generation *g, text_buffer *text, const emit_space *space, int
 /* The stride of a walk in a dimension as an expression: "0", "1" or "shape.<space>_<walk>_<d>". */
 const char *emit_stride(const emit_space *space, const char *walk, int32_t dimension, char *text,
                         size_t bytes);
+
+/* #define <name>(<parameter>) const INDEX <prefix>_<walk> = …; for dimensions first … end − 1 */
+void emit_define_offsets(generation *g, text_buffer *text, const char *name, const char *parameter,
+                         const emit_space *space, int32_t first, int32_t end, const char *prefix);
+/* const INDEX <prefix>_<walk> = …; the stride along a dimension, 0 if that is past the last */
+void emit_steps(text_buffer *text, const char *prefix, const emit_space *space, int32_t dimension);
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
@@ -225,35 +338,81 @@ void emit_store(text_buffer *text, compute_dtype dtype, compute_dtype from, cons
 /* `pattern` with every $ replaced by the walk's name. */
 void emit_pattern(text_buffer *text, const char *pattern, const char *walk);
 
-/* The program type in which elements of a dtype are computed: f16, bf16 -> F32; u8 -> I32. */
-compute_dtype emit_computes(compute_dtype dtype);
-
 /* The value of program type `from` as an element of storage type. */
 void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, const char *value);
 
-/* Names: "f32", "i64", "boolean" of a program type; "u16" for an f16 in memory; "bf16" as in
- * LOAD_bf16.
- */
-const char *emit_type(compute_dtype program_type);
-const char *emit_storage(compute_dtype dtype);
-const char *emit_dtype(compute_dtype dtype);
+/* #define FINISH(<parameters>): the epilogue of `value` at the offsets `index`, stored. */
+void emit_define_finish(generation *g, text_buffer *text, const emit_function *epilogue,
+                        const char *parameters, const char *before, const char *value,
+                        const char *index);
+
+/* ---- Spaces in another order of dimensions -------------------------------------------------- */
+
+/* Dimension i of a space is the descriptor's dimension[i]. Dimensions stay on their side of the
+ * border between kept and reduced ones. */
+typedef struct space_order {
+  int32_t kept, rank;
+  int32_t dimension[COMPUTE_MAX_RANK];
+} space_order;
+
+/* On both sides of `kept` the dimension in which the main input takes the smallest steps comes
+ * last. The main input is the one among inputs 0 … count − 1 that repeats least. */
+space_order space_sort(const compute_kernel_descriptor *d, int32_t kept, uint32_t count,
+                       int32_t *main_input);
+
+/* A space over the first `rank` dimensions of the order. */
+void space_begin_in_order(emit_space *space, const char *name, const compute_kernel_descriptor *d,
+                          const space_order *order, int32_t rank);
+/* Walks of what the function takes: its inputs, position and coordinates, over the descriptor's
+ * first `rank` dimensions. Walks that are there already stay. */
+void space_add_function(emit_space *space, const compute_kernel_descriptor *d,
+                        const emit_function *function, const space_order *order, int32_t rank);
+void space_add_outputs_in_order(emit_space *space, const compute_kernel_descriptor *d,
+                                const space_order *order);
+/* Row-major position in the descriptor's dimensions first … end − 1. */
+void space_add_position(emit_space *space, const char *name, const compute_kernel_descriptor *d,
+                        const space_order *order, int32_t first, int32_t end);
 
 /* ---- Kinds --------------------------------------------------------------------------------- */
 
-typedef compute_status (*emit_kind)(generation *g);
+typedef struct emit_kind {
+  const char *name;
+  bool accumulates; /* in descriptor->accumulate */
+  compute_status (*emit)(generation *g);
+} emit_kind;
 
-compute_status emit_map(generation *g);
-compute_status emit_copy(generation *g);
-compute_status emit_reduce(generation *g);
-compute_status emit_row(generation *g);
-compute_status emit_gemm(generation *g);
-compute_status emit_conv(generation *g);
-compute_status emit_gather(generation *g);
-compute_status emit_scatter(generation *g);
-compute_status emit_fit(generation *g);
-compute_status emit_window(generation *g);
-compute_status emit_scan(generation *g);
-compute_status emit_top_k(generation *g);
-compute_status emit_attention(generation *g);
+/* The table of kinds, for generate.c: a new kind has its row here, and files of its own. */
+#define EMIT_KINDS(KIND)                                                                           \
+  KIND(COMPUTE_KERNEL_MAP, emit_map)                                                               \
+  KIND(COMPUTE_KERNEL_REDUCE, emit_reduce)                                                         \
+  KIND(COMPUTE_KERNEL_ROW, emit_row)                                                               \
+  KIND(COMPUTE_KERNEL_GEMM, emit_gemm)                                                             \
+  KIND(COMPUTE_KERNEL_GATHER, emit_gather)                                                         \
+  KIND(COMPUTE_KERNEL_SCATTER, emit_scatter)                                                       \
+  KIND(COMPUTE_KERNEL_COPY, emit_copy)                                                             \
+  KIND(COMPUTE_KERNEL_CONV, emit_conv)                                                             \
+  KIND(COMPUTE_KERNEL_FIT, emit_fit)                                                               \
+  KIND(COMPUTE_KERNEL_WINDOW, emit_window)                                                         \
+  KIND(COMPUTE_KERNEL_SCAN, emit_scan)                                                             \
+  KIND(COMPUTE_KERNEL_TOP_K, emit_top_k)                                                           \
+  KIND(COMPUTE_KERNEL_ATTENTION, emit_attention)
+
+#define EMIT_DECLARE(code, kind) extern const emit_kind kind;
+EMIT_KINDS(EMIT_DECLARE)
+#undef EMIT_DECLARE
+
+/* One form of a kind: a way to write it, a value of compute_tuning.variant. `problem` is what the
+ * kind has read of its descriptor. */
+typedef struct emit_form {
+  uint32_t variant;
+  bool (*suits)(const generation *g, const void *problem); /* as the default choice; NULL: always */
+  compute_status (*accept)(generation *g, void *problem);  /* completes g->tuning, or refuses */
+  compute_status (*write)(generation *g, void *problem);
+} emit_form;
+
+/* The form that g->tuning asks for, else the first that suits: accepted, then written. The list
+ * ends with NULL. */
+compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
+                            void *problem);
 
 #endif

@@ -6,30 +6,20 @@
 
 #include "base/alloc.h"
 #include "generate/emit.h"
-#include "generate/kernel_text.h"
 
-static const emit_kind kinds[] = {
-    [COMPUTE_KERNEL_MAP] = emit_map,
-    [COMPUTE_KERNEL_REDUCE] = emit_reduce,
-    [COMPUTE_KERNEL_ROW] = emit_row,
-    [COMPUTE_KERNEL_GEMM] = emit_gemm,
-    [COMPUTE_KERNEL_GATHER] = emit_gather,
-    [COMPUTE_KERNEL_SCATTER] = emit_scatter,
-    [COMPUTE_KERNEL_COPY] = emit_copy,
-    [COMPUTE_KERNEL_CONV] = emit_conv,
-    [COMPUTE_KERNEL_FIT] = emit_fit,
-    [COMPUTE_KERNEL_WINDOW] = emit_window,
-    [COMPUTE_KERNEL_SCAN] = emit_scan,
-    [COMPUTE_KERNEL_TOP_K] = emit_top_k,
-    [COMPUTE_KERNEL_ATTENTION] = emit_attention,
+static const emit_kind *const kinds[] = {
+#define ROW(code, kind) [code] = &kind,
+    EMIT_KINDS(ROW)
+#undef ROW
 };
 
 static const char *dialect_file(compute_dialect dialect) {
   switch (dialect) {
   case COMPUTE_DIALECT_CUDA: return "dialect_cuda.h";
   case COMPUTE_DIALECT_C: return "dialect_c.h";
-  default: return "dialect_opencl.h";
+  case COMPUTE_DIALECT_OPENCL: break;
   }
+  return "dialect_opencl.h";
 }
 
 const char *generate_dialect(compute_dialect dialect) {
@@ -46,16 +36,14 @@ static bool program_has_f64(const compute_program *program) {
   return false;
 }
 
-static bool descriptor_has_f64(const compute_kernel_descriptor *d) {
+static bool descriptor_has_f64(const compute_kernel_descriptor *d, const emit_kind *kind) {
   for (uint32_t i = 0; i < d->input_count; i++) {
     if (d->inputs[i].dtype == COMPUTE_F64) return true;
   }
   for (uint32_t k = 0; k < d->output_count; k++) {
     if (d->outputs[k].dtype == COMPUTE_F64) return true;
   }
-  const bool accumulates = d->kind == COMPUTE_KERNEL_REDUCE || d->kind == COMPUTE_KERNEL_ROW ||
-                           d->kind == COMPUTE_KERNEL_GEMM || d->kind == COMPUTE_KERNEL_CONV;
-  return (accumulates && d->accumulate == COMPUTE_F64) || program_has_f64(&d->prologue) ||
+  return (kind->accumulates && d->accumulate == COMPUTE_F64) || program_has_f64(&d->prologue) ||
          program_has_f64(&d->epilogue);
 }
 
@@ -220,13 +208,14 @@ compute_status generate_kernel(const compute_target *target,
   *generated = NULL;
   if (tuning) g.tuning = *tuning;
   if (g.reason_bytes > 0) g.reason[0] = 0;
-  if ((size_t)descriptor->kind >= sizeof kinds / sizeof *kinds || !kinds[descriptor->kind]) {
+  const size_t code = (size_t)descriptor->kind;
+  const emit_kind *kind = code < sizeof kinds / sizeof *kinds ? kinds[code] : NULL;
+  if (!kind)
     return emit_refuse(&g, "there is no generated kernel of kind %d", (int)descriptor->kind);
-  }
-  if (!emit_has(&g, COMPUTE_TARGET_F64) && descriptor_has_f64(descriptor)) {
+  if (!emit_has(&g, COMPUTE_TARGET_F64) && descriptor_has_f64(descriptor, kind)) {
     return emit_refuse(&g, "the device has no f64");
   }
-  compute_status status = kinds[descriptor->kind](&g);
+  compute_status status = kind->emit(&g);
   if (!status) status = check_launches(&g);
   if (!status) {
     result_block *block = g.failed ? NULL : make_result(&g);

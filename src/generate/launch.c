@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "generate/emit.h"
-#include "generate/kernel_text.h"
+#include "kernel/operand.h"
 
 bool emit_for_cpu(const generation *g) {
   return g->target->type == COMPUTE_DEVICE_CPU;
@@ -23,13 +23,27 @@ compute_status emit_refuse(generation *g, const char *format, ...) {
   return COMPUTE_ERROR_UNSUPPORTED;
 }
 
-void emit_template(generation *g, text_buffer *text, const char *name) {
-  const char *found = kernel_text_find(name);
-  if (found) {
-    text_add(text, "%s", found);
-  } else {
-    g->overflow = true;
+uint32_t emit_group_limit(const generation *g) {
+  const uint32_t limit = g->target->group_limit ? g->target->group_limit : 64;
+  const uint32_t first = g->target->group_limit_of[0];
+  return first ? emit_smaller(limit, first) : limit;
+}
+
+uint64_t emit_local_limit(const generation *g) {
+  return g->target->local_bytes ? g->target->local_bytes : 32768;
+}
+
+compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
+                            void *problem) {
+  const uint32_t asked = g->tuning.variant;
+  for (; *forms; forms++) {
+    const emit_form *form = *forms;
+    if (asked ? form->variant != asked : form->suits && !form->suits(g, problem)) continue;
+    g->tuning.variant = form->variant;
+    const compute_status status = form->accept(g, problem);
+    return status ? status : form->write(g, problem);
   }
+  return emit_refuse(g, "%s has no variant %u", kind->name, (unsigned)asked);
 }
 
 emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t group[3],
@@ -170,4 +184,73 @@ void emit_field_divisor(generation *g, emit_launch *launch, const char *name, in
   emit_field_u32(g, launch, field, (uint32_t)((power + divisor - 1) / divisor));
   snprintf(field, sizeof field, "%s_shift", name);
   emit_field_u32(g, launch, field, 31 + shift);
+}
+
+/* ---- Shares of items ----------------------------------------------------------------------- */
+
+uint32_t emit_group_items(const generation *g, uint32_t wanted) {
+  uint32_t limit = g->target->group_limit, items = 1;
+  if (g->target->group_limit_of[0] < limit) limit = g->target->group_limit_of[0];
+  if (wanted < limit) limit = wanted;
+  while (items * 2 <= limit) items *= 2;
+  return items;
+}
+
+enum {
+  GROUPS_PER_UNIT = 4, /* of a CPU */
+  MOST_GROUPS = 1 << 16,
+  MOST_ITEMS =
+      1 << 24, /* with what needs_wide of spaces leaves, a step beyond the end fits 32 bits */
+  NARROW = 0x7e000000
+};
+
+sweep sweep_plan(generation *g, int64_t count, int64_t least, uint32_t group) {
+  sweep s = {.count = count, .group = 1};
+  if (emit_for_cpu(g)) {
+    const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
+    const int64_t most = emit_divide_up(count, least > 0 ? least : 1);
+    s.share = emit_divide_up(count, emit_clamp(units * GROUPS_PER_UNIT, 1, most));
+    s.groups = emit_divide_up(count, s.share);
+  } else {
+    s.group = emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : group);
+    s.groups = emit_clamp(emit_divide_up(count, s.group), 1, MOST_ITEMS / s.group);
+    if (s.groups > MOST_GROUPS) s.groups = MOST_GROUPS;
+  }
+  g->tuning.group_x = s.group;
+  return s;
+}
+
+void sweep_begin(generation *g, emit_launch *launch, const sweep *s) {
+  text_buffer *text = &launch->body;
+  emit_field_index(g, launch, "positions", s->count);
+  emit_field_index(g, launch, "step", s->share ? s->share : s->groups * s->group);
+  if (s->share) {
+    text_add(text, "const INDEX begin = (INDEX)GROUP_ID_X * shape.step;\n"
+                   "const INDEX end = shape.positions - begin < shape.step ? shape.positions\n"
+                   "  : begin + shape.step;\n"
+                   "for (INDEX at = begin; at < end; at++) {\n");
+  } else {
+    text_add(text,
+             "for (INDEX at = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X; at < shape.positions;\n"
+             "     at += shape.step) {\n",
+             (unsigned)s->group);
+  }
+}
+
+void sweep_measure(generation *g, double more) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  double most = more, count = 1;
+  for (uint32_t i = 0; i < d->input_count + d->output_count; i++) {
+    const compute_operand *o = i < d->input_count ? &d->inputs[i] : &d->outputs[i - d->input_count];
+    int64_t size[COMPUTE_MAX_RANK];
+    double reach = 0;
+    kernel_operand_sizes(d, i, size);
+    for (int32_t k = 0; k < d->rank; k++) {
+      const double step = (double)o->stride[k] * (double)size[k];
+      reach += step < 0 ? -step : step;
+    }
+    if (reach > most) most = reach;
+  }
+  for (int32_t k = 0; k < d->rank; k++) count *= (double)d->size[k];
+  if (most > NARROW || count > NARROW) g->wide = true;
 }

@@ -9,33 +9,6 @@
 #include "kernel/program.h"
 #include "type/dtype.h"
 
-/* ---- Names --------------------------------------------------------------------------------- */
-
-const char *emit_type(compute_dtype type) {
-  static const char *const names[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = "f64", [COMPUTE_F32] = "f32",      [COMPUTE_I64] = "i64",
-      [COMPUTE_I32] = "i32", [COMPUTE_BOOL] = "boolean",
-  };
-  return names[type] ? names[type] : "void";
-}
-
-const char *emit_storage(compute_dtype dtype) {
-  static const char *const names[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = "f64",  [COMPUTE_F32] = "f32", [COMPUTE_F16] = "u16",
-      [COMPUTE_BF16] = "u16", [COMPUTE_I64] = "i64", [COMPUTE_I32] = "i32",
-      [COMPUTE_U8] = "u8",    [COMPUTE_BOOL] = "u8", [COMPUTE_U16] = "u16",
-  };
-  return names[dtype] ? names[dtype] : "void";
-}
-
-compute_dtype emit_computes(compute_dtype dtype) {
-  return dtype_compute_type(dtype);
-}
-
-const char *emit_dtype(compute_dtype dtype) {
-  return compute_dtype_name(dtype);
-}
-
 /* ---- Instructions -------------------------------------------------------------------------- */
 
 /* How an instruction is written, where not as a call <name>_<type>(a, b, c). */
@@ -86,7 +59,7 @@ static void add_cast(text_buffer *text, compute_dtype from, compute_dtype to, ui
   if (from == to) {
     text_add(text, "v%u", (unsigned)a);
   } else {
-    text_add(text, "convert_%s_%s(v%u)", cast_name(from), emit_dtype(to), (unsigned)a);
+    text_add(text, "convert_%s_%s(v%u)", cast_name(from), compute_dtype_name(to), (unsigned)a);
   }
 }
 
@@ -306,7 +279,8 @@ static void pattern_argument(void *user, text_buffer *text, const char *walk, bo
                              uint32_t input) {
   const pattern_user *with = user;
   if (is_input) {
-    text_add(text, "LOAD_%s(%s, ", emit_dtype(with->g->descriptor->inputs[input].dtype), walk);
+    text_add(text, "LOAD_%s(%s, ", compute_dtype_name(with->g->descriptor->inputs[input].dtype),
+             walk);
   }
   emit_pattern(text, with->index, walk);
   if (is_input) text_add(text, ")");
@@ -338,7 +312,7 @@ void emit_stores(generation *g, text_buffer *text, const emit_function *f, const
 }
 
 void emit_load(text_buffer *text, compute_dtype dtype, const char *pointer, const char *index) {
-  text_add(text, "LOAD_%s(%s, %s)", emit_dtype(dtype), pointer, index);
+  text_add(text, "LOAD_%s(%s, %s)", compute_dtype_name(dtype), pointer, index);
 }
 
 void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, const char *value) {
@@ -346,7 +320,7 @@ void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, co
   if (from == dtype || (wraps && from == COMPUTE_I32)) {
     text_add(text, "(%s)(%s)", emit_storage(dtype), value);
   } else {
-    text_add(text, "convert_%s_%s(%s)", cast_name(from), emit_dtype(dtype), value);
+    text_add(text, "convert_%s_%s(%s)", cast_name(from), compute_dtype_name(dtype), value);
   }
 }
 
@@ -355,4 +329,19 @@ void emit_store(text_buffer *text, compute_dtype dtype, compute_dtype from, cons
   text_add(text, "  %s[%s] = ", pointer, index);
   emit_convert(text, from, dtype, value);
   text_add(text, ";\n");
+}
+
+void emit_define_finish(generation *g, text_buffer *text, const emit_function *epilogue,
+                        const char *parameters, const char *before, const char *value,
+                        const char *index) {
+  text_buffer finish = {0};
+  char head[64], type[EMIT_NAME_BYTES + 16];
+  snprintf(head, sizeof head, "FINISH(%s)", parameters);
+  text_add(&finish, "{ %s const %s stored = ", before,
+           emit_result_type(epilogue, type, sizeof type));
+  emit_call(g, &finish, epilogue, value, index);
+  text_add(&finish, "; ");
+  emit_stores(g, &finish, epilogue, "stored", index);
+  text_add(&finish, "}");
+  emit_define_text(text, head, &finish);
 }

@@ -1,4 +1,5 @@
 /* Index spaces: fewest dimensions, and the text that turns a position into offsets. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,105 @@ void space_add_program(emit_space *space, const compute_program *program, int32_
       stride[dimension] = 1;
     }
     if (name[0] && !space_walk(space, name)) space_add(space, name, stride);
+  }
+}
+
+/* ---- Another order of dimensions --------------------------------------------------------- */
+
+static int32_t choose_main(const compute_kernel_descriptor *d, uint32_t count) {
+  int32_t best = -1, most = -1;
+  for (uint32_t i = 0; i < count; i++) {
+    int32_t walked = 0;
+    for (int32_t k = 0; k < d->rank; k++) walked += d->inputs[i].stride[k] != 0 && d->size[k] > 1;
+    if (walked > most) {
+      most = walked;
+      best = (int32_t)i;
+    }
+  }
+  return best;
+}
+
+/* What repeats is walked last, and so comes first. */
+static uint64_t step_of(const compute_kernel_descriptor *d, int32_t input, int32_t dimension) {
+  const int64_t stride = d->inputs[input].stride[dimension];
+  if (stride == 0) return UINT64_MAX;
+  return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+}
+
+static void sort(const compute_kernel_descriptor *d, int32_t input, int32_t first, int32_t end,
+                 int32_t *dimension) {
+  for (int32_t i = first + 1; i < end; i++) {
+    const int32_t moved = dimension[i];
+    int32_t at = i;
+    for (; at > first && step_of(d, input, dimension[at - 1]) < step_of(d, input, moved); at--)
+      dimension[at] = dimension[at - 1];
+    dimension[at] = moved;
+  }
+}
+
+space_order space_sort(const compute_kernel_descriptor *d, int32_t kept, uint32_t count,
+                       int32_t *main_input) {
+  space_order order = {.kept = kept, .rank = d->rank};
+  for (int32_t i = 0; i < d->rank; i++) order.dimension[i] = i;
+  *main_input = choose_main(d, count);
+  if (*main_input >= 0) {
+    sort(d, *main_input, 0, kept, order.dimension);
+    sort(d, *main_input, kept, d->rank, order.dimension);
+  }
+  return order;
+}
+
+void space_begin_in_order(emit_space *space, const char *name, const compute_kernel_descriptor *d,
+                          const space_order *order, int32_t rank) {
+  int64_t size[COMPUTE_MAX_RANK] = {0};
+  for (int32_t i = 0; i < rank; i++) size[i] = d->size[order->dimension[i]];
+  space_begin(space, name, rank, size);
+}
+
+static void add_in_order(emit_space *space, const char *name, const int64_t *stride,
+                         const space_order *order) {
+  int64_t ordered[COMPUTE_MAX_RANK] = {0};
+  if (space_walk(space, name)) return;
+  for (int32_t i = 0; i < space->rank; i++) ordered[i] = stride[order->dimension[i]];
+  space_add(space, name, ordered);
+}
+
+void space_add_position(emit_space *space, const char *name, const compute_kernel_descriptor *d,
+                        const space_order *order, int32_t first, int32_t end) {
+  int64_t stride[COMPUTE_MAX_RANK] = {0}, step = 1;
+  for (int32_t i = end - 1; i >= first; i--) {
+    stride[i] = step;
+    step *= d->size[i];
+  }
+  add_in_order(space, name, stride, order);
+}
+
+void space_add_function(emit_space *space, const compute_kernel_descriptor *d,
+                        const emit_function *function, const space_order *order, int32_t rank) {
+  const uint32_t skipped = function->first_is_value ? 1 : 0;
+  char name[16];
+  for (uint32_t i = skipped; i < function->input_count; i++) {
+    if (!function->used[i]) continue;
+    const uint32_t input = function->first_input + i - skipped;
+    snprintf(name, sizeof name, "in%" PRIu32, input);
+    add_in_order(space, name, d->inputs[input].stride, order);
+  }
+  if (function->position) space_add_position(space, "position", d, order, 0, rank);
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t stride[COMPUTE_MAX_RANK] = {0};
+    if (!function->coordinate[i]) continue;
+    stride[i] = 1;
+    snprintf(name, sizeof name, "coordinate%u", (unsigned)i % COMPUTE_MAX_RANK);
+    add_in_order(space, name, stride, order);
+  }
+}
+
+void space_add_outputs_in_order(emit_space *space, const compute_kernel_descriptor *d,
+                                const space_order *order) {
+  char name[16];
+  for (uint32_t i = 0; i < d->output_count; i++) {
+    snprintf(name, sizeof name, "out%" PRIu32, i);
+    add_in_order(space, name, d->outputs[i].stride, order);
   }
 }
 
@@ -138,6 +238,24 @@ int64_t space_count(const emit_space *space, int32_t first, int32_t end) {
   return count;
 }
 
+void space_fill_rank(emit_space *space) {
+  if (space->rank > 0) return;
+  space->rank = 1;
+  space->size[0] = 1;
+  for (uint32_t w = 0; w < space->walk_count; w++) space->walk[w].stride[0] = 0;
+}
+
+bool space_rows(generation *g, emit_space *space, int32_t rank) {
+  const compute_kernel_descriptor *d = g->descriptor;
+  space_begin(space, "space", rank, d->size);
+  space_add_inputs(g, space, 0, d->input_count);
+  space_add_outputs(g, space);
+  if (space_count(space, 0, rank) == 0) return false;
+  space_canonicalise(g, space);
+  space->generic = space->rank;
+  return true;
+}
+
 /* Whether a stride stands in the text as the number that it is. */
 static bool is_literal(const emit_space *space, int32_t dimension, int64_t stride) {
   return dimension >= space->generic && (stride == 0 || stride == 1);
@@ -215,5 +333,24 @@ void emit_offsets(generation *g, text_buffer *text, const emit_space *space, int
       plus = " + ";
     }
     text_add(text, "%s;\n", plus[0] ? "" : "0");
+  }
+}
+
+void emit_define_offsets(generation *g, text_buffer *text, const char *name, const char *parameter,
+                         const emit_space *space, int32_t first, int32_t end, const char *prefix) {
+  text_buffer offsets = {0};
+  char head[64];
+  snprintf(head, sizeof head, "%s(%s)", name, parameter);
+  emit_offsets(g, &offsets, space, first, end, parameter, prefix);
+  emit_define_text(text, head, &offsets);
+}
+
+void emit_steps(text_buffer *text, const char *prefix, const emit_space *space, int32_t dimension) {
+  char stride[96];
+  for (uint32_t i = 0; i < space->walk_count; i++) {
+    const char *name = space->walk[i].name;
+    const bool outside = dimension >= space->rank;
+    text_add(text, "const INDEX %s_%s = %s;\n", prefix, name,
+             outside ? "0" : emit_stride(space, name, dimension, stride, sizeof stride));
   }
 }

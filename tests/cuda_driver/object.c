@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "generate/kernel_text.h"
+#include "generate/emit.h"
 
 extern char **environ;
 

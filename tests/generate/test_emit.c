@@ -6,7 +6,7 @@
 
 #include "generate/emit.h"
 #include "generate/generate.h"
-#include "generate/kernel_text.h"
+#include "generate/emit.h"
 #include "kernel/program.h"
 #include "support/failing_allocator.h"
 

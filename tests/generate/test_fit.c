@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "generate/kinds/fit.h"
+#include "generate/kinds/plan.h"
 #include "generate/generate.h"
 #include "support/emulator.h"
 #include "support/sample_fits.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "generate/generate.h"
-#include "generate/kinds/reduce.h"
+#include "generate/kinds/plan.h"
 #include "support/sample_kernels.h"
 #include "support/test.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "generate/generate.h"
-#include "generate/kinds/row.h"
+#include "generate/kinds/plan.h"
 #include "support/sample_kernels.h"
 #include "support/test.h"
 

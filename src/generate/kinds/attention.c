@@ -16,8 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "generate/fold.h"
-#include "generate/sweep.h"
+#include "generate/emit.h"
 
 enum {
   PLAIN = 1,
@@ -42,7 +41,7 @@ typedef struct attention_kernel {
   uint32_t bytes; /* of a value */
 } attention_kernel;
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Choice -------------------------------------------------------------------------------- */
 
 static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) {
   const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (WIDTH + 1);
@@ -64,8 +63,8 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
          is_multiple(t->tile_n, ACROSS) && t->tile_n <= 16 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 4 * ACROSS &&
          local_bytes(k, t) <= target->local_bytes &&
-         fold_divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
-         (double)k->batches * (double)fold_divide_up(k->queries, t->tile_m) <= INT32_MAX;
+         emit_divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
+         (double)k->batches * (double)emit_divide_up(k->queries, t->tile_m) <= INT32_MAX;
 }
 
 static void judge_tiles(const attention_kernel *k, compute_tuning *t) {
@@ -126,12 +125,12 @@ static void define(attention_kernel *k) {
   const compute_kernel_descriptor *d = g->descriptor;
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *definitions = &g->definitions, text = {0};
-  fold_define(definitions, "VALUE", emit_type(d->accumulate));
-  fold_define(definitions, "ATTENTION_EXP", wide ? "exp_f64" : "exp_f32");
-  fold_define(definitions, "ATTENTION_MAD", wide ? "MAD_f64" : "MAD_f32");
-  fold_define(definitions, "ATTENTION_LOWEST", fold_lowest(d->accumulate));
-  fold_define_number(definitions, "ATTENTION_CAUSAL", k->a->causal);
-  fold_define_number(definitions, "ATTENTION_BIASED", k->a->biased);
+  emit_define(definitions, "VALUE", emit_type(d->accumulate));
+  emit_define(definitions, "ATTENTION_EXP", wide ? "exp_f64" : "exp_f32");
+  emit_define(definitions, "ATTENTION_MAD", wide ? "MAD_f64" : "MAD_f32");
+  emit_define(definitions, "ATTENTION_LOWEST", emit_lowest(d->accumulate));
+  emit_define_number(definitions, "ATTENTION_CAUSAL", k->a->causal);
+  emit_define_number(definitions, "ATTENTION_BIASED", k->a->biased);
   for (int i = 0; i < 5; i++) {
     char head[48], index[128], pointer[8], step[32];
     if (!has_operand(k, i)) continue;
@@ -152,9 +151,9 @@ static void define(attention_kernel *k) {
       emit_store(&text, o->dtype, d->accumulate, pointer, index, "stored");
     else
       emit_load(&text, o->dtype, pointer, index);
-    fold_define_text(definitions, head, &text);
+    emit_define_text(definitions, head, &text);
   }
-  emit_template(g, definitions, "attention.h");
+  emit_template(g, definitions, "attention");
 }
 
 static void add_fields(attention_kernel *k, emit_launch *launch) {
@@ -185,7 +184,7 @@ static void add_fields(attention_kernel *k, emit_launch *launch) {
 static void emit_items(attention_kernel *k) {
   generation *g = k->g;
   const uint32_t columns = g->tuning.item_n;
-  const int64_t blocks = fold_divide_up(k->columns, columns);
+  const int64_t blocks = emit_divide_up(k->columns, columns);
   const sweep s = sweep_plan(g, k->batches * k->queries * blocks, 1, PLAIN_GROUP);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){s.group, 1, 1},
                                           (uint32_t[3]){(uint32_t)s.groups, 1, 1});
@@ -195,15 +194,15 @@ static void emit_items(attention_kernel *k) {
   emit_output(g, launch, 0);
   add_fields(k, launch);
   emit_field_divisor(g, launch, "blocks", blocks);
-  fold_define_number(text, "ATTENTION_COLUMNS", columns);
-  fold_define_number(text, "ATTENTION_KEYS", KEY_BLOCK);
+  emit_define_number(text, "ATTENTION_COLUMNS", columns);
+  emit_define_number(text, "ATTENTION_KEYS", KEY_BLOCK);
   sweep_begin(g, launch, &s);
   text_add(text, "const INDEX line = DIVIDE(at, shape.blocks);\n"
                  "const INDEX column = (at - line * shape.blocks) * ATTENTION_COLUMNS;\n"
                  "const INDEX batch = DIVIDE(line, shape.queries);\n"
                  "const INDEX query = line - batch * shape.queries;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
-  emit_template(g, text, "attention_item.h");
+  emit_template(g, text, "attention_item");
   text_add(text, "}\n");
   snprintf(g->text, sizeof g->text, "attention, %u columns of a query by an item",
            (unsigned)columns);
@@ -212,8 +211,8 @@ static void emit_items(attention_kernel *k) {
 static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
-  const int64_t tiles = fold_divide_up(k->queries, t->tile_m);
-  const uint32_t across = (uint32_t)fold_divide_up(k->columns, t->tile_n);
+  const int64_t tiles = emit_divide_up(k->queries, t->tile_m);
+  const uint32_t across = (uint32_t)emit_divide_up(k->columns, t->tile_n);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){ACROSS * DOWN, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;
@@ -222,31 +221,31 @@ static void emit_tiles(attention_kernel *k) {
   emit_output(g, launch, 0);
   add_fields(k, launch);
   emit_field_divisor(g, launch, "tiles", tiles);
-  fold_define_number(text, "TILE_QUERIES", t->tile_m);
-  fold_define_number(text, "TILE_COLUMNS", t->tile_n);
-  fold_define_number(text, "TILE_KEYS", t->tile_k);
-  fold_define_number(text, "TILE_WIDTH", WIDTH);
-  fold_define_number(text, "TILE_ACROSS", ACROSS);
-  fold_define_number(text, "TILE_DOWN", DOWN);
+  emit_define_number(text, "TILE_QUERIES", t->tile_m);
+  emit_define_number(text, "TILE_COLUMNS", t->tile_n);
+  emit_define_number(text, "TILE_KEYS", t->tile_k);
+  emit_define_number(text, "TILE_WIDTH", WIDTH);
+  emit_define_number(text, "TILE_ACROSS", ACROSS);
+  emit_define_number(text, "TILE_DOWN", DOWN);
   text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
                  "const INDEX batch = DIVIDE(tile, shape.tiles);\n"
                  "const INDEX query = (tile - batch * shape.tiles) * TILE_QUERIES;\n"
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
-  emit_template(g, text, "attention_tile.h");
+  emit_template(g, text, "attention_tile");
   t->group_x = ACROSS * DOWN;
   snprintf(g->text, sizeof g->text, "attention by tiles of %u queries, %u keys, %u columns",
            (unsigned)t->tile_m, (unsigned)t->tile_k, (unsigned)t->tile_n);
 }
 
-compute_status emit_attention(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   attention_kernel k = {.g = g,
                         .a = compute_attention_of(d),
                         .queries = d->size[d->rank - 2],
                         .columns = d->size[d->rank - 1],
-                        .bytes = fold_value_bytes(d->accumulate)};
-  if (k.queries == 0 || k.columns == 0 || !sweep_rows(g, &k.space, d->rank - 2)) return COMPUTE_OK;
+                        .bytes = emit_value_bytes(d->accumulate)};
+  if (k.queries == 0 || k.columns == 0 || !space_rows(g, &k.space, d->rank - 2)) return COMPUTE_OK;
   k.batches = space_count(&k.space, 0, k.space.rank);
   double more = (double)k.a->keys + (double)k.queries;
   if ((double)k.a->width > more) more = (double)k.a->width;
@@ -260,3 +259,5 @@ compute_status emit_attention(generation *g) {
     emit_items(&k);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_attention = {.name = "ATTENTION", .emit = emit};

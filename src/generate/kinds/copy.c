@@ -63,9 +63,9 @@ static void add_put(generation *g, text_buffer *text) {
     text_add(text, "#define PUT(at, i) out0[at] = tile[i]\n");
     return;
   }
-  snprintf(value, sizeof value, "LOAD_%s(tile, i)", emit_dtype(from));
+  snprintf(value, sizeof value, "LOAD_%s(tile, i)", compute_dtype_name(from));
   text_add(text, "#define PUT(at, i) out0[at] = ");
-  emit_convert(text, emit_computes(from), to, value);
+  emit_convert(text, dtype_compute_type(from), to, value);
   text_add(text, "\n");
 }
 
@@ -119,7 +119,7 @@ static compute_status emit_transpose(generation *g, const emit_space *space, con
            emit_storage(g->descriptor->inputs[0].dtype));
   emit_offsets(g, body, space, 0, row, "matrix", "matrix");
   text_add(body, "  const INDEX from = matrix_in0, to = matrix_out0;\n");
-  emit_template(g, body, "copy_transpose.h");
+  emit_template(g, body, "copy_transpose");
   g->tuning.tile_m = (uint32_t)t->rows;
   g->tuning.tile_n = (uint32_t)t->columns;
   g->tuning.group_x = t->group_x;
@@ -129,7 +129,7 @@ static compute_status emit_transpose(generation *g, const emit_space *space, con
   return COMPUTE_OK;
 }
 
-compute_status emit_copy(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   elementwise e = {.g = g, .what = "copy", .plain = d->inputs[0].dtype == d->outputs[0].dtype};
   space_begin(&e.space, "space", d->rank, d->size);
@@ -147,3 +147,5 @@ compute_status emit_copy(generation *g) {
   if (!e.plain) emit_program(g, &e.program, "program", &d->epilogue, COMPUTE_DTYPE_NONE, 0, 1);
   return elementwise_emit(&e);
 }
+
+const emit_kind emit_copy = {.name = "COPY", .emit = emit};

@@ -1,4 +1,4 @@
-/* Loops over a space with one statement inside, the same for MAP and COPY. */
+/* Loops over a space with one statement inside (map.c), the same for MAP and COPY. */
 #ifndef GENERATE_ELEMENTWISE_H
 #define GENERATE_ELEMENTWISE_H
 

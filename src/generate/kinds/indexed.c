@@ -3,10 +3,6 @@
 
 #include "type/dtype.h"
 
-int64_t indexed_divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /* Whether the axis and the operand's own extent stay within 32 bits, in elements. */
 static bool is_narrow(const compute_kernel_descriptor *d, const compute_operand *walked) {
   double extent = (double)compute_index_of(d)->axis_size * (double)compute_index_of(d)->axis_stride;
@@ -64,19 +60,4 @@ void indexed_open(generation *g, text_buffer *text, const char *at) {
 
 void indexed_close(text_buffer *text) {
   text_add(text, "}\n}\n");
-}
-
-void indexed_fill_rank(emit_space *space) {
-  if (space->rank > 0) return;
-  space->rank = 1;
-  space->size[0] = 1;
-  for (uint32_t w = 0; w < space->walk_count; w++) space->walk[w].stride[0] = 0;
-}
-
-uint32_t indexed_group(const generation *g, uint32_t wanted) {
-  uint32_t limit = g->target->group_limit, items = 1;
-  if (g->target->group_limit_of[0] < limit) limit = g->target->group_limit_of[0];
-  if (wanted < limit) limit = wanted;
-  while (items * 2 <= limit) items *= 2;
-  return items;
 }

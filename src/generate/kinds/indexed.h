@@ -16,12 +16,4 @@ void indexed_fields(generation *g, emit_launch *launch);
 void indexed_open(generation *g, text_buffer *text, const char *at);
 void indexed_close(text_buffer *text);
 
-/* A space has at least one dimension, so that there is always a last one. */
-void indexed_fill_rank(emit_space *space);
-
-/* Items of a group: the largest power of two up to `wanted` that the target can run. */
-uint32_t indexed_group(const generation *g, uint32_t wanted);
-
-int64_t indexed_divide_up(int64_t a, int64_t b);
-
 #endif

@@ -3,19 +3,225 @@
  * Templates do the folding, one for devices with groups and one for CPUs; around them stand macros
  * written here. Where there are few results, elements are cut into parts, whose partial results go
  * to the workspace, and a second launch of the same template folds these. No atomics: the same
- * input gives the same bits. */
-#include "generate/kinds/reduce.h"
-
+ * input gives the same bits.
+ *
+ * The first half says how a reduction is cut up: along which dimensions, over how many items, in
+ * how many passes. Of the parameters it reads variant (1: along reduced dimensions, 2: across kept
+ * ones) and, for groups, group_x, items (loads of an item under way), tile_k (items for one result)
+ * and groups (for each compute unit, before results are split); for CPUs vector (lanes). The second
+ * half writes. */
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { BLOCK = 64 }; /* rounds between fresh partial sums */
+#include "generate/kinds/plan.h"
+
+enum {
+  GROUP = 256,
+  UNROLLED = 4,
+  MOST_COLUMNS = 32, /* of a group that runs across: a cache line of f32 */
+  GROUPS_PER_UNIT = 8,
+  ROUNDS = 4, /* of an item at least, before another group pays */
+  MOST_SPLITS = 1024,
+  MOST_GROUPS = 1 << 20, /* then they stride */
+  ITEM_WORK = 1 << 15,   /* elements that are worth an item of a CPU */
+  ITEM_LEAST = 1 << 12,
+  ITEMS_PER_UNIT = 4,
+  SHORT_COUNT = 16, /* of elements that do not fill vectors */
+  LEAST_ACROSS = 8, /* results that begin to */
+  BLOCK = 64        /* rounds between fresh partial sums */
+};
+
+static uint64_t distance(const reduce_problem *p, int32_t first, int32_t end) {
+  char name[16] = "in0";
+  if (p->main_input < 0 || end <= first) return UINT64_MAX;
+  name[2] = (char)('0' + p->main_input % 10);
+  if (p->main_input > 9) {
+    name[2] = (char)('0' + p->main_input / 10);
+    name[3] = (char)('0' + p->main_input % 10);
+    name[4] = 0;
+  }
+  const emit_walk *walk = space_walk(p->space, name);
+  const int64_t stride = walk ? walk->stride[end - 1] : 0;
+  if (stride == 0) return UINT64_MAX;
+  return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+}
+
+static int64_t innermost(const reduce_problem *p, int32_t first, int32_t end) {
+  return end > first ? p->space->size[end - 1] : 1;
+}
+
+/* Whether kept dimensions lie better in memory than reduced ones. */
+static bool choose_across(const generation *g, const reduce_problem *p, bool items) {
+  const int32_t fence = p->space->fence, rank = p->space->rank;
+  const int64_t neighbours = innermost(p, 0, fence);
+  if (g->tuning.variant > 0) return g->tuning.variant == 2;
+  if (neighbours < (items ? LEAST_ACROSS : 2)) return false;
+  if (items && p->count <= SHORT_COUNT && neighbours > p->count) return true;
+  return distance(p, 0, fence) < distance(p, fence, rank);
+}
+
+static void set_share(reduce_pass *pass, int64_t splits, int64_t multiple) {
+  const int64_t pieces = emit_divide_up(emit_divide_up(pass->count, splits), multiple);
+  pass->share = pieces * multiple;
+  pass->splits = pass->count > 0 ? emit_divide_up(pass->count, pass->share) : 1;
+}
+
+/* ---- By groups ----------------------------------------------------------------------------- */
+
+static void cut_groups(reduce_pass *pass, int64_t kept) {
+  pass->columns = pass->group / pass->lanes;
+  pass->tiles = emit_divide_up(kept, pass->columns);
+  pass->groups = emit_clamp(pass->tiles, 1, MOST_GROUPS);
+}
+
+/* Items that share a result: few classes, so that few sources serve all sizes. */
+static uint32_t choose_lanes(const reduce_pass *pass, int64_t kept) {
+  const uint32_t few = pass->count <= 8      ? 1
+                       : pass->count <= 64   ? 8
+                       : pass->count <= 1024 ? 32
+                                             : GROUP;
+  const uint32_t columns =
+      pass->across ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
+  const uint32_t most = pass->group / columns > 0 ? pass->group / columns : 1;
+  return few < most ? few : most;
+}
+
+static bool plan_group(generation *g, const reduce_problem *p, reduce_pass *pass) {
+  const compute_tuning *t = &g->tuning;
+  uint32_t limit = g->target->group_limit ? g->target->group_limit : GROUP;
+  if (g->target->group_limit_of[0] && g->target->group_limit_of[0] < limit)
+    limit = g->target->group_limit_of[0];
+  pass->group = t->group_x ? t->group_x : GROUP;
+  while (!t->group_x && pass->group > limit) pass->group /= 2;
+  pass->unroll = t->items ? t->items : UNROLLED;
+  pass->lanes = t->tile_k ? t->tile_k : choose_lanes(pass, p->kept);
+  if (pass->group > limit || pass->group > 1024 || pass->group & (pass->group - 1) ||
+      pass->lanes > pass->group || pass->lanes & (pass->lanes - 1) || pass->unroll > 16) {
+    emit_refuse(g, "reduce: %u items in groups of %u with %u for a result", pass->unroll,
+                pass->group, pass->lanes);
+    return false;
+  }
+  if ((uint64_t)pass->group * p->bytes > g->target->local_bytes && pass->lanes > 1) {
+    emit_refuse(g, "reduce: a group of %u needs more local memory than there is", pass->group);
+    return false;
+  }
+  cut_groups(pass, p->kept);
+  return true;
+}
+
+static void split_groups(const generation *g, reduce_pass *pass) {
+  const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
+  const int64_t round = (int64_t)pass->lanes * pass->unroll;
+  const int64_t most = emit_clamp(pass->count / (round * ROUNDS), 1, MOST_SPLITS);
+  const int64_t splits = pass->tiles < wanted ? emit_divide_up(wanted, pass->tiles) : 1;
+  set_share(pass, emit_clamp(splits, 1, most), round);
+}
+
+/* ---- By items ------------------------------------------------------------------------------ */
+
+static void cut_items(reduce_pass *pass, int64_t kept) {
+  pass->pieces = pass->across ? emit_divide_up(pass->inner, pass->lanes) : 1;
+  pass->tiles = pass->across ? kept / pass->inner * pass->pieces : kept;
+}
+
+static bool plan_item(generation *g, const reduce_problem *p, reduce_pass *pass) {
+  const int64_t inner = pass->inner, wanted = emit_units(g) * ITEMS_PER_UNIT;
+  pass->group = 1;
+  pass->columns = pass->unroll = 1;
+  if (pass->across)
+    pass->lanes = inner >= 256 && p->kept >= wanted * 256 ? 256 : inner >= 64 ? 64 : 16;
+  else
+    pass->lanes = inner >= 64 ? 32 : 8;
+  if (g->tuning.vector) pass->lanes = g->tuning.vector;
+  if (pass->lanes > 1024 || pass->lanes & (pass->lanes - 1)) {
+    emit_refuse(g, "reduce: vectors of %u elements", pass->lanes);
+    return false;
+  }
+  cut_items(pass, p->kept);
+  return true;
+}
+
+static int64_t multiply(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static void split_items(const generation *g, const reduce_problem *p, reduce_pass *pass) {
+  const int64_t wanted = emit_units(g) * ITEMS_PER_UNIT, total = multiply(p->kept, pass->count);
+  const int64_t multiple = pass->across ? 1 : pass->lanes;
+  int64_t splits = 1;
+  if (pass->tiles < wanted) {
+    const int64_t most =
+        total / ITEM_WORK < pass->count / multiple ? total / ITEM_WORK : pass->count / multiple;
+    splits = emit_clamp(emit_divide_up(wanted, pass->tiles), 1, emit_clamp(most, 1, MOST_SPLITS));
+  }
+  set_share(pass, splits, multiple);
+}
+
+static void share_items(const generation *g, const reduce_problem *p, reduce_pass *pass) {
+  const int64_t total = multiply(p->kept, pass->count / pass->splits);
+  const int64_t most = emit_clamp(emit_units(g) * ITEMS_PER_UNIT * 4, 1, pass->tiles);
+  pass->groups = emit_clamp(total / ITEM_LEAST, 1, most);
+  pass->run = emit_divide_up(pass->tiles, pass->groups);
+  pass->groups = emit_divide_up(pass->tiles, pass->run);
+}
+
+/* ---- Passes -------------------------------------------------------------------------------- */
+
+/* The second pass folds the parts of each result, which lie side by side for neighbouring results.
+ */
+static bool plan_second(generation *g, const reduce_problem *p, const reduce_pass *first,
+                        reduce_pass *pass) {
+  const compute_tuning asked = g->tuning;
+  *pass = (reduce_pass){.items = first->items, .across = true, .count = first->splits};
+  pass->inner = p->kept;
+  g->tuning = (compute_tuning){.group_x = asked.group_x};
+  const bool fits = pass->items ? plan_item(g, p, pass) : plan_group(g, p, pass);
+  g->tuning = asked;
+  set_share(pass, 1, 1);
+  if (pass->items) share_items(g, p, pass);
+  return fits;
+}
+
+uint32_t reduce_plan(generation *g, const reduce_problem *p, reduce_pass passes[2]) {
+  const int32_t fence = p->space->fence, rank = p->space->rank;
+  reduce_pass *first = &passes[0];
+  if (g->tuning.variant > 2) {
+    emit_refuse(g, "reduce: there is no variant %u", g->tuning.variant);
+    return 0;
+  }
+  *first = (reduce_pass){.items = emit_for_cpu(g), .count = p->count};
+  first->across = choose_across(g, p, first->items);
+  first->inner = first->across ? innermost(p, 0, fence) : innermost(p, fence, rank);
+  if (first->items) {
+    if (!plan_item(g, p, first)) return 0;
+    split_items(g, p, first);
+    share_items(g, p, first);
+  } else {
+    if (!plan_group(g, p, first)) return 0;
+    split_groups(g, first);
+  }
+  const bool two = first->splits > 1;
+  if (two && !plan_second(g, p, first, &passes[1])) return 0;
+  g->tuning.variant = first->across ? 2 : 1;
+  g->tuning.group_x = first->group;
+  if (first->items) {
+    g->tuning.vector = first->lanes;
+  } else {
+    g->tuning.items = first->unroll;
+    g->tuning.tile_k = first->lanes;
+    if (!g->tuning.groups) g->tuning.groups = GROUPS_PER_UNIT;
+  }
+  return two ? 2 : 1;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
 
 typedef struct reduction {
   generation *g;
   bool search; /* ARGMAX, ARGMIN */
   emit_function prologue, epilogue;
-  fold_order order;
+  space_order order;
   emit_space space, result;
   reduce_problem problem;
   uint32_t value_bytes, place_bytes;
@@ -37,25 +243,25 @@ static void make_spaces(reduction *r) {
   reduce_problem *p = &r->problem;
   p->kept = row_major_count(d, 0, kept);
   p->count = row_major_count(d, kept, d->rank);
-  r->order = fold_sort(d, kept, d->prologue_inputs, &p->main_input);
+  r->order = space_sort(d, kept, d->prologue_inputs, &p->main_input);
 
-  fold_space(&r->space, "space", d, &r->order, d->rank);
+  space_begin_in_order(&r->space, "space", d, &r->order, d->rank);
   r->space.fence = kept;
   /* Of no elements none is ever read. */
   for (int32_t i = kept; i < d->rank && p->count == 0; i++) r->space.size[i] = 1;
-  fold_add_function(&r->space, d, &r->prologue, &r->order, d->rank);
-  if (r->search) fold_add_position(&r->space, "place", d, &r->order, kept, d->rank);
+  space_add_function(&r->space, d, &r->prologue, &r->order, d->rank);
+  if (r->search) space_add_position(&r->space, "place", d, &r->order, kept, d->rank);
   space_canonicalise(g, &r->space);
 
-  fold_space(&r->result, "result", d, &r->order, kept);
-  fold_add_function(&r->result, d, &r->epilogue, &r->order, kept);
-  fold_add_outputs(&r->result, d, &r->order);
+  space_begin_in_order(&r->result, "result", d, &r->order, kept);
+  space_add_function(&r->result, d, &r->epilogue, &r->order, kept);
+  space_add_outputs_in_order(&r->result, d, &r->order);
   space_canonicalise(g, &r->result);
 
   /* Loops step past the end by as much as a group takes. */
   if (p->kept > INT32_MAX / 2 || p->count > INT32_MAX / 2) g->wide = true;
   p->space = &r->space;
-  r->value_bytes = fold_value_bytes(d->accumulate);
+  r->value_bytes = emit_value_bytes(d->accumulate);
   r->place_bytes = r->search ? (g->wide ? 8 : 4) : 0;
   p->bytes = r->value_bytes + r->place_bytes;
 }
@@ -70,7 +276,7 @@ static void define_fold(reduction *r) {
   const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
   const char *identity = "0";
   char wrapped[64] = "";
-  fold_define(text, "VALUE", emit_type(type));
+  emit_define(text, "VALUE", emit_type(type));
   switch (compute_reduce_of(d)->combine) {
   case COMPUTE_COMBINE_SUM:
   case COMPUTE_COMBINE_PROD: {
@@ -81,40 +287,40 @@ static void define_fold(reduction *r) {
       snprintf(wrapped, sizeof wrapped, "((a) %c (b))", operation);
     else
       snprintf(wrapped, sizeof wrapped, "(VALUE)((%s)(a) %c (%s)(b))", wrap, operation, wrap);
-    fold_define(text, "FOLD(a, b)", wrapped);
+    emit_define(text, "FOLD(a, b)", wrapped);
     break;
   }
   /* A NaN in b is handed on by the comparison; only one in a needs care. */
   case COMPUTE_COMBINE_MAX:
-    identity = fold_lowest(type);
-    fold_define(text, "FOLD(a, b)",
+    identity = emit_lowest(type);
+    emit_define(text, "FOLD(a, b)",
                 is_float ? "((((a) > (b)) | ((a) != (a))) ? (a) : (b))"
                          : "((a) > (b) ? (a) : (b))");
     break;
   case COMPUTE_COMBINE_MIN:
-    identity = fold_highest(type);
-    fold_define(text, "FOLD(a, b)",
+    identity = emit_highest(type);
+    emit_define(text, "FOLD(a, b)",
                 is_float ? "((((a) < (b)) | ((a) != (a))) ? (a) : (b))"
                          : "((a) < (b) ? (a) : (b))");
     break;
   case COMPUTE_COMBINE_ARGMAX:
-    identity = fold_lowest(type);
-    fold_define(text, "FOLD_MORE(b, a)", "((b) > (a))");
+    identity = emit_lowest(type);
+    emit_define(text, "FOLD_MORE(b, a)", "((b) > (a))");
     break;
   case COMPUTE_COMBINE_ARGMIN:
-    identity = fold_highest(type);
-    fold_define(text, "FOLD_MORE(b, a)", "((b) < (a))");
+    identity = emit_highest(type);
+    emit_define(text, "FOLD_MORE(b, a)", "((b) < (a))");
     break;
   }
-  fold_define(text, "FOLD_IDENTITY", identity);
+  emit_define(text, "FOLD_IDENTITY", identity);
   const bool is_sum = is_float && compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM;
-  fold_define_number(text, "FOLD_IS_SUM", is_sum);
-  if (is_sum) emit_template(g, text, "compensated.h");
+  emit_define_number(text, "FOLD_IS_SUM", is_sum);
+  if (is_sum) emit_template(g, text, "fold_compensated");
   if (r->search) {
-    fold_define(text, "FOLD_NAN(x)", is_float ? "((x) != (x))" : "0");
-    fold_define(text, "FOLD_NOWHERE", fold_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
+    emit_define(text, "FOLD_NAN(x)", is_float ? "((x) != (x))" : "0");
+    emit_define(text, "FOLD_NOWHERE", emit_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
   }
-  emit_template(g, text, "fold.h");
+  emit_template(g, text, "fold");
 }
 
 /* What a pass reads: elements through the prologue, or the partial results of the pass before. */
@@ -123,13 +329,13 @@ static void define_source(reduction *r, const reduce_pass *pass, text_buffer *bo
   const char *element = pass->items ? "ELEMENT(at_step)" : "ELEMENT";
   const char *place = pass->items ? "PLACE(at_step)" : "PLACE";
   if (!elements) {
-    fold_define(body, "KEPT_OFFSETS(at_kept)", "const INDEX kept_partial = at_kept;");
-    fold_define(body, "REDUCED_OFFSETS(at_element)",
+    emit_define(body, "KEPT_OFFSETS(at_kept)", "const INDEX kept_partial = at_kept;");
+    emit_define(body, "REDUCED_OFFSETS(at_element)",
                 "const INDEX reduced_partial = (at_element)*shape.kept;");
-    fold_define(body, element,
+    emit_define(body, element,
                 pass->items ? "partials[kept_partial + reduced_partial + (at_step)]"
                             : "partials[kept_partial + reduced_partial]");
-    fold_define(body, place,
+    emit_define(body, place,
                 pass->items ? "places[kept_partial + reduced_partial + (at_step)]"
                             : "places[kept_partial + reduced_partial]");
     return;
@@ -138,18 +344,18 @@ static void define_source(reduction *r, const reduce_pass *pass, text_buffer *bo
   const char *index =
       pass->items ? "kept_$ + reduced_$ + (at_step) * step_$" : "kept_$ + reduced_$";
   text_buffer call = {0};
-  fold_define_offsets(g, body, "KEPT_OFFSETS", "at_kept", space, 0, space->fence, "kept");
-  fold_define_offsets(g, body, "REDUCED_OFFSETS", "at_element", space, space->fence, space->rank,
+  emit_define_offsets(g, body, "KEPT_OFFSETS", "at_kept", space, 0, space->fence, "kept");
+  emit_define_offsets(g, body, "REDUCED_OFFSETS", "at_element", space, space->fence, space->rank,
                       "reduced");
   emit_call(g, &call, &r->prologue, NULL, index);
-  fold_define_text(body, element, &call);
-  fold_define(body, place,
+  emit_define_text(body, element, &call);
+  emit_define(body, place,
               pass->items ? "(kept_place + reduced_place + (at_step) * step_place)"
                           : "(kept_place + reduced_place)");
   if (pass->items) {
     const int32_t end = pass->across ? space->fence : space->rank;
     const int32_t first = pass->across ? 0 : space->fence;
-    fold_steps(body, "step", space, end > first ? end - 1 : COMPUTE_MAX_RANK);
+    emit_steps(body, "step", space, end > first ? end - 1 : COMPUTE_MAX_RANK);
   }
 }
 
@@ -158,9 +364,9 @@ static void define_sink(reduction *r, text_buffer *body, bool results) {
   static const char parameters[] = "at_result, folded_value, folded_place";
   generation *g = r->g;
   if (results) {
-    fold_define_offsets(g, body, "RESULT_OFFSETS", "at_kept", &r->result, 0, r->result.rank,
+    emit_define_offsets(g, body, "RESULT_OFFSETS", "at_kept", &r->result, 0, r->result.rank,
                         "result");
-    fold_define_finish(g, body, &r->epilogue, parameters, "RESULT_OFFSETS(at_result)",
+    emit_define_finish(g, body, &r->epilogue, parameters, "RESULT_OFFSETS(at_result)",
                        r->search ? "(folded_place == FOLD_NOWHERE ? (i64)0 : (i64)folded_place)"
                                  : "folded_value",
                        "result_$");
@@ -168,7 +374,7 @@ static void define_sink(reduction *r, text_buffer *body, bool results) {
   }
   char head[64];
   snprintf(head, sizeof head, "FINISH(%s)", parameters);
-  fold_define(body, head,
+  emit_define(body, head,
               r->search ? "{ const INDEX slot = (INDEX)GROUP_ID_Y * shape.kept + at_result;"
                           " partials[slot] = folded_value; places[slot] = folded_place; }"
                         : "partials[(INDEX)GROUP_ID_Y * shape.kept + at_result] = folded_value;");
@@ -220,14 +426,14 @@ static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool 
   text_buffer *body = &launch->body;
   define_source(r, pass, body, elements);
   define_sink(r, body, results);
-  fold_define_number(body, "REDUCE_GROUP", pass->group);
-  fold_define_number(body, "REDUCE_LANES", pass->lanes);
-  fold_define_number(body, "REDUCE_COLUMNS", pass->columns);
-  fold_define_number(body, "REDUCE_UNROLL", pass->unroll);
-  fold_define_number(body, "REDUCE_ACROSS", pass->across);
-  fold_define_number(body, "REDUCE_BLOCK", BLOCK);
-  fold_define_number(body, "REDUCE_LINES", elements && r->space.rank - r->space.fence > 1);
-  emit_template(g, body, pass->items ? "reduce_item.h" : "reduce_group.h");
+  emit_define_number(body, "REDUCE_GROUP", pass->group);
+  emit_define_number(body, "REDUCE_LANES", pass->lanes);
+  emit_define_number(body, "REDUCE_COLUMNS", pass->columns);
+  emit_define_number(body, "REDUCE_UNROLL", pass->unroll);
+  emit_define_number(body, "REDUCE_ACROSS", pass->across);
+  emit_define_number(body, "REDUCE_BLOCK", BLOCK);
+  emit_define_number(body, "REDUCE_LINES", elements && r->space.rank - r->space.fence > 1);
+  emit_template(g, body, pass->items ? "reduce_item" : "reduce_group");
 }
 
 static void describe(const reduction *r, const reduce_pass *pass) {
@@ -236,16 +442,15 @@ static void describe(const reduction *r, const reduce_pass *pass) {
   char parts[40] = "";
   if (pass->splits > 1) snprintf(parts, sizeof parts, ", in %" PRId64 " parts", pass->splits);
   snprintf(g->text, sizeof g->text, "reduce %s by %s, %" PRIu32 " %s%s",
-           names[compute_reduce_of(g->descriptor)->combine], pass->across ? "columns" : "rows",
-           pass->lanes, pass->items ? "lanes" : "items for a result", parts);
+           names[compute_reduce_of(g->descriptor)->combine], pass->across ? "columns" : "rows", pass->lanes,
+           pass->items ? "lanes" : "items for a result", parts);
 }
 
-compute_status emit_reduce(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   reduction r = {.g = g};
   reduce_pass passes[2];
-  r.search = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX ||
-             compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
+  r.search = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX || compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
   if (row_major_count(d, 0, compute_reduce_of(d)->kept_rank) == 0) return COMPUTE_OK;
   emit_program(g, &r.prologue, "prologue", &d->prologue, COMPUTE_DTYPE_NONE, 0, d->prologue_inputs);
   emit_program(g, &r.epilogue, "epilogue", &d->epilogue, r.search ? COMPUTE_I64 : d->accumulate,
@@ -260,3 +465,5 @@ compute_status emit_reduce(generation *g) {
   describe(&r, &passes[0]);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_reduce = {.name = "REDUCE", .accumulates = true, .emit = emit};

@@ -1,19 +1,183 @@
 /* ROW: softmax, log-softmax and normalize along the last dimension, with a prologue and an
  * epilogue.
  *
- * Templates do the work, two for devices with groups and two for CPUs (row_plan.c chooses); around
- * them stand macros written here. Where there are few rows, each is cut into parts, which a first
- * launch measures; a second merges what the first left in the workspace and finishes. No atomics:
- * the same input gives the same bits. */
-#include "generate/kinds/row.h"
-
+ * Templates do the work, two for devices with groups and two for CPUs; around them stand macros
+ * written here. Where there are few rows, each is cut into parts, which a first launch measures; a
+ * second merges what the first left in the workspace and finishes. No atomics: the same input gives
+ * the same bits.
+ *
+ * The first half says how rows are cut up. Of the parameters it reads variant (1: along rows, 2:
+ * across them) and, for groups, group_x, items (elements that an item holds), tile_k (items for one
+ * row) and groups (for each compute unit, before rows are split); for CPUs vector (lanes). The
+ * second half writes. */
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "generate/kinds/plan.h"
+
+enum {
+  GROUP = 256,
+  MOST_COLUMNS = 32, /* rows of a group that runs across them: a cache line of f32 */
+  LEAST_ACROSS = 16, /* neighbouring rows that are worth a vector */
+  SHORT_ROW = 32,    /* does not fill vectors */
+  LONG_ITEMS = 4,
+  MOST_ITEMS = 16,
+  GROUPS_PER_UNIT = 4,
+  MOST_SPLITS = 1024,
+  MOST_GROUPS = 1 << 20, /* then they stride */
+  HELD_BYTES = 1 << 13,
+  ITEMS_PER_UNIT = 4,
+  ITEM_WORK = 1 << 14, /* elements that are worth an item of a CPU */
+  ITEM_LEAST = 1 << 11
+};
+
+static int64_t multiply(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* How badly the main input and the first output lie along a dimension. */
+static int64_t cost(const row_problem *p, int32_t dimension) {
+  char names[2][16] = {"out0", ""};
+  int64_t sum = 0;
+  if (p->main_input >= 0) snprintf(names[1], sizeof names[1], "in%d", (int)p->main_input);
+  for (int i = 0; i < 2; i++) {
+    const emit_walk *walk = names[i][0] ? space_walk(p->space, names[i]) : NULL;
+    const int64_t stride = walk ? walk->stride[dimension] : 0;
+    sum += emit_clamp(stride < 0 ? -stride : stride, 0, 16);
+  }
+  return sum;
+}
+
+static bool choose_across(const generation *g, const row_problem *p, bool items) {
+  const int32_t fence = p->space->fence, rank = p->space->rank;
+  const int64_t neighbours = fence > 0 ? p->space->size[fence - 1] : 1;
+  if (g->tuning.variant > 0) return g->tuning.variant == 2;
+  if (rank == fence || neighbours < (items ? LEAST_ACROSS : 2)) return false;
+  if (items && p->length < SHORT_ROW && neighbours > p->length) return true;
+  return cost(p, fence - 1) < cost(p, rank - 1);
+}
+
+static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_t multiple) {
+  cut->share = emit_divide_up(emit_divide_up(p->length, splits), multiple) * multiple;
+  cut->splits = emit_divide_up(p->length, cut->share);
+}
+
+/* ---- By groups ----------------------------------------------------------------------------- */
+
+/* Few classes, so that few sources serve all lengths. */
+static void choose_lanes(const row_problem *p, row_cut *cut) {
+  uint32_t most = cut->group;
+  if (cut->across)
+    most = cut->group / (uint32_t)emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
+  cut->lanes = p->length <= 32 ? 8 : p->length <= 128 ? 32 : GROUP;
+  if (cut->lanes > most) cut->lanes = most > 0 ? most : 1;
+}
+
+static void choose_items(const row_problem *p, row_cut *cut) {
+  const int64_t items = emit_divide_up(p->length, cut->lanes);
+  cut->items = items <= LONG_ITEMS ? LONG_ITEMS : items <= MOST_ITEMS ? MOST_ITEMS : LONG_ITEMS;
+}
+
+static void split_groups(const generation *g, const row_problem *p, row_cut *cut) {
+  const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
+  const int64_t round = (int64_t)cut->lanes * cut->items;
+  const int64_t most = emit_clamp(p->length / (2 * round), 1, MOST_SPLITS);
+  const int64_t splits = cut->tiles < wanted ? emit_divide_up(wanted, cut->tiles) : 1;
+  set_share(cut, p, emit_clamp(splits, 1, most), round);
+}
+
+static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
+  compute_tuning *t = &g->tuning;
+  uint32_t limit = g->target->group_limit ? g->target->group_limit : GROUP;
+  if (g->target->group_limit_of[0] && g->target->group_limit_of[0] < limit)
+    limit = g->target->group_limit_of[0];
+  cut->group = t->group_x ? t->group_x : GROUP;
+  while (!t->group_x && cut->group > limit) cut->group /= 2;
+  choose_lanes(p, cut);
+  if (t->tile_k) cut->lanes = t->tile_k;
+  choose_items(p, cut);
+  if (t->items) cut->items = t->items;
+  if (cut->group > limit || cut->group > 1024 || cut->group & (cut->group - 1) ||
+      cut->lanes > cut->group || cut->lanes & (cut->lanes - 1) || cut->items > 64) {
+    emit_refuse(g, "row: %u elements for each item, %u items for a row, in groups of %u",
+                cut->items, cut->lanes, cut->group);
+    return false;
+  }
+  if ((uint64_t)cut->group * p->bytes > g->target->local_bytes) {
+    emit_refuse(g, "row: a group of %u needs more local memory than there is", cut->group);
+    return false;
+  }
+  cut->rows = cut->group / cut->lanes;
+  cut->tiles = emit_divide_up(p->rows, cut->rows);
+  cut->groups = emit_clamp(cut->tiles, 1, MOST_GROUPS);
+  cut->form = p->length <= (int64_t)cut->lanes * cut->items ? ROW_HELD : ROW_LONG;
+  if (cut->form == ROW_LONG)
+    split_groups(g, p, cut);
+  else
+    set_share(cut, p, 1, 1);
+  t->group_x = cut->group;
+  t->items = cut->items;
+  t->tile_k = cut->lanes;
+  if (!t->groups) t->groups = GROUPS_PER_UNIT;
+  return true;
+}
+
+/* ---- By items ------------------------------------------------------------------------------ */
+
+static bool plan_items(generation *g, const row_problem *p, row_cut *cut) {
+  const int32_t fence = p->space->fence;
+  const int64_t wanted = emit_units(g) * ITEMS_PER_UNIT, total = multiply(p->rows, p->length);
+  int64_t splits = 1;
+  cut->form = cut->across ? ROW_ACROSS : ROW_ITEM;
+  cut->group = cut->lanes = cut->rows = cut->items = 1;
+  cut->held = HELD_BYTES / p->bytes;
+  cut->inner = cut->across && fence > 0 ? p->space->size[fence - 1] : 1;
+  if (cut->across)
+    cut->width = cut->inner >= 64 && p->rows >= 64 * wanted ? 64 : 16;
+  else
+    cut->width = p->length >= 64 ? 32 : 8;
+  if (g->tuning.vector) cut->width = g->tuning.vector;
+  if (cut->width > 256 || cut->width & (cut->width - 1) ||
+      (cut->across && cut->width > cut->inner)) {
+    emit_refuse(g, "row: vectors of %u elements", cut->width);
+    return false;
+  }
+  cut->pieces = emit_divide_up(cut->inner, cut->across ? cut->width : 1);
+  cut->tiles = p->rows / cut->inner * cut->pieces;
+  if (!cut->across && p->rows < wanted) {
+    const int64_t most = emit_clamp(total / ITEM_WORK, 1, MOST_SPLITS);
+    splits = emit_clamp(emit_divide_up(wanted, p->rows), 1,
+                        emit_clamp(most, 1, emit_divide_up(p->length, cut->width)));
+  }
+  set_share(cut, p, splits, cut->width);
+  const int64_t most = emit_clamp(wanted * 4, 1, cut->tiles);
+  cut->run = emit_divide_up(cut->tiles, emit_clamp(total / ITEM_LEAST, 1, most));
+  cut->groups = emit_divide_up(cut->tiles, cut->run);
+  g->tuning.group_x = 1;
+  g->tuning.vector = cut->width;
+  return true;
+}
+
+bool row_plan(generation *g, const row_problem *p, row_cut *cut) {
+  const bool items = emit_for_cpu(g);
+  if (g->tuning.variant > 2) {
+    emit_refuse(g, "row: there is no variant %u", g->tuning.variant);
+    return false;
+  }
+  *cut = (row_cut){.inner = 1, .pieces = 1};
+  cut->across = choose_across(g, p, items);
+  if (!(items ? plan_items(g, p, cut) : plan_groups(g, p, cut))) return false;
+  g->tuning.variant = cut->across ? 2 : 1;
+  return true;
+}
+
+/* ---- Problem ------------------------------------------------------------------------------- */
 
 typedef struct row_kernel {
   generation *g;
   emit_function prologue, epilogue;
-  fold_order order;
+  space_order order;
   emit_space space;
   row_problem problem;
   row_cut cut;
@@ -31,13 +195,13 @@ static void make_space(row_kernel *r) {
   row_problem *p = &r->problem;
   p->rows = count_rows(d);
   p->length = d->size[d->rank - 1];
-  p->bytes = fold_value_bytes(d->accumulate);
-  r->order = fold_sort(d, d->rank - 1, d->prologue_inputs, &p->main_input);
-  fold_space(&r->space, "space", d, &r->order, d->rank);
+  p->bytes = emit_value_bytes(d->accumulate);
+  r->order = space_sort(d, d->rank - 1, d->prologue_inputs, &p->main_input);
+  space_begin_in_order(&r->space, "space", d, &r->order, d->rank);
   r->space.fence = d->rank - 1;
-  fold_add_function(&r->space, d, &r->prologue, &r->order, d->rank);
-  fold_add_function(&r->space, d, &r->epilogue, &r->order, d->rank);
-  fold_add_outputs(&r->space, d, &r->order);
+  space_add_function(&r->space, d, &r->prologue, &r->order, d->rank);
+  space_add_function(&r->space, d, &r->epilogue, &r->order, d->rank);
+  space_add_outputs_in_order(&r->space, d, &r->order);
   space_canonicalise(g, &r->space);
   /* Loops step past the end by as much as a group takes. */
   if (p->rows > INT32_MAX / 2 || p->length > INT32_MAX / 2) g->wide = true;
@@ -52,31 +216,30 @@ static void define_row(row_kernel *r) {
   const row_cut *cut = &r->cut;
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *text = &g->definitions;
-  fold_define(text, "VALUE", emit_type(d->accumulate));
-  fold_define_number(text, "ROW_OPERATION", (int64_t)compute_row_of(d)->operation);
+  emit_define(text, "VALUE", emit_type(d->accumulate));
+  emit_define_number(text, "ROW_OPERATION", (int64_t)compute_row_of(d)->operation);
   if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
-    fold_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
+    emit_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
   } else {
-    fold_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_f32");
-    fold_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
-    fold_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
+    emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_f32");
+    emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
+    emit_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }
-  if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX)
-    fold_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
+  if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX) emit_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
   if (cut->form == ROW_HELD || cut->form == ROW_LONG) {
-    fold_define_number(text, "ROW_GROUP", cut->group);
-    fold_define_number(text, "ROW_LANES", cut->lanes);
-    fold_define_number(text, "ROW_ROWS", cut->rows);
-    fold_define_number(text, "ROW_ITEMS", cut->items);
-    fold_define_number(text, "ROW_ACROSS", cut->across);
-    fold_define_number(text, "ROW_PITCH", cut->across ? cut->rows : 1);
+    emit_define_number(text, "ROW_GROUP", cut->group);
+    emit_define_number(text, "ROW_LANES", cut->lanes);
+    emit_define_number(text, "ROW_ROWS", cut->rows);
+    emit_define_number(text, "ROW_ITEMS", cut->items);
+    emit_define_number(text, "ROW_ACROSS", cut->across);
+    emit_define_number(text, "ROW_PITCH", cut->across ? cut->rows : 1);
   } else {
-    fold_define_number(text, "ROW_WIDTH", cut->width);
-    fold_define_number(text, "ROW_HELD", cut->held);
+    emit_define_number(text, "ROW_WIDTH", cut->width);
+    emit_define_number(text, "ROW_HELD", cut->held);
   }
-  if (cut->form != ROW_HELD) emit_template(g, text, "compensated.h");
-  emit_template(g, text, "row.h");
-  if (cut->form == ROW_ITEM) emit_template(g, text, "row_lines.h");
+  if (cut->form != ROW_HELD) emit_template(g, text, "fold_compensated");
+  emit_template(g, text, "row");
+  if (cut->form == ROW_ITEM) emit_template(g, text, "row_lines");
 }
 
 static void define_body(row_kernel *r, text_buffer *body) {
@@ -87,23 +250,23 @@ static void define_body(row_kernel *r, text_buffer *body) {
   const char *index =
       tiled ? "row_$ + (INDEX)lane * across_$ + (at_step) * step_$" : "row_$ + (at_step) * step_$";
   text_buffer text = {0};
-  fold_define_offsets(g, body, "ROW_OFFSETS", "at_row", space, 0, fence, "row");
-  fold_steps(&text, "step", space, space->rank > fence ? space->rank - 1 : COMPUTE_MAX_RANK);
-  if (tiled) fold_steps(&text, "across", space, fence > 0 ? fence - 1 : COMPUTE_MAX_RANK);
-  fold_define_text(body, "ROW_STEPS", &text);
+  emit_define_offsets(g, body, "ROW_OFFSETS", "at_row", space, 0, fence, "row");
+  emit_steps(&text, "step", space, space->rank > fence ? space->rank - 1 : COMPUTE_MAX_RANK);
+  if (tiled) emit_steps(&text, "across", space, fence > 0 ? fence - 1 : COMPUTE_MAX_RANK);
+  emit_define_text(body, "ROW_STEPS", &text);
   emit_call(g, &text, &r->prologue, NULL, index);
-  fold_define_text(body, "ELEMENT(at_step)", &text);
-  fold_define_finish(g, body, &r->epilogue, "at_step, finished_value", "", "finished_value", index);
+  emit_define_text(body, "ELEMENT(at_step)", &text);
+  emit_define_finish(g, body, &r->epilogue, "at_step, finished_value", "", "finished_value", index);
 }
 
 static const char *template_of(row_form form) {
   switch (form) {
-  case ROW_HELD: return "row_held.h";
-  case ROW_LONG: return "row_long.h";
-  case ROW_ITEM: return "row_item.h";
+  case ROW_HELD: return "row_held";
+  case ROW_LONG: return "row_long";
+  case ROW_ITEM: return "row_item";
   case ROW_ACROSS: break;
   }
-  return "row_across.h";
+  return "row_across";
 }
 
 /* ---- Launches ------------------------------------------------------------------------------ */
@@ -158,8 +321,8 @@ static void add_launch(row_kernel *r, bool measure, bool apply) {
   if (!(measure && apply)) add_statistics(r, launch, measure);
   add_fields(r, launch);
   define_body(r, &launch->body);
-  fold_define_number(&launch->body, "ROW_MEASURE", measure);
-  fold_define_number(&launch->body, "ROW_APPLY", apply);
+  emit_define_number(&launch->body, "ROW_MEASURE", measure);
+  emit_define_number(&launch->body, "ROW_APPLY", apply);
   emit_template(g, &launch->body, template_of(cut->form));
 }
 
@@ -171,15 +334,14 @@ static void describe(const row_kernel *r) {
   if (cut->splits > 1) snprintf(parts, sizeof parts, ", rows in %" PRId64 " parts", cut->splits);
   if (cut->form == ROW_ITEM || cut->form == ROW_ACROSS)
     snprintf(g->text, sizeof g->text, "row %s %s rows, %" PRIu32 " lanes%s",
-             names[compute_row_of(g->descriptor)->operation], cut->across ? "across" : "along",
-             cut->width, parts);
+             names[compute_row_of(g->descriptor)->operation], cut->across ? "across" : "along", cut->width, parts);
   else
     snprintf(g->text, sizeof g->text, "row %s %s, %" PRIu32 " items for a row%s",
-             names[compute_row_of(g->descriptor)->operation],
-             cut->form == ROW_HELD ? "in registers" : "in two passes", cut->lanes, parts);
+             names[compute_row_of(g->descriptor)->operation], cut->form == ROW_HELD ? "in registers" : "in two passes",
+             cut->lanes, parts);
 }
 
-compute_status emit_row(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   row_kernel r = {.g = g};
   if (count_rows(d) == 0 || d->size[d->rank - 1] == 0) return COMPUTE_OK;
@@ -194,3 +356,5 @@ compute_status emit_row(generation *g) {
   describe(&r);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_row = {.name = "ROW", .accumulates = true, .emit = emit};

@@ -11,9 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "generate/fold.h"
-#include "generate/kinds/indexed.h"
-#include "generate/sweep.h"
+#include "generate/emit.h"
 
 enum {
   ITEM = 1,
@@ -42,31 +40,27 @@ typedef struct scan_kernel {
 
 /* ---- Cutting up ---------------------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t stride) {
-  return stride < 0 ? -stride : stride;
-}
-
 /* Whether neighbours in memory belong to neighbouring rows. */
 static bool runs_across(const scan_kernel *k) {
   const int32_t last = k->space.rank - 1;
   if (last < 0 || k->rows < SHORT_GROUP) return false;
   const emit_walk *in = space_walk(&k->space, "in0"), *out = space_walk(&k->space, "out0");
-  return magnitude(in->stride[last]) < magnitude(k->in_step) &&
-         magnitude(out->stride[last]) < magnitude(k->out_step);
+  return emit_magnitude(in->stride[last]) < emit_magnitude(k->in_step) &&
+         emit_magnitude(out->stride[last]) < emit_magnitude(k->out_step);
 }
 
 static void cut_rows(scan_kernel *k, int64_t wanted, int64_t least) {
-  const int64_t most = fold_clamp(k->length / least, 1, MOST_PARTS);
-  const int64_t parts = k->rows < wanted ? fold_divide_up(wanted, k->rows) : 1;
-  k->share = fold_divide_up(k->length, fold_clamp(parts, 1, most));
-  k->share = fold_divide_up(k->share, least) * least;
-  k->parts = fold_divide_up(k->length, k->share);
+  const int64_t most = emit_clamp(k->length / least, 1, MOST_PARTS);
+  const int64_t parts = k->rows < wanted ? emit_divide_up(wanted, k->rows) : 1;
+  k->share = emit_divide_up(k->length, emit_clamp(parts, 1, most));
+  k->share = emit_divide_up(k->share, least) * least;
+  k->parts = emit_divide_up(k->length, k->share);
 }
 
 static compute_status choose(scan_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
-  const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
+  const int64_t units = emit_units(g);
   const int64_t wanted = units * (t->groups ? t->groups : GROUPS_PER_UNIT);
   if (t->variant > GROUP) return emit_refuse(g, "scan: there is no variant %u", t->variant);
   k->by_item =
@@ -78,8 +72,8 @@ static compute_status choose(scan_kernel *k) {
     t->items = 1;
   } else {
     const uint32_t usual = k->length <= 4 * SHORT_GROUP * ITEMS ? SHORT_GROUP : GROUP_ITEMS;
-    k->group = indexed_group(g, t->group_x ? t->group_x : usual);
-    const uint32_t bytes = fold_value_bytes(g->descriptor->accumulate);
+    k->group = emit_group_items(g, t->group_x ? t->group_x : usual);
+    const uint32_t bytes = emit_value_bytes(g->descriptor->accumulate);
     const uint64_t local = (uint64_t)k->group * (k->items + 3) * bytes;
     if (k->items > MOST_ITEMS || k->items & (k->items - 1))
       return emit_refuse(g, "scan: %u elements for each item", (unsigned)k->items);
@@ -104,7 +98,7 @@ static void define_fold(scan_kernel *k) {
   const bool sums = compute_scan_of(d)->combine == COMPUTE_COMBINE_SUM;
   text_buffer *text = &g->definitions;
   char fold[64];
-  fold_define(text, "VALUE", emit_type(type));
+  emit_define(text, "VALUE", emit_type(type));
   if (sums || compute_scan_of(d)->combine == COMPUTE_COMBINE_PROD) {
     const char sign = sums ? '+' : '*';
     const char *natural = type == COMPUTE_I64 ? "u64" : "u32";
@@ -112,35 +106,35 @@ static void define_fold(scan_kernel *k) {
       snprintf(fold, sizeof fold, "((a) %c (b))", sign);
     else
       snprintf(fold, sizeof fold, "(VALUE)((%s)(a) %c (%s)(b))", natural, sign, natural);
-    fold_define(text, "FOLD(a, b)", fold);
-    fold_define(text, "FOLD_IDENTITY", sums ? "0" : "1");
+    emit_define(text, "FOLD(a, b)", fold);
+    emit_define(text, "FOLD_IDENTITY", sums ? "0" : "1");
   } else {
     const bool largest = compute_scan_of(d)->combine == COMPUTE_COMBINE_MAX;
     snprintf(fold, sizeof fold,
              real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
              largest ? '>' : '<');
-    fold_define(text, "FOLD(a, b)", fold);
-    fold_define(text, "FOLD_IDENTITY", largest ? fold_lowest(type) : fold_highest(type));
+    emit_define(text, "FOLD(a, b)", fold);
+    emit_define(text, "FOLD_IDENTITY", largest ? emit_lowest(type) : emit_highest(type));
   }
-  fold_define_number(text, "FOLD_IS_SUM", real && sums);
-  fold_define_number(text, "SCAN_EXCLUSIVE", compute_scan_of(d)->exclusive);
-  fold_define_number(text, "SCAN_ITEMS", k->by_item ? 1 : k->items);
-  fold_define_number(text, "SCAN_GROUP", k->by_item ? 1 : k->group);
-  if (real && sums) emit_template(g, text, "compensated.h");
-  emit_template(g, text, "scan.h");
+  emit_define_number(text, "FOLD_IS_SUM", real && sums);
+  emit_define_number(text, "SCAN_EXCLUSIVE", compute_scan_of(d)->exclusive);
+  emit_define_number(text, "SCAN_ITEMS", k->by_item ? 1 : k->items);
+  emit_define_number(text, "SCAN_GROUP", k->by_item ? 1 : k->group);
+  if (real && sums) emit_template(g, text, "fold_compensated");
+  emit_template(g, text, "scan");
 }
 
 static void define_elements(scan_kernel *k) {
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
   text_buffer *definitions = &g->definitions, text = {0};
-  fold_define(definitions, "SCAN_PLACE(place)",
+  emit_define(definitions, "SCAN_PLACE(place)",
               compute_scan_of(d)->reverse ? "(shape.length - 1 - (place))" : "(place)");
   emit_load(&text, d->inputs[0].dtype, "in0", "row_in0 + SCAN_PLACE(place) * shape.in_step");
-  fold_define_text(definitions, "SCAN_ELEMENT(place)", &text);
+  emit_define_text(definitions, "SCAN_ELEMENT(place)", &text);
   emit_store(&text, d->outputs[0].dtype, d->accumulate, "out0",
              "row_out0 + SCAN_PLACE(place) * shape.out_step", "stored");
-  fold_define_text(definitions, "SCAN_STORE(place, stored)", &text);
+  emit_define_text(definitions, "SCAN_STORE(place, stored)", &text);
 }
 
 /* ---- Launches ------------------------------------------------------------------------------ */
@@ -150,9 +144,9 @@ static void add_launch(scan_kernel *k, bool totals) {
   const int64_t lines = k->rows * k->parts;
   sweep s = {0};
   uint32_t group = k->group;
-  int64_t groups = fold_clamp(lines, 1, MOST_GROUPS);
+  int64_t groups = emit_clamp(lines, 1, MOST_GROUPS);
   if (k->by_item) {
-    s = sweep_plan(g, lines, fold_divide_up(ROWS_LEAST, k->share), SHORT_GROUP);
+    s = sweep_plan(g, lines, emit_divide_up(ROWS_LEAST, k->share), SHORT_GROUP);
     group = s.group;
     groups = s.groups;
   }
@@ -160,7 +154,7 @@ static void add_launch(scan_kernel *k, bool totals) {
       emit_launch_begin(g, totals ? "scan_parts" : "scan", (uint32_t[3]){group, 1, 1},
                         (uint32_t[3]){(uint32_t)groups, 1, 1});
   if (!launch) return;
-  const uint32_t bytes = fold_value_bytes(g->descriptor->accumulate);
+  const uint32_t bytes = emit_value_bytes(g->descriptor->accumulate);
   text_buffer *text = &launch->body;
   emit_input(g, launch, 0);
   if (!totals) emit_output(g, launch, 0);
@@ -174,8 +168,8 @@ static void add_launch(scan_kernel *k, bool totals) {
   emit_field_index(g, launch, "in_step", k->in_step);
   emit_field_index(g, launch, "out_step", k->out_step);
   emit_space_fields(g, launch, &k->space, 0, k->space.rank);
-  fold_define_number(text, "SCAN_TOTALS", totals);
-  fold_define_number(text, "SCAN_PARTS", k->parts > 1);
+  emit_define_number(text, "SCAN_TOTALS", totals);
+  emit_define_number(text, "SCAN_PARTS", k->parts > 1);
   if (k->by_item) {
     sweep_begin(g, launch, &s);
   } else {
@@ -188,18 +182,18 @@ static void add_launch(scan_kernel *k, bool totals) {
   }
   text_add(text, "const INDEX part = DIVIDE(at, shape.rows), row = at - part * shape.rows;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "row", "row");
-  emit_template(g, text, k->by_item ? "scan_item.h" : "scan_group.h");
+  emit_template(g, text, k->by_item ? "scan_item" : "scan_group");
   text_add(text, "}\n");
 }
 
-compute_status emit_scan(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   const int32_t last = d->rank - 1;
   scan_kernel k = {.g = g,
                    .length = d->size[last],
                    .in_step = d->inputs[0].stride[last],
                    .out_step = d->outputs[0].stride[last]};
-  if (k.length == 0 || !sweep_rows(g, &k.space, last)) return COMPUTE_OK;
+  if (k.length == 0 || !space_rows(g, &k.space, last)) return COMPUTE_OK;
   k.rows = space_count(&k.space, 0, k.space.rank);
   /* Chunks step past the end of rows. */
   sweep_measure(g, 2 * (double)k.length);
@@ -215,3 +209,5 @@ compute_status emit_scan(generation *g) {
            (unsigned)g->tuning.group_x, parts);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_scan = {.name = "SCAN", .emit = emit};

@@ -17,9 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "generate/fold.h"
-#include "generate/kinds/indexed.h"
-#include "generate/sweep.h"
+#include "generate/emit.h"
 
 enum {
   PLAIN = 1,
@@ -51,13 +49,7 @@ typedef struct top_k_kernel {
   int64_t share, parts, groups;
 } top_k_kernel;
 
-static int64_t power_of_two(int64_t n) {
-  int64_t power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
-
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Choice -------------------------------------------------------------------------------- */
 
 static uint32_t entry_bytes(const top_k_kernel *k) {
   return k->key_bytes + k->place_bytes;
@@ -73,7 +65,8 @@ static int64_t window_limit(const top_k_kernel *k) {
 
 static int64_t bitonic_window(const top_k_kernel *k) {
   const int64_t round = (int64_t)k->group * ROUND;
-  return power_of_two(k->wanted + (emit_for_cpu(k->g) && k->wanted > round ? k->wanted : round));
+  return emit_power_of_two(k->wanted +
+                           (emit_for_cpu(k->g) && k->wanted > round ? k->wanted : round));
 }
 
 static uint32_t judge(top_k_kernel *k) {
@@ -82,7 +75,7 @@ static uint32_t judge(top_k_kernel *k) {
   if (small && (cpu || k->rows >= PLAIN_ROWS)) return PLAIN;
   if (k->wanted <= LONGEST_LIST) return LISTS;
   const uint32_t group = k->group;
-  if (!k->g->tuning.group_x && !cpu) k->group = indexed_group(k->g, GROUP);
+  if (!k->g->tuning.group_x && !cpu) k->group = emit_group_items(k->g, GROUP);
   while (!cpu && k->group > SHORT_GROUP && bitonic_window(k) > window_limit(k)) k->group /= 2;
   if (bitonic_window(k) <= window_limit(k)) return BITONIC;
   k->group = group;
@@ -91,12 +84,12 @@ static uint32_t judge(top_k_kernel *k) {
 
 static void cut_rows(top_k_kernel *k) {
   generation *g = k->g;
-  const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
+  const int64_t units = emit_units(g);
   const int64_t wanted = units * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
-  const int64_t most = fold_clamp(k->length / PART_LEAST, 1, MOST_PARTS);
-  const int64_t parts = k->rows < wanted ? fold_divide_up(wanted, k->rows) : 1;
-  k->share = fold_divide_up(k->length, fold_clamp(parts, 1, most));
-  k->parts = fold_divide_up(k->length, k->share);
+  const int64_t most = emit_clamp(k->length / PART_LEAST, 1, MOST_PARTS);
+  const int64_t parts = k->rows < wanted ? emit_divide_up(wanted, k->rows) : 1;
+  k->share = emit_divide_up(k->length, emit_clamp(parts, 1, most));
+  k->parts = emit_divide_up(k->length, k->share);
 }
 
 static compute_status choose(top_k_kernel *k) {
@@ -106,7 +99,7 @@ static compute_status choose(top_k_kernel *k) {
   const bool cpu = emit_for_cpu(g);
   uint32_t usual = t->variant == LISTS || k->wanted <= LONGEST_LIST ? LISTS_GROUP : GROUP;
   if (k->length <= LISTS_GROUP) usual = SHORT_GROUP;
-  k->group = cpu ? 1 : indexed_group(g, t->group_x ? t->group_x : usual);
+  k->group = cpu ? 1 : emit_group_items(g, t->group_x ? t->group_x : usual);
   if (!t->variant) {
     t->variant = judge(k);
     t->group_x = k->group;
@@ -118,10 +111,10 @@ static compute_status choose(top_k_kernel *k) {
       return emit_refuse(g, "top-k: lists of %" PRId64 " elements", k->wanted);
     if ((uint64_t)k->group * entry_bytes(k) > g->target->local_bytes)
       return emit_refuse(g, "top-k: groups of %u need more local memory than there is", k->group);
-    k->list = fold_power_of_two(k->wanted);
+    k->list = (uint32_t)emit_power_of_two(k->wanted);
     cut_rows(k);
   }
-  k->groups = fold_clamp(k->rows * k->parts, 1, MOST_GROUPS);
+  k->groups = emit_clamp(k->rows * k->parts, 1, MOST_GROUPS);
   if (t->variant == BITONIC) {
     k->window = bitonic_window(k);
     if (k->window > window_limit(k))
@@ -129,12 +122,12 @@ static compute_status choose(top_k_kernel *k) {
   }
   if (t->variant == SORT) {
     if (k->length > INT64_MAX / 64) return emit_refuse(g, "top-k: rows are too long to sort");
-    k->window = power_of_two(k->length);
-    const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
+    k->window = emit_power_of_two(k->length);
+    const int64_t units = emit_units(g);
     const uint64_t row = (uint64_t)k->window * entry_bytes(k);
     const int64_t fit = row < MOST_WORKSPACE ? (int64_t)(MOST_WORKSPACE / row) : 1;
     k->groups = t->groups ? t->groups : 2 * units;
-    k->groups = fold_clamp(fold_clamp(k->groups, 1, fit), 1, k->rows);
+    k->groups = emit_clamp(emit_clamp(k->groups, 1, fit), 1, k->rows);
   }
   return COMPUTE_OK;
 }
@@ -144,30 +137,30 @@ static compute_status choose(top_k_kernel *k) {
 static void define(top_k_kernel *k) {
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
-  const compute_dtype type = emit_computes(d->inputs[0].dtype);
+  const compute_dtype type = dtype_compute_type(d->inputs[0].dtype);
   text_buffer *definitions = &g->definitions, text = {0};
-  fold_define(definitions, "VALUE", emit_type(type));
-  fold_define(definitions, "KEY", k->key_bytes == 8 ? "u64" : "u32");
-  fold_define(definitions, "KEY_BITS",
+  emit_define(definitions, "VALUE", emit_type(type));
+  emit_define(definitions, "KEY", k->key_bytes == 8 ? "u64" : "u32");
+  emit_define(definitions, "KEY_BITS",
               type == COMPUTE_F64   ? "as_u64"
               : type == COMPUTE_F32 ? "as_u32"
               : type == COMPUTE_I64 ? "(u64)"
                                     : "(u32)");
-  fold_define_number(definitions, "KEY_IS_REAL", type == COMPUTE_F64 || type == COMPUTE_F32);
-  fold_define(definitions, "KEY_INFINITY",
+  emit_define_number(definitions, "KEY_IS_REAL", type == COMPUTE_F64 || type == COMPUTE_F32);
+  emit_define(definitions, "KEY_INFINITY",
               type == COMPUTE_F64 ? "((u64)0x7ff << 52)" : "((u32)0xff << 23)");
-  fold_define_number(definitions, "KEY_TOP_BIT", k->key_bytes * 8 - 1);
-  fold_define_number(definitions, "TOP_SMALLEST", compute_top_k_of(d)->smallest);
-  fold_define(definitions, "TOP_NOWHERE", fold_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
-  fold_define_number(definitions, "TOP_GROUP", k->group);
-  fold_define_number(definitions, "TOP_LIST", k->list);
-  fold_define_number(definitions, "TOP_ROUND", ROUND);
-  if (g->tuning.variant == BITONIC) fold_define_number(definitions, "TOP_WINDOW", k->window);
+  emit_define_number(definitions, "KEY_TOP_BIT", k->key_bytes * 8 - 1);
+  emit_define_number(definitions, "TOP_SMALLEST", compute_top_k_of(d)->smallest);
+  emit_define(definitions, "TOP_NOWHERE", emit_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
+  emit_define_number(definitions, "TOP_GROUP", k->group);
+  emit_define_number(definitions, "TOP_LIST", k->list);
+  emit_define_number(definitions, "TOP_ROUND", ROUND);
+  if (g->tuning.variant == BITONIC) emit_define_number(definitions, "TOP_WINDOW", k->window);
   emit_load(&text, d->inputs[0].dtype, "in0", "row_in0 + (place) * shape.in_step");
-  fold_define_text(definitions, "TOP_ELEMENT(place)", &text);
-  fold_define(definitions, "TOP_STORE(rank, place)",
+  emit_define_text(definitions, "TOP_ELEMENT(place)", &text);
+  emit_define(definitions, "TOP_STORE(rank, place)",
               "out0[row_out0 + (rank) * shape.out_step] = (i64)(place);");
-  emit_template(g, definitions, "top_k.h");
+  emit_template(g, definitions, "top_k");
 }
 
 /* Keys, then places, of `count` elements. */
@@ -200,7 +193,7 @@ static void emit_plain(top_k_kernel *k) {
   take_rows(k, launch);
   sweep_begin(g, launch, &s);
   emit_offsets(g, &launch->body, &k->space, 0, k->space.rank, "at", "row");
-  emit_template(g, &launch->body, "top_k_plain.h");
+  emit_template(g, &launch->body, "top_k_plain");
   text_add(&launch->body, "}\n");
 }
 
@@ -208,7 +201,7 @@ static void emit_plain(top_k_kernel *k) {
 static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
   generation *g = k->g;
   const int64_t lines = parts ? k->rows * k->parts : k->rows;
-  const int64_t groups = fold_clamp(lines, 1, MOST_GROUPS);
+  const int64_t groups = emit_clamp(lines, 1, MOST_GROUPS);
   emit_launch *launch =
       emit_launch_begin(g, parts ? "top_k_parts" : "top_k", (uint32_t[3]){k->group, 1, 1},
                         (uint32_t[3]){(uint32_t)groups, 1, 1});
@@ -221,8 +214,8 @@ static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
   emit_field_index(g, launch, "share", k->share);
   emit_field_index(g, launch, "candidates", k->parts * k->wanted);
   text_buffer *text = &launch->body;
-  fold_define_number(text, "TOP_PARTS", parts);
-  fold_define_number(text, "TOP_MERGE", merge);
+  emit_define_number(text, "TOP_PARTS", parts);
+  emit_define_number(text, "TOP_MERGE", merge);
   text_add(text, "LOCAL_ARRAY(KEY, head_keys, TOP_GROUP);\n"
                  "LOCAL_ARRAY(INDEX, head_places, TOP_GROUP);\n"
                  "const int lane = (int)LOCAL_ID_X;\n"
@@ -230,7 +223,7 @@ static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
                  "     at += (INDEX)GROUP_COUNT_X) {\n"
                  "const INDEX part = DIVIDE(at, shape.rows), row = at - part * shape.rows;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "row", "row");
-  emit_template(g, text, "top_k_lists.h");
+  emit_template(g, text, "top_k_lists");
   text_add(text, "}\n");
 }
 
@@ -257,27 +250,27 @@ static void emit_sorted(top_k_kernel *k) {
                  "for (INDEX row = (INDEX)GROUP_ID_X; row < shape.rows;\n"
                  "     row += (INDEX)GROUP_COUNT_X) {\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "row", "row");
-  fold_define(text, "TOP_BARRIER", local ? "BARRIER()" : "BARRIER_GLOBAL()");
-  fold_define(text, "TOP_LENGTH", local ? "TOP_WINDOW" : "shape.window");
-  emit_template(g, text, local ? "top_k_gather.h" : "top_k_sort.h");
+  emit_define(text, "TOP_BARRIER", local ? "BARRIER()" : "BARRIER_GLOBAL()");
+  emit_define(text, "TOP_LENGTH", local ? "TOP_WINDOW" : "shape.window");
+  emit_template(g, text, local ? "top_k_gather" : "top_k_sort");
   text_add(text, "}\n");
 }
 
-compute_status emit_top_k(generation *g) {
+static compute_status emit(generation *g) {
   static const char *const names[] = {"", "plain", "lists", "sorting in local memory",
                                       "sorting rows"};
   const compute_kernel_descriptor *d = g->descriptor;
   const int32_t last = d->rank - 1;
-  const compute_dtype type = emit_computes(d->inputs[0].dtype);
+  const compute_dtype type = dtype_compute_type(d->inputs[0].dtype);
   top_k_kernel k = {.g = g,
                     .length = compute_top_k_of(d)->axis_size,
                     .wanted = d->size[last],
                     .in_step = d->inputs[0].stride[last],
                     .out_step = d->outputs[0].stride[last]};
-  if (k.wanted == 0 || !sweep_rows(g, &k.space, last)) return COMPUTE_OK;
+  if (k.wanted == 0 || !space_rows(g, &k.space, last)) return COMPUTE_OK;
   k.rows = space_count(&k.space, 0, k.space.rank);
   sweep_measure(g, 4 * (double)k.length);
-  k.key_bytes = fold_value_bytes(type);
+  k.key_bytes = emit_value_bytes(type);
   k.place_bytes = g->wide ? 8 : 4;
   const compute_status status = choose(&k);
   if (status) return status;
@@ -302,3 +295,5 @@ compute_status emit_top_k(generation *g) {
            (unsigned)g->tuning.group_x);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_top_k = {.name = "TOP_K", .emit = emit};

@@ -13,8 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "generate/fold.h"
-#include "generate/sweep.h"
+#include "generate/emit.h"
 
 enum {
   DIRECT = 1,
@@ -25,7 +24,7 @@ enum {
   OWN_RANK = 4
 };
 
-static const fold_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
+static const space_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
 
 typedef struct window_kernel {
   generation *g;
@@ -77,21 +76,21 @@ static void define(window_kernel *k) {
   const compute_window_attributes *w = k->w;
   text_buffer *text = &g->definitions, load = {0};
   const compute_dtype type = g->descriptor->accumulate;
-  fold_define(text, "VALUE", emit_type(type));
-  fold_define_number(text, "WINDOW_DILATED", w->dilation[0] > 1 || w->dilation[1] > 1);
-  fold_define_number(text, "WINDOW_COUNT_PADDING", w->count_padding);
-  fold_define_number(text, "WINDOW_IS_MAX", k->max);
-  fold_define(text, "WINDOW_START", k->max ? fold_lowest(type) : "0");
-  fold_define(text, "WINDOW_FOLD(a, b)",
+  emit_define(text, "VALUE", emit_type(type));
+  emit_define_number(text, "WINDOW_DILATED", w->dilation[0] > 1 || w->dilation[1] > 1);
+  emit_define_number(text, "WINDOW_COUNT_PADDING", w->count_padding);
+  emit_define_number(text, "WINDOW_IS_MAX", k->max);
+  emit_define(text, "WINDOW_START", k->max ? emit_lowest(type) : "0");
+  emit_define(text, "WINDOW_FOLD(a, b)",
               k->max ? "((((a) > (b)) | ((a) != (a))) ? (a) : (b))" : "((a) + (b))");
   for (uint32_t i = 0; i < k->own; i++) {
     char head[32], name[16];
     snprintf(head, sizeof head, "ELEMENT%" PRIu32 "(place)", i);
     snprintf(name, sizeof name, "in%" PRIu32, i);
     emit_load(&load, g->descriptor->inputs[i].dtype, name, "place");
-    fold_define_text(text, head, &load);
+    emit_define_text(text, head, &load);
   }
-  emit_template(g, text, "window.h");
+  emit_template(g, text, "window");
 }
 
 static void add_fields(window_kernel *k, emit_launch *launch) {
@@ -145,7 +144,7 @@ static void note_places(window_kernel *k) {
   emit_launch *launch = begin_launch(k, "window_places", &space, 1, false);
   if (!launch) return;
   emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", bytes, 0, true);
-  emit_template(g, &launch->body, "window_places.h");
+  emit_template(g, &launch->body, "window_places");
   text_add(&launch->body, "}\n");
   g->workspace_bytes = (uint64_t)count * bytes;
 }
@@ -161,8 +160,8 @@ static void fold_windows(window_kernel *k) {
   text_buffer *text = &launch->body;
   if (k->places)
     emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", g->wide ? 8 : 4, 0, false);
-  fold_define_number(text, "WINDOW_PLACES", k->places);
-  emit_template(g, text, by_data ? "window_gradient.h" : "window_fold.h");
+  emit_define_number(text, "WINDOW_PLACES", k->places);
+  emit_template(g, text, by_data ? "window_gradient" : "window_fold");
   text_add(text, "const %s result = ", emit_result_type(&k->epilogue, type, sizeof type));
   emit_call(g, text, &k->epilogue, "folded", "at_$");
   text_add(text, ";\n");
@@ -170,13 +169,13 @@ static void fold_windows(window_kernel *k) {
   text_add(text, "}\n");
 }
 
-/* ---- Judgement ----------------------------------------------------------------------------- */
+/* ---- Choice -------------------------------------------------------------------------------- */
 
 /* How many elements an element of the data looks at to find the maxima it is. */
 static double direct_work(const compute_window_attributes *w) {
   double work = 1;
   for (int i = 0; i < 2; i++) {
-    const double windows = (double)fold_divide_up(w->size[i], w->stride[i]);
+    const double windows = (double)emit_divide_up(w->size[i], w->stride[i]);
     work *= (double)w->size[i] * (w->dilation[i] > 1 ? (double)w->size[i] : windows);
   }
   return work;
@@ -194,7 +193,7 @@ static compute_status choose(window_kernel *k) {
   return COMPUTE_OK;
 }
 
-compute_status emit_window(generation *g) {
+static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   const compute_window_attributes *w = compute_window_of(d);
   window_kernel k = {.g = g, .w = w, .max = w->operation == COMPUTE_WINDOW_MAX};
@@ -205,8 +204,8 @@ compute_status emit_window(generation *g) {
   if (status) return status;
   emit_program(g, &k.epilogue, "epilogue", &d->epilogue, d->accumulate, k.own, d->input_count);
   begin_space(&k, &k.space, d->size);
-  fold_add_function(&k.space, d, &k.epilogue, &plain_order, OWN_RANK);
-  fold_add_outputs(&k.space, d, &plain_order);
+  space_add_function(&k.space, d, &k.epilogue, &plain_order, OWN_RANK);
+  space_add_outputs_in_order(&k.space, d, &plain_order);
   space_canonicalise(g, &k.space);
   k.space.generic = k.space.rank; /* one program for all layouts: windows dwarf the products */
   measure(&k);
@@ -218,3 +217,5 @@ compute_status emit_window(generation *g) {
            (unsigned)g->tuning.group_x);
   return COMPUTE_OK;
 }
+
+const emit_kind emit_window = {.name = "WINDOW", .emit = emit};

@@ -1,14 +1,10 @@
 /* Convolutions in generated source, inside: what its files share.
  *
- *   conv.c          the kind: reads the descriptor, picks a variant, calls it
- *   conv_problem.c  brings all three directions into one normal form
- *   conv_choose.c   judgement, and the check of parameters that somebody else chose
- *   conv_text.c     what all variants say: digits, batches, epilogue, stores
- *   conv_plain.c    one item for each result
- *   conv_tiled.c    tiles through local memory, also with the terms cut into parts
- *   conv_dot.c      few results of many terms: a group for each
- *   conv_direct.c   few channels: an item for a stretch of a row
- *   conv_packed.c   one item for each block of results, for CPUs
+ *   conv.c     the kind, its list of forms, and those without tiles or panels
+ *   problem.c  brings all three directions into one normal form; limits that forms keep
+ *   text.c     what all forms say: digits, batches, epilogue, stores
+ *   tiled.c    tiles through local memory, also with the terms cut into parts
+ *   packed.c   one item for each block of results, for CPUs
  *
  * A convolution is a matrix product whose one factor is not in memory: its element for a position
  * and a term is found in the data by arithmetic (kernels/conv_window.h). Nothing is unfolded into a
@@ -26,7 +22,7 @@
 
 #include "generate/kinds/gemm/gemm.h"
 
-/* compute_tuning.variant. What each reads of the other fields, and what is sensible:
+/* The forms: compute_tuning.variant. What each reads of the other fields, and what is sensible:
  *
  *   PLAIN   group_x (64, 256)
  *   TILED   as GEMM's, without vector. tile / group or group / tile is a whole number in both
@@ -73,14 +69,21 @@ bool conv_read(generation *g, conv_problem *problem);
 bool conv_read_product(generation *g, const conv_problem *problem, gemm_problem *product);
 bool conv_problem_is_wide(const generation *g, const conv_problem *problem);
 
-/* Completes g->tuning, or says why it cannot be. */
-compute_status conv_choose(generation *g, conv_problem *problem);
+enum {
+  CONV_FEW_CHANNELS = 4,
+  CONV_WORKSPACE_LIMIT = 1 << 30 /* bytes beyond which a workspace is not worth its memory */
+};
+bool conv_is_tiny(const conv_problem *problem);
+/* Whether groups of g->tuning.group_x items and g->tuning.groups parts of the terms are possible.
+ */
+compute_status conv_check_group(generation *g);
+compute_status conv_check_parts(generation *g, const conv_problem *problem);
 
 /* Positions or terms that lie side by side in the data, on average. */
 int64_t conv_position_run(const conv_problem *problem);
 int64_t conv_term_run(const conv_problem *problem);
 
-/* ---- Text (conv_text.c) -------------------------------------------------------------------- */
+/* ---- Text (text.c) ------------------------------------------------------------------------- */
 
 /* What all variants need: GEMM's names, LOAD_DATA, LOAD_WEIGHT, ROWS, COLUMNS, POSITION, CHANNEL,
  * and kernels/conv_window.h. */
@@ -104,12 +107,6 @@ conv_parts conv_cut(const conv_problem *problem, uint32_t parts, uint32_t multip
 void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts);
 void conv_emit_combine(generation *g, const conv_problem *problem, const conv_parts *parts);
 
-/* ---- Variants ------------------------------------------------------------------------------ */
-
-compute_status conv_emit_plain(generation *g, conv_problem *problem);
-compute_status conv_emit_tiled(generation *g, conv_problem *problem);
-compute_status conv_emit_dot(generation *g, conv_problem *problem);
-compute_status conv_emit_direct(generation *g, conv_problem *problem);
-compute_status conv_emit_packed(generation *g, conv_problem *problem);
+extern const emit_form conv_tiled, conv_split, conv_packed;
 
 #endif

@@ -7,7 +7,10 @@
 
 #include "generate/kinds/conv/conv.h"
 
-enum { ALIGNMENT = 64 };
+enum {
+  ALIGNMENT = 64,
+  PANEL_BYTES = 512 << 10 /* of the data: stays in the second cache */
+};
 
 typedef struct packed_plan {
   conv_parts parts;
@@ -64,7 +67,7 @@ static void emit_packing(generation *g, const conv_problem *p, const packed_plan
   emit_field_index(g, launch, "room", p->terms);
   text_add(&launch->body, "const INDEX panel = (INDEX)GROUP_ID_X;\n");
   conv_begin_batches(g, launch, p);
-  emit_template(g, &launch->body, "conv_pack.h");
+  emit_template(g, &launch->body, "conv_pack");
   text_add(&launch->body, "}\n");
 }
 
@@ -105,7 +108,7 @@ static void emit_products(generation *g, const conv_problem *p, const packed_pla
   text_add(text, "for (INDEX tile = (INDEX)GROUP_ID_X; tile * ITEM_N < POSITIONS; tile += "
                  "(INDEX)GROUP_COUNT_X) {\n"
                  "const INDEX position0 = tile * ITEM_N;\n{\n");
-  emit_template(g, text, "conv_gather.h");
+  emit_template(g, text, "conv_gather");
   text_add(text, "}\n"
                  "const INDEX last = POSITIONS - position0 < ITEM_N ? POSITIONS - position0 : "
                  "ITEM_N;\n"
@@ -120,14 +123,15 @@ static void emit_products(generation *g, const conv_problem *p, const packed_pla
   text_add(text, "}\n}\n}\n");
 }
 
-compute_status conv_emit_packed(generation *g, conv_problem *p) {
+static compute_status write(generation *g, void *of) {
+  conv_problem *p = of;
   const compute_tuning *t = &g->tuning;
   if (p->positions > INT32_MAX || p->channels > INT32_MAX)
     return emit_refuse(g, "the convolution has too many results for one launch");
   const packed_plan plan = make_plan(g, p);
   conv_define(g, p);
-  gemm_define_number(g, "ITEM_M", t->item_m);
-  gemm_define_number(g, "ITEM_N", t->item_n);
+  emit_constant(g, "ITEM_M", t->item_m);
+  emit_constant(g, "ITEM_N", t->item_n);
   gemm_define_vector(g, t->vector);
   emit_packing(g, p, &plan);
   emit_products(g, p, &plan);
@@ -136,3 +140,58 @@ compute_status conv_emit_packed(generation *g, conv_problem *p) {
            (unsigned)t->item_n);
   return COMPUTE_OK;
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+/* Of the blocks that fill the registers (as GEMM's), the one with less edge. */
+static void complete_block(const generation *g, const conv_problem *p, compute_tuning *t) {
+  emit_default(&t->vector, gemm_choose_lanes(g, &p->product));
+  const bool many = t->vector * p->product.sum_bytes >= 64;
+  const int64_t tall = many ? 12 : 6, flat = many ? 8 : 4;
+  const bool is_tall =
+      (p->channels + tall - 1) / tall * tall <= (p->channels + flat - 1) / flat * flat;
+  emit_default(&t->item_m, (uint32_t)(is_tall ? tall : flat));
+  emit_default(&t->item_n, (is_tall ? 2 : 3) * t->vector);
+  const int64_t bytes = p->terms * t->item_n * p->product.sum_bytes;
+  int64_t parts = emit_divide_up(bytes, PANEL_BYTES);
+  if (parts > GEMM_SPLIT_LIMIT) parts = GEMM_SPLIT_LIMIT;
+  emit_default(&t->groups, p->phased || parts < 1 ? 1 : (uint32_t)parts);
+}
+
+/* An upper bound; the plan's own sum is close to it. */
+static bool workspace_fits(const generation *g, const conv_problem *p, const compute_tuning *t) {
+  const double bytes = p->product.sum_bytes, terms = (double)p->terms;
+  const double batches = (double)p->product.batches, items = 16.0 * (double)emit_units(g);
+  return (((double)p->channels + t->item_m) * batches * terms +
+          items * (terms + t->groups) * t->item_n +
+          (t->groups > 1 ? t->groups : 0) * batches * (double)p->positions * (double)p->channels) *
+             bytes <=
+         CONV_WORKSPACE_LIMIT;
+}
+
+static compute_status accept(generation *g, void *of) {
+  const conv_problem *p = of;
+  compute_tuning *t = &g->tuning;
+  complete_block(g, p, t);
+  if (!p->position_columns || p->channels_fast) return emit_refuse(g, "packing is for CPUs");
+  if (!emit_is_power(t->vector) || t->vector < 2 || t->vector > 16 || t->item_n % t->vector)
+    return emit_refuse(g, "%u positions are no vectors of %u", (unsigned)t->item_n,
+                       (unsigned)t->vector);
+  if (t->item_m > 16 || t->item_n / t->vector > 8)
+    return emit_refuse(g, "a block of %ux%u is too large", (unsigned)t->item_m,
+                       (unsigned)t->item_n);
+  if (p->terms == 0) return emit_refuse(g, "there is nothing to multiply");
+  if (!workspace_fits(g, p, t)) return emit_refuse(g, "the panels would take too much memory");
+  return conv_check_parts(g, p);
+}
+
+static bool suits(const generation *g, const void *of) {
+  const conv_problem *p = of;
+  compute_tuning t = g->tuning;
+  if (p->terms == 0 || !emit_for_cpu(g) || conv_is_tiny(p) || p->channels < CONV_FEW_CHANNELS)
+    return false;
+  complete_block(g, p, &t);
+  return workspace_fits(g, p, &t);
+}
+
+const emit_form conv_packed = {CONV_PACKED, suits, accept, write};

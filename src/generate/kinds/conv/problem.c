@@ -22,10 +22,6 @@ static int64_t greatest_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /* ---- Sizes and strides --------------------------------------------------------------------- */
 
 static void read_forward(const compute_kernel_descriptor *d, conv_problem *p) {
@@ -65,8 +61,8 @@ static void read_by_data(const compute_kernel_descriptor *d, conv_problem *p) {
     const int64_t common = greatest_divisor(c->stride[i], c->dilation[i]);
     p->tap_step[i] = c->stride[i] / common;
     p->weight_tap[i] = w[2 + i];
-    p->position_size[1 + i] = divide_up(c->data_size[i], c->stride[i]);
-    p->term_size[1 + i] = divide_up(c->filter_size[i], p->tap_step[i]);
+    p->position_size[1 + i] = emit_divide_up(c->data_size[i], c->stride[i]);
+    p->term_size[1 + i] = emit_divide_up(c->filter_size[i], p->tap_step[i]);
     p->bound[i] = c->result_size[i];
     p->data_plane[i] = y[2 + i];
     p->by_position[i] = 1;
@@ -188,12 +184,8 @@ static void split_space(const emit_space *space, conv_problem *p) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t value) {
-  return value < 0 ? -value : value;
-}
-
 static int64_t run(int64_t step, int64_t size) {
-  step = magnitude(step);
+  step = emit_magnitude(step);
   if (step == 0 || size <= 1) return 1;
   return step <= 4 ? (size + step - 1) / step : 1;
 }
@@ -233,14 +225,14 @@ bool conv_read(generation *g, conv_problem *p) {
   }
   p->positions = p->position_size[0] * p->position_size[1] * p->position_size[2];
   p->terms = p->term_size[0] * p->term_size[1] * p->term_size[2];
-  p->channels_fast = magnitude(p->data_term) == 1 && p->term_size[0] > 1 && !emit_for_cpu(g);
+  p->channels_fast = emit_magnitude(p->data_term) == 1 && p->term_size[0] > 1 && !emit_for_cpu(g);
   emit_space space;
   read_space(g, p, &space, "data", "weight");
   split_space(&space, p);
   /* Neighbouring results in memory are columns. */
   const int64_t *out = space_walk(&p->tile, "out0")->stride;
   p->position_columns =
-      emit_for_cpu(g) || p->channels == 1 || magnitude(out[3]) > magnitude(out[2]);
+      emit_for_cpu(g) || p->channels == 1 || emit_magnitude(out[3]) > emit_magnitude(out[2]);
   read_product(g, p);
   return true;
 }
@@ -294,7 +286,7 @@ bool conv_read_product(generation *g, const conv_problem *p, gemm_problem *produ
 static double reach(const emit_space *space, uint32_t walk) {
   double offset = 0;
   for (int32_t d = 0; d < space->rank; d++)
-    offset += (double)space->size[d] * (double)magnitude(space->walk[walk].stride[d]);
+    offset += (double)space->size[d] * (double)emit_magnitude(space->walk[walk].stride[d]);
   return offset;
 }
 
@@ -302,8 +294,9 @@ static double reach(const emit_space *space, uint32_t walk) {
 static double extent(const generation *g, const conv_problem *p, int i) {
   const compute_conv_attributes *c = compute_conv_of(g->descriptor);
   return (double)p->bound[i] + (double)p->position_size[1 + i] * (double)p->by_position[i] +
-         (double)p->term_size[1 + i] * (double)magnitude(p->by_term[i]) + (double)c->padding[i] +
-         (double)c->filter_size[i] * (double)c->dilation[i] + (double)c->stride[i];
+         (double)p->term_size[1 + i] * (double)emit_magnitude(p->by_term[i]) +
+         (double)c->padding[i] + (double)c->filter_size[i] * (double)c->dilation[i] +
+         (double)c->stride[i];
 }
 
 bool conv_problem_is_wide(const generation *g, const conv_problem *p) {
@@ -312,20 +305,44 @@ bool conv_problem_is_wide(const generation *g, const conv_problem *p) {
                channels = (double)p->channels + MARGIN, terms = (double)p->terms + MARGIN,
                batches = (double)p->product.batches;
   double data = reach(&p->product.batch, WALK_DATA), weight = reach(&p->product.batch, WALK_WEIGHT);
-  data += (double)p->position_size[0] * (double)magnitude(p->data_position) +
-          (double)p->term_size[0] * (double)magnitude(p->data_term);
-  weight += channels * (double)magnitude(p->weight_channel);
+  data += (double)p->position_size[0] * (double)emit_magnitude(p->data_position) +
+          (double)p->term_size[0] * (double)emit_magnitude(p->data_term);
+  weight += channels * (double)emit_magnitude(p->weight_channel);
   for (int i = 0; i < 2; i++) {
     const double rows = extent(g, p, i);
     if (rows > (double)(1 << 28)) return true;
-    data += rows * (double)magnitude(p->data_plane[i]);
+    data += rows * (double)emit_magnitude(p->data_plane[i]);
   }
   for (int i = 0; i < POSITION_DIGITS; i++)
-    weight += ((double)p->term_size[i] + 1) * (double)magnitude(p->weight_term[i]);
+    weight += ((double)p->term_size[i] + 1) * (double)emit_magnitude(p->weight_term[i]);
   if (data > limit || weight > limit || batches * positions * channels > limit ||
       batches * channels * terms > limit || positions + terms > limit)
     return true;
   for (uint32_t i = 0; i < p->tile.walk_count; i++)
     if (reach(&p->tile, i) + reach(&p->product.batch, i + 2) > limit) return true;
   return false;
+}
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+bool conv_is_tiny(const conv_problem *p) {
+  return (double)p->positions * (double)p->channels * (double)p->terms *
+             (double)p->product.batches <=
+         GEMM_TINY;
+}
+
+compute_status conv_check_group(generation *g) {
+  if (g->tuning.group_x <= emit_group_limit(g)) return COMPUTE_OK;
+  return emit_refuse(g, "groups of %u items are too large", (unsigned)g->tuning.group_x);
+}
+
+compute_status conv_check_parts(generation *g, const conv_problem *p) {
+  const compute_tuning *t = &g->tuning;
+  const double sums = (double)p->positions * (double)p->channels * (double)p->product.batches;
+  if (t->groups > GEMM_SPLIT_LIMIT ||
+      (t->groups > 1 && sums * t->groups * p->product.sum_bytes > CONV_WORKSPACE_LIMIT))
+    return emit_refuse(g, "the sums cannot be cut into %u parts", (unsigned)t->groups);
+  if (t->groups > 1 && p->phased)
+    return emit_refuse(g, "the sums of a convolution's phases cannot be cut into parts");
+  return COMPUTE_OK;
 }

@@ -22,9 +22,9 @@ void conv_define(generation *g, conv_problem *p) {
            p->position_columns ? "POSITIONS" : "shape.channels");
   text_add(text, "#define DATA_V %s\n", p->data_plane[1] == 1 ? "1" : "shape.data_v");
   text_add(text, "#define WEIGHT_K2 %s\n", p->weight_term[2] == 1 ? "1" : "shape.weight_k2");
-  gemm_define_number(g, "PHASED", p->phased);
-  gemm_define_number(g, "TERM_CHANNELS_FAST", p->channels_fast);
-  emit_template(g, text, "conv_window.h");
+  emit_constant(g, "PHASED", p->phased);
+  emit_constant(g, "TERM_CHANNELS_FAST", p->channels_fast);
+  emit_template(g, text, "conv_window");
 }
 
 static void phase_fields(generation *g, emit_launch *launch, const conv_problem *p) {
@@ -152,7 +152,7 @@ void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts)
 }
 
 void conv_emit_combine(generation *g, const conv_problem *p, const conv_parts *parts) {
-  const uint32_t limit = gemm_group_limit(g), group = limit < COMBINE_GROUP ? limit : COMBINE_GROUP;
+  const uint32_t limit = emit_group_limit(g), group = limit < COMBINE_GROUP ? limit : COMBINE_GROUP;
   const int64_t elements = p->positions * p->channels;
   emit_launch *launch =
       gemm_launch(g, &p->product, "conv_combine", group, (elements + group - 1) / group, 1);

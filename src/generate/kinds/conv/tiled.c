@@ -39,8 +39,9 @@ static void define_slab(generation *g, const conv_problem *p, bool data, bool al
            data, name, name, name, name, name, columns ? 'B' : 'A');
   text_add(text, "#define SLAB_FETCH fetch_%s\n#define SLAB_PUT put_%s\n", data ? "data" : "weight",
            data ? "data" : "weight");
-  text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n", emit_dtype(dtype));
-  emit_template(g, text, "conv_slab.h");
+  text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
+           compute_dtype_name(dtype));
+  emit_template(g, text, "conv_slab");
   static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS", "OUTER",
                                       "TERM",    "PITCH", "FETCH",  "PUT",   "DECODE"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -56,7 +57,8 @@ static void begin_tile(text_buffer *text, const conv_problem *p) {
            p->position_columns ? 'b' : 'a', p->position_columns ? 'a' : 'b');
 }
 
-compute_status conv_emit_tiled(generation *g, conv_problem *p) {
+static compute_status write(generation *g, void *of) {
+  conv_problem *p = of;
   const compute_tuning *t = &g->tuning;
   const conv_parts parts = conv_cut(p, t->variant == CONV_SPLIT ? t->groups : 1, t->tile_k);
   const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
@@ -83,8 +85,8 @@ compute_status conv_emit_tiled(generation *g, conv_problem *p) {
   conv_begin_batches(g, launch, p);
   if (p->phased) text_add(text, "if (position0 >= POSITIONS) continue;\n");
   conv_find_part(g, launch, &parts);
-  emit_template(g, text, "conv_tiled.h");
-  emit_template(g, text, "gemm_products.h");
+  emit_template(g, text, "conv_tiled");
+  emit_template(g, text, "gemm_products");
   if (t->variant == CONV_SPLIT) {
     gemm_store_part(text);
   } else {
@@ -99,3 +101,52 @@ compute_status conv_emit_tiled(generation *g, conv_problem *p) {
            (unsigned)t->item_n);
   return COMPUTE_OK;
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+_Static_assert((int)CONV_TILED == GEMM_TILED && (int)CONV_SPLIT == GEMM_SPLIT,
+               "GEMM completes the parameters of both");
+
+static bool divides(uint32_t a, uint32_t b) {
+  return a % b == 0 || b % a == 0;
+}
+
+/* What tiles of convolutions must be besides what GEMM's must be. */
+static compute_status check_tile(generation *g, const conv_problem *p) {
+  const compute_tuning *t = &g->tuning;
+  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint64_t local = (uint64_t)gemm_local_sums(t) * p->product.sum_bytes + t->tile_k * 64u;
+  if (!divides(t->tile_m, items) || !divides(t->tile_n, items) || items % t->tile_k != 0)
+    return emit_refuse(g, "%u items cannot share a tile of %ux%ux%u in whole lines",
+                       (unsigned)items, (unsigned)t->tile_m, (unsigned)t->tile_n,
+                       (unsigned)t->tile_k);
+  if (local > emit_local_limit(g))
+    return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
+                       (unsigned long long)local, (unsigned long long)emit_local_limit(g));
+  return t->variant == CONV_SPLIT ? conv_check_parts(g, p) : COMPUTE_OK;
+}
+
+static compute_status accept(generation *g, void *of) {
+  conv_problem *p = of;
+  if (p->terms == 0) return emit_refuse(g, "there is nothing to multiply");
+  g->tuning.vector = 1;
+  const compute_status status = gemm_accept_tiles(g, &p->product);
+  return status ? status : check_tile(g, p);
+}
+
+static bool suits(const generation *g, const conv_problem *p, conv_variant variant) {
+  if (p->terms == 0 || emit_for_cpu(g) || !emit_has(g, COMPUTE_TARGET_FAST_LOCAL)) return false;
+  const conv_variant tiled = (conv_variant)gemm_choose_tiled(g, &p->product);
+  return (tiled == CONV_SPLIT && p->phased ? CONV_TILED : tiled) == variant;
+}
+
+static bool split_suits(const generation *g, const void *problem) {
+  return suits(g, problem, CONV_SPLIT);
+}
+
+static bool tiled_suits(const generation *g, const void *problem) {
+  return suits(g, problem, CONV_TILED);
+}
+
+const emit_form conv_split = {CONV_SPLIT, split_suits, accept, write};
+const emit_form conv_tiled = {CONV_TILED, tiled_suits, accept, write};

@@ -10,7 +10,11 @@
 
 #include "generate/kinds/gemm/gemm.h"
 
-enum { PANEL_ALIGNMENT = 64 };
+enum {
+  PANEL_ALIGNMENT = 64,
+  PANEL_LIMIT = 1 << 30, /* bytes beyond which panels are no longer worth their memory */
+  FEW_ROWS = 8
+};
 
 typedef struct direct_plan {
   bool packed;
@@ -41,7 +45,7 @@ static void define_packing(generation *g, const gemm_factor *factor, char letter
            letter + ('a' - 'A'), letter, letter);
   text_add(text, "#define PACK_LOAD(i) LOAD_%c(i)\n#define PACK_WIDTH %u\n", letter,
            (unsigned)width);
-  emit_template(g, text, "gemm_pack.h");
+  emit_template(g, text, "gemm_pack");
   text_add(text, "#undef PACK\n#undef PACK_TYPE\n#undef PACK_IN\n#undef PACK_LOAD\n"
                  "#undef PACK_WIDTH\n");
   text_add(text, "#define PACK_%c_AT(batch) %s\n", letter,
@@ -199,14 +203,15 @@ static void emit_multiplication(generation *g, const gemm_problem *problem,
   text_add(text, "}\n");
 }
 
-compute_status gemm_emit_direct(generation *g, gemm_problem *problem) {
+static compute_status write(generation *g, void *of) {
+  gemm_problem *problem = of;
   const compute_tuning *t = &g->tuning;
   const direct_plan plan = make_plan(g, problem);
   if (plan.panels_m > (INT32_MAX - t->group_x) / plan.panels_n)
     return emit_refuse(g, "the product has too many blocks for one launch");
   gemm_define(g, problem, plan.packed);
-  gemm_define_number(g, "ITEM_M", t->item_m);
-  gemm_define_number(g, "ITEM_N", t->item_n);
+  emit_constant(g, "ITEM_M", t->item_m);
+  emit_constant(g, "ITEM_N", t->item_n);
   gemm_define_vector(g, t->vector);
   if (plan.packed) {
     g->workspace_bytes = plan.a_bytes + plan.b_bytes;
@@ -217,3 +222,90 @@ compute_status gemm_emit_direct(generation *g, gemm_problem *problem) {
            (unsigned)t->item_m, (unsigned)t->item_n);
   return COMPUTE_OK;
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+static double padded_area(const gemm_problem *problem, uint32_t m, uint32_t n) {
+  return (double)emit_divide_up(problem->m, m) * m * (double)emit_divide_up(problem->n, n) * n;
+}
+
+/* Sums, a row of B and an element of A fill the registers: 32 vectors where they are of 64 bytes,
+ * else 16. Of two blocks that do, the one with less edge. */
+static void choose_block(const generation *g, const gemm_problem *problem, uint32_t lanes,
+                         uint32_t *rows, uint32_t *columns) {
+  const bool many = lanes * problem->sum_bytes >= 64;
+  const uint32_t tall = many ? 12 : 6, flat = many ? 8 : 4;
+  const bool is_tall =
+      padded_area(problem, tall, 2 * lanes) < padded_area(problem, flat, 3 * lanes);
+  *rows = is_tall ? tall : flat;
+  *columns = (is_tall ? 2 : 3) * lanes;
+  if (g->tuning.variant == GEMM_DIRECT) {
+    *rows = 1;
+    while (*rows < problem->m && *rows < flat) *rows *= 2;
+    *columns = (*rows <= 2 ? 4 : 3) * lanes;
+    while (*columns > problem->n && *columns > lanes) *columns -= lanes;
+  }
+}
+
+/* Few rows are read in place the way round in which B has dense columns. */
+static void complete_direct(generation *g, gemm_problem *problem) {
+  compute_tuning *t = &g->tuning;
+  if (t->variant == GEMM_DIRECT && problem->b.outer != 1 && problem->a.outer == 1)
+    emit_gemm_swap(problem);
+  emit_default(&t->vector, gemm_choose_lanes(g, problem));
+  uint32_t rows, columns;
+  choose_block(g, problem, t->vector, &rows, &columns);
+  emit_default(&t->item_m, rows);
+  emit_default(&t->item_n, columns);
+  emit_default(&t->group_x, emit_for_cpu(g) ? 1 : emit_smaller(64, emit_group_limit(g)));
+}
+
+static bool panels_fit(const gemm_problem *problem) {
+  const double k = (double)problem->k * problem->sum_bytes, batches = (double)problem->batches;
+  const double a = (double)problem->m * k * (problem->a.batched ? batches : 1);
+  const double b = (double)problem->n * k * (problem->b.batched ? batches : 1);
+  return a + b <= (double)PANEL_LIMIT;
+}
+
+static bool can_read_in_place(const gemm_problem *problem, uint32_t columns) {
+  return problem->b.outer == 1 && problem->b.dtype == problem->accumulate && problem->n >= columns;
+}
+
+static compute_status check_direct(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (!emit_is_power(t->vector) || t->vector < 2 || t->vector > 16 || t->item_n % t->vector)
+    return emit_refuse(g, "%u columns are no vectors of %u", (unsigned)t->item_n,
+                       (unsigned)t->vector);
+  if (t->item_m > 16 || t->item_n / t->vector > 8)
+    return emit_refuse(g, "a block of %ux%u is too large", (unsigned)t->item_m,
+                       (unsigned)t->item_n);
+  if (problem->k == 0) return emit_refuse(g, "there is nothing to multiply");
+  if (t->variant == GEMM_DIRECT && !can_read_in_place(problem, t->item_n))
+    return emit_refuse(g, "B does not have %u dense columns in the type of the sums",
+                       (unsigned)t->item_n);
+  if (t->group_x > emit_group_limit(g))
+    return emit_refuse(g, "groups of %u items are too large", (unsigned)t->group_x);
+  return COMPUTE_OK;
+}
+
+static bool direct_suits(const generation *g, const void *of) {
+  gemm_problem problem = *(const gemm_problem *)of;
+  if (!emit_for_cpu(g) || gemm_is_tiny(&problem)) return false;
+  if (problem.b.outer != 1 && problem.a.outer == 1) emit_gemm_swap(&problem);
+  return problem.m <= FEW_ROWS && can_read_in_place(&problem, gemm_choose_lanes(g, &problem));
+}
+
+static bool packed_suits(const generation *g, const void *of) {
+  const gemm_problem *problem = of;
+  if (!panels_fit(problem)) return false;
+  return emit_for_cpu(g) ? !gemm_is_tiny(problem)
+                         : !emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->k > 0;
+}
+
+static compute_status accept(generation *g, void *problem) {
+  complete_direct(g, problem);
+  return check_direct(g, problem);
+}
+
+const emit_form gemm_direct = {GEMM_DIRECT, direct_suits, accept, write};
+const emit_form gemm_packed = {GEMM_PACKED, packed_suits, accept, write};

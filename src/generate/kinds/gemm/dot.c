@@ -30,14 +30,14 @@ static void define_shared(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   uint32_t vector = problem->a.k == 1 ? t->vector : 1;
   while (vector * compute_dtype_size(problem->a.dtype) > 16) vector /= 2;
-  gemm_define_number(g, "SHARERS", t->group_x);
-  gemm_define_number(g, "ROWS", t->group_y);
-  gemm_define_number(g, "GROUP", (int64_t)t->group_x * t->group_y);
-  gemm_define_number(g, "COLUMNS", problem->n);
-  gemm_define_number(g, "A_ALONG_K", gemm_along_k(&problem->a));
-  gemm_define_number(g, "A_VECTOR", vector);
+  emit_constant(g, "SHARERS", t->group_x);
+  emit_constant(g, "ROWS", t->group_y);
+  emit_constant(g, "GROUP", (int64_t)t->group_x * t->group_y);
+  emit_constant(g, "COLUMNS", problem->n);
+  emit_constant(g, "A_ALONG_K", gemm_along_k(&problem->a));
+  emit_constant(g, "A_VECTOR", vector);
   text_add(&g->definitions, "#define DECODE_A(array, i) ((SUM)LOAD_%s(array, i))\n",
-           emit_dtype(problem->a.dtype));
+           compute_dtype_name(problem->a.dtype));
 }
 
 static void emit_shared(generation *g, gemm_problem *problem) {
@@ -64,7 +64,7 @@ static void emit_shared(generation *g, gemm_problem *problem) {
                           "const int item = (int)LOCAL_ID_X;\n");
   gemm_find_part(&launch->body);
   gemm_begin_batches(g, launch, problem);
-  emit_template(g, &launch->body, "gemm_dot.h");
+  emit_template(g, &launch->body, "gemm_dot");
   text_add(&launch->body, "if (lane == 0 && row < shape.m) {\n");
   store_columns(g, &launch->body, problem, parts > 1, "scratch[j * GROUP + item]");
   text_add(&launch->body, "}\nBARRIER();\n}\n");
@@ -119,8 +119,8 @@ static void add_vectors(generation *g, text_buffer *text, const gemm_problem *pr
 static void emit_alone(generation *g, gemm_problem *problem) {
   const uint32_t rows = g->tuning.item_m;
   gemm_define(g, problem, false);
-  gemm_define_number(g, "ITEM_M", rows);
-  gemm_define_number(g, "COLUMNS", problem->n);
+  emit_constant(g, "ITEM_M", rows);
+  emit_constant(g, "COLUMNS", problem->n);
   gemm_define_vector(g, g->tuning.vector);
   emit_launch *launch = gemm_launch(g, problem, "gemm_dot", 1, (problem->m + rows - 1) / rows, 1);
   if (!launch) return;
@@ -139,7 +139,8 @@ static void emit_alone(generation *g, gemm_problem *problem) {
   text_add(text, "}\n}\n");
 }
 
-compute_status gemm_emit_dot(generation *g, gemm_problem *problem) {
+static compute_status write(generation *g, void *of) {
+  gemm_problem *problem = of;
   const compute_tuning *t = &g->tuning;
   if (problem->m > INT32_MAX) return emit_refuse(g, "the product has too many rows for one launch");
   if (emit_for_cpu(g)) {
@@ -153,3 +154,71 @@ compute_status gemm_emit_dot(generation *g, gemm_problem *problem) {
   }
   return COMPUTE_OK;
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+/* What an item alone reads with vectors: both dense along k, in the type of the sums. */
+static bool is_dense(const gemm_problem *problem) {
+  return problem->a.k == 1 && problem->b.k == 1 && problem->a.dtype == problem->accumulate &&
+         problem->b.dtype == problem->accumulate;
+}
+
+static void complete_dot(generation *g, const gemm_problem *problem) {
+  compute_tuning *t = &g->tuning;
+  if (emit_for_cpu(g)) {
+    emit_default(&t->item_m, 4);
+    emit_default(&t->vector, gemm_choose_lanes(g, problem));
+    return;
+  }
+  /* Along k, an item should have a few vectors; across rows, neighbours read a cache line. */
+  const bool along_k = gemm_along_k(&problem->a);
+  uint32_t sharers = along_k ? 32 : 8;
+  while (along_k && sharers < 256 && problem->k > 16 * (int64_t)sharers) sharers *= 2;
+  uint32_t items = emit_smaller(emit_group_limit(g), 256);
+  while (items > 1 && items * (uint64_t)problem->n * problem->sum_bytes > emit_local_limit(g))
+    items /= 2;
+  while (sharers > items || !emit_is_power(sharers)) sharers /= 2;
+  emit_default(&t->group_x, sharers);
+  uint32_t rows = 1;
+  while (rows * 2 * t->group_x <= items) rows *= 2;
+  emit_default(&t->group_y, rows);
+  emit_default(&t->vector, gemm_load_vector(problem));
+  emit_default(&t->groups, gemm_choose_parts(g, problem, emit_divide_up(problem->m, t->group_y)));
+}
+
+static compute_status check_dot(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (problem->n > GEMM_DOT_COLUMNS)
+    return emit_refuse(g, "dot products are for at most %d columns", GEMM_DOT_COLUMNS);
+  if (!emit_is_power(t->vector) || t->vector > 16)
+    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+  if (emit_for_cpu(g)) {
+    if (!is_dense(problem) || t->vector < 2)
+      return emit_refuse(g, "dot products need dense vectors along k");
+    if (t->item_m > 8) return emit_refuse(g, "%u rows are too many", (unsigned)t->item_m);
+    return COMPUTE_OK;
+  }
+  const uint64_t items = (uint64_t)t->group_x * t->group_y;
+  if (!emit_is_power(t->group_x) || !emit_is_power(t->group_y) || items > emit_group_limit(g))
+    return emit_refuse(g, "a group cannot have %ux%u items", (unsigned)t->group_x,
+                       (unsigned)t->group_y);
+  if (items * (uint64_t)problem->n * problem->sum_bytes > emit_local_limit(g))
+    return emit_refuse(g, "the group needs more local memory than the device has");
+  if (t->groups > GEMM_SPLIT_LIMIT || !gemm_parts_fit(problem, t->groups))
+    return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
+  return COMPUTE_OK;
+}
+
+static bool suits(const generation *g, const void *of) {
+  const gemm_problem *problem = of;
+  if (problem->n > GEMM_DOT_COLUMNS) return false;
+  return emit_for_cpu(g) ? !gemm_is_tiny(problem) && is_dense(problem)
+                         : emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->k > 0;
+}
+
+static compute_status accept(generation *g, void *problem) {
+  complete_dot(g, problem);
+  return check_dot(g, problem);
+}
+
+const emit_form gemm_dot = {GEMM_DOT, suits, accept, write};

@@ -1,29 +1,67 @@
-/* The kind GEMM: reads the descriptor, settles on a variant with its parameters, and has it
- * written.
- */
+/* The kind GEMM, and its plain form: one item for each element of C, any strides. That is what the
+ * other forms fall back to, and what tiny products are best served with, since one source does for
+ * all their shapes and layouts. */
 #include "generate/kinds/gemm/gemm.h"
 
-compute_status gemm_emit(generation *g, gemm_problem *problem) {
-  if (problem->accumulate == COMPUTE_F64 && !emit_has(g, COMPUTE_TARGET_F64))
-    return emit_refuse(g, "the device has no f64 arithmetic");
-  if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return COMPUTE_OK;
-  const compute_status status = gemm_choose(g, problem);
-  if (status) return status;
-  g->wide = gemm_problem_is_wide(problem);
-  switch ((gemm_variant)g->tuning.variant) {
-  case GEMM_TILED:
-  case GEMM_SPLIT:
-  case GEMM_MATRIX: return gemm_emit_tiled(g, problem);
-  case GEMM_DOT: return gemm_emit_dot(g, problem);
-  case GEMM_DIRECT:
-  case GEMM_PACKED: return gemm_emit_direct(g, problem);
-  case GEMM_PLAIN: break;
-  }
-  return gemm_emit_plain(g, problem);
+#include <stdio.h>
+
+static compute_status accept_plain(generation *g, void *problem) {
+  (void)problem;
+  emit_default(&g->tuning.group_x, emit_smaller(64, emit_group_limit(g)));
+  if (g->tuning.group_x <= emit_group_limit(g)) return COMPUTE_OK;
+  return emit_refuse(g, "groups of %u items are too large", (unsigned)g->tuning.group_x);
 }
 
-compute_status emit_gemm(generation *g) {
+static compute_status write_plain(generation *g, void *of) {
+  gemm_problem *problem = of;
+  const uint32_t group = g->tuning.group_x;
+  const int64_t elements = problem->m * problem->n;
+  const int64_t groups = (elements + group - 1) / group;
+  if (groups > INT32_MAX) return emit_refuse(g, "the product has too many elements for one launch");
+  gemm_define(g, of, true);
+  emit_launch *launch = gemm_launch(g, problem, "gemm_plain", group, groups, 1);
+  if (!launch) return COMPUTE_OK;
+  gemm_take_factors(g, launch, problem);
+  gemm_take_epilogue(g, launch, problem);
+  gemm_fields(g, launch, problem);
+  emit_field_index(g, launch, "elements", elements);
+  gemm_store_fields(g, launch, problem);
+  text_buffer *text = &launch->body;
+  text_add(text,
+           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
+           "if (index >= shape.elements) return;\n"
+           "const INDEX row = DIVIDE(index, shape.n);\n"
+           "const INDEX column = index - row * shape.n;\n",
+           (unsigned)group);
+  gemm_begin_batches(g, launch, problem);
+  text_add(text, "INDEX at_a = batch_a + row * A_ROW, at_b = batch_b + column * B_COLUMN;\n"
+                 "SUM sum = 0;\n"
+                 "for (INDEX p = 0; p < shape.k; p++) {\n"
+                 "sum = SUM_MAD(LOAD_A(at_a), LOAD_B(at_b), sum);\n"
+                 "at_a += A_K;\n"
+                 "at_b += B_K;\n"
+                 "}\n");
+  gemm_store(g, text, problem, "sum");
+  text_add(text, "}\n");
+  snprintf(g->text, sizeof g->text, "plain GEMM, one item for each element");
+  return COMPUTE_OK;
+}
+
+static const emit_form plain = {GEMM_PLAIN, NULL, accept_plain, write_plain};
+
+static const emit_form *const forms[] = {&gemm_dot,   &gemm_direct, &gemm_packed, &gemm_matrix,
+                                         &gemm_split, &gemm_tiled,  &plain,       NULL};
+
+compute_status gemm_emit(generation *g, gemm_problem *problem) {
+  if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return COMPUTE_OK;
+  g->wide = gemm_problem_is_wide(problem);
+  return emit_by_form(g, &emit_gemm, forms, problem);
+}
+
+static compute_status emit(generation *g) {
   gemm_problem problem;
   emit_gemm_read(g, &problem);
   return gemm_emit(g, &problem);
 }
+
+const emit_kind emit_gemm = {.name = "GEMM", .accumulates = true, .emit = emit};

@@ -1,14 +1,12 @@
 /* Matrix multiplication in generated source, inside: what its files share.
  *
- *   gemm.c          the kind: reads the descriptor, picks a variant, calls it
- *   gemm_problem.c  brings the descriptor into one normal form
- *   gemm_choose.c   judgement, and the check of parameters that somebody else chose
- *   gemm_text.c     what all variants say: loads, batches, epilogue, stores
- *   gemm_plain.c    one item for each element of C
- *   gemm_tiled.c    tiles through local memory, also with k cut into parts
- *   gemm_matrix.c   what is different where matrix units multiply the tiles
- *   gemm_dot.c      few columns: groups of items add up one row
- *   gemm_direct.c   one item for each block of C, for CPUs
+ *   gemm.c     the kind, its list of forms, and the plain one: one item for each element of C
+ *   problem.c  brings the descriptor into one normal form; limits that forms keep
+ *   text.c     what all forms say: loads, batches, epilogue, stores
+ *   tiled.c    tiles through local memory, also with k cut into parts
+ *   matrix.c   what is different where matrix units multiply the tiles
+ *   dot.c      few columns: groups of items add up one row
+ *   direct.c   one item for each block of C, for CPUs
  *
  * "Sums" are the products before the epilogue, in the accumulate type. */
 #ifndef GENERATE_GEMM_H
@@ -16,7 +14,7 @@
 
 #include "generate/emit.h"
 
-/* compute_tuning.variant. What each reads of the other fields, and what is sensible:
+/* The forms: compute_tuning.variant. What each reads of the other fields, and what is sensible:
  *
  *   PLAIN   group_x (64, 256)
  *   TILED   tile_m, tile_n: 32 64 128; tile_k: 8 16 32; item_m, item_n: 2 4 8; vector: 1 2 4 8
@@ -24,12 +22,12 @@
  *           their product, the group, is 32 … 256; each item loads whole vectors of A and of B.
  *           For targets with COMPUTE_TARGET_FAST_LOCAL.
  *   SPLIT   as TILED; groups: parts of k, 2 … 64. For small m · n with a large k.
- *   DOT     n ≤ 4 after exchange (gemm_problem.c). group_x: items that share a row, group_y: rows
- * of a group; both powers of two; vector: 1 2 4 8; groups: parts of k, 1 … 64. A CPU takes one row
- * at a time: item_m rows (1 2 4), vector lanes. DIRECT  item_m: 1 … 16 rows, item_n columns: 1 … 6
- * times vector; vector: lanes of one sum vector, 2 4 8 16. B has the accumulate type and its
- * columns side by side, n ≥ item_n. PACKED  as DIRECT, any operands: a launch before copies both
- * into panels.
+ *   DOT     n ≤ 4 after exchange (problem.c). group_x: items that share a row, group_y: rows of a
+ *           group; both powers of two; vector: 1 2 4 8; groups: parts of k, 1 … 64. A CPU takes one
+ *           row at a time: item_m rows (1 2 4), vector lanes.
+ *   DIRECT  item_m: 1 … 16 rows, item_n columns: 1 … 6 times vector; vector: lanes of one sum
+ *           vector, 2 4 8 16. B has the accumulate type and its columns side by side, n ≥ item_n.
+ *   PACKED  as DIRECT, any operands: a launch before copies both into panels.
  *   MATRIX  on matrix units: factors both f16 or both bf16, or f32 where TF32 is allowed. tile_m,
  *           tile_n: 32 64 128; tile_k: 16 32 64; item_m, item_n: rows and columns of a warp,
  *           multiples of 16 and 8; vector as TILED; groups: parts of k, 1 … 64. */
@@ -43,7 +41,13 @@ typedef enum gemm_variant {
   GEMM_MATRIX = 7
 } gemm_variant;
 
-enum { GEMM_DOT_COLUMNS = 4, GEMM_SPLIT_LIMIT = 64, GEMM_GROUP_Z_LIMIT = 65535, GEMM_BAND = 8 };
+enum {
+  GEMM_DOT_COLUMNS = 4,
+  GEMM_TINY = 32768, /* multiplications that are not worth a source of their own */
+  GEMM_SPLIT_LIMIT = 64,
+  GEMM_GROUP_Z_LIMIT = 65535,
+  GEMM_BAND = 8
+};
 
 /* One of the two factors: what it is, and its strides within one matrix. A's outer dimension is m,
  * B's is n. */
@@ -81,23 +85,26 @@ bool gemm_problem_is_wide(const gemm_problem *problem);
 /* Whether neighbouring items should read the factor along k, by its strides. */
 bool gemm_along_k(const gemm_factor *factor);
 
-/* Items that a group may have. */
-uint32_t gemm_group_limit(const generation *g);
-uint64_t gemm_local_limit(const generation *g);
+bool gemm_is_tiny(const gemm_problem *problem);
 /* Lanes of a vector of sums. */
 uint32_t gemm_choose_lanes(const generation *g, const gemm_problem *problem);
+/* Elements of one load of A or B. */
+uint32_t gemm_load_vector(const gemm_problem *problem);
+/* Parts of k that keep the compute units busy, where there are so many groups without; and whether
+ * the workspace of k in parts stays reasonable. */
+uint32_t gemm_choose_parts(const generation *g, const gemm_problem *problem, int64_t groups);
+bool gemm_parts_fit(const gemm_problem *problem, uint32_t parts);
 /* TILED, SPLIT or, where no tile fits the target, PLAIN. */
 gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem);
-/* Completes g->tuning, or says why it cannot be. May exchange rows and columns. */
-compute_status gemm_choose(generation *g, gemm_problem *problem);
+/* Completes g->tuning for TILED or SPLIT, or says why it cannot be. */
+compute_status gemm_accept_tiles(generation *g, void *problem);
 
-/* ---- Text (gemm_text.c) -------------------------------------------------------------------- */
+/* ---- Text (text.c) ------------------------------------------------------------------------- */
 
 /* The definitions that all variants need: SUM, LOAD_A(i), LOAD_B(i), A_ROW, A_K, B_COLUMN, B_K, the
  * epilogue. any_strides: A and B are read so that the text need not tell strides of 1 from others.
  */
 void gemm_define(generation *g, gemm_problem *problem, bool any_strides);
-void gemm_define_number(generation *g, const char *name, int64_t value);
 /* VECTOR, of so many sums. */
 void gemm_define_vector(generation *g, uint32_t lanes);
 
@@ -128,9 +135,9 @@ void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts
 
 /* ---- Pieces of variants, which convolutions are made of too --------------------------------- */
 
-/* What tiles are described by: TILE_M, ITEM_M, … and kernels/gemm_local.h. */
+/* What tiles are described by: TILE_M, ITEM_M, … and the template gemm_local. */
 uint32_t gemm_items(const compute_tuning *tuning); /* of a group */
-/* One operand's names for kernels/gemm_slab.h, the text, and the end of these names. */
+/* One operand's names for the template gemm_slab, the text, and the end of these names. */
 void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
                       char letter, uint32_t side);
 void gemm_define_tile(generation *g, const gemm_problem *problem);
@@ -155,12 +162,13 @@ void gemm_block_begin(const generation *g, text_buffer *text);
 void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count);
 void gemm_block_end(const generation *g, text_buffer *text);
 
-/* ---- Variants ------------------------------------------------------------------------------ */
+/* ---- Forms --------------------------------------------------------------------------------- */
 
-compute_status gemm_emit_plain(generation *g, gemm_problem *problem);
+extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_dot, gemm_direct, gemm_packed;
+
 /* Sums that a group of a tile has in local memory. */
 uint32_t gemm_local_sums(const compute_tuning *tuning);
-compute_status gemm_emit_tiled(generation *g, gemm_problem *problem);
+compute_status gemm_emit_tiled(generation *g, void *problem); /* TILED, SPLIT and MATRIX */
 /* Whether the target's matrix units take the product; what follows is for those that they take:
  * elements of k of one step, and local memory of a group with g->tuning. */
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
@@ -175,7 +183,5 @@ void gemm_matrix_define(generation *g, const gemm_problem *problem);
 void gemm_matrix_begin(text_buffer *text);
 void gemm_matrix_begin_staged(text_buffer *text);
 void gemm_matrix_store_part(text_buffer *text);
-compute_status gemm_emit_dot(generation *g, gemm_problem *problem);
-compute_status gemm_emit_direct(generation *g, gemm_problem *problem);
 
 #endif

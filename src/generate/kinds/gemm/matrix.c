@@ -44,18 +44,18 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
 void gemm_matrix_define(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   const char *unit = unit_of(g, problem);
-  gemm_define_number(g, "TILE_M", t->tile_m);
-  gemm_define_number(g, "TILE_N", t->tile_n);
-  gemm_define_number(g, "TILE_K", t->tile_k);
-  gemm_define_number(g, "WARP_M", t->item_m);
-  gemm_define_number(g, "WARP_N", t->item_n);
-  gemm_define_number(g, "BAND", GEMM_BAND);
-  gemm_define_number(g, "LOCAL_SLABS", (int64_t)(gemm_matrix_local_bytes(g, problem) / 16));
+  emit_constant(g, "TILE_M", t->tile_m);
+  emit_constant(g, "TILE_N", t->tile_n);
+  emit_constant(g, "TILE_K", t->tile_k);
+  emit_constant(g, "WARP_M", t->item_m);
+  emit_constant(g, "WARP_N", t->item_n);
+  emit_constant(g, "BAND", GEMM_BAND);
+  emit_constant(g, "LOCAL_SLABS", (int64_t)(gemm_matrix_local_bytes(g, problem) / 16));
   text_add(&g->definitions,
            "#define MATRIX_TYPE %s\n#define MATRIX_ELEMENT(x) %s\n"
            "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n",
            is_half(unit) ? "u16" : "u32", is_half(unit) ? "(x)" : "F32_TO_TF32(x)", unit);
-  emit_template(g, &g->definitions, "gemm_matrix.h");
+  emit_template(g, &g->definitions, "gemm_matrix");
 }
 
 void gemm_matrix_begin(text_buffer *text) {
@@ -105,3 +105,79 @@ void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char
            (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
            (unsigned)t->item_n);
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+typedef struct tile_shape {
+  uint32_t m, n, item_m, item_n;
+} tile_shape;
+
+/* Rows and columns of a warp in the place of an item's. */
+static const tile_shape matrix_shapes[] = {
+    {128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 32}, {32, 32, 16, 16}};
+
+/* As tiles of tiled.c are chosen; a line of a slab has 16 words for every kind of element. */
+static void complete_matrix(generation *g, const gemm_problem *problem) {
+  compute_tuning *t = &g->tuning;
+  const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
+  enum { COUNT = sizeof matrix_shapes / sizeof *matrix_shapes };
+  const tile_shape *tile = &matrix_shapes[COUNT - 1];
+  for (int i = COUNT - 2; i >= 0; i--) {
+    const tile_shape *larger = &matrix_shapes[i];
+    const double groups = (double)emit_divide_up(problem->m, larger->m) *
+                          (double)emit_divide_up(problem->n, larger->n) * (double)problem->batches;
+    if (groups >= (double)units && problem->m > larger->m / 2 && problem->n > larger->n / 2)
+      tile = larger;
+  }
+  emit_default(&t->tile_m, tile->m);
+  emit_default(&t->tile_n, tile->n);
+  emit_default(&t->tile_k, 2 * gemm_matrix_step(g, problem));
+  emit_default(&t->item_m, emit_smaller(tile->item_m, t->tile_m));
+  emit_default(&t->item_n, emit_smaller(tile->item_n, t->tile_n));
+  emit_default(&t->vector, gemm_load_vector(problem));
+  const double groups = (double)emit_divide_up(problem->m, t->tile_m) *
+                        (double)emit_divide_up(problem->n, t->tile_n) * (double)problem->batches;
+  emit_default(&t->groups, groups < 1e6 ? gemm_choose_parts(g, problem, (int64_t)groups) : 1);
+}
+
+static compute_status check_matrix(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 8 ||
+      t->item_m * t->item_n > 4096 || t->tile_m % t->item_m || t->tile_n % t->item_n ||
+      t->tile_k % gemm_matrix_step(g, problem))
+    return emit_refuse(g, "a tile of %ux%ux%u cannot be cut into %ux%u for each warp",
+                       (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k,
+                       (unsigned)t->item_m, (unsigned)t->item_n);
+  const uint32_t items = gemm_items(t);
+  if (items > emit_group_limit(g) || t->tile_m * t->tile_k % items || t->tile_n * t->tile_k % items)
+    return emit_refuse(g, "groups of %u items are too large for the tile or the device",
+                       (unsigned)items);
+  if (gemm_matrix_local_bytes(g, problem) > emit_local_limit(g))
+    return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
+                       (unsigned long long)gemm_matrix_local_bytes(g, problem),
+                       (unsigned long long)emit_local_limit(g));
+  if (!emit_is_power(t->vector) || t->vector > 16)
+    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+  if (t->groups > GEMM_SPLIT_LIMIT || !gemm_parts_fit(problem, t->groups))
+    return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
+  return COMPUTE_OK;
+}
+
+static bool suits(const generation *g, const void *of) {
+  const gemm_problem *problem = of;
+  return gemm_matrix_serves(g, problem) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL) &&
+         problem->m >= 16 && problem->n >= 8 && problem->k >= 16 && emit_group_limit(g) >= 256 &&
+         emit_local_limit(g) >= 32768;
+}
+
+static compute_status accept(generation *g, void *of) {
+  const gemm_problem *problem = of;
+  if (!gemm_matrix_serves(g, problem))
+    return emit_refuse(g, "the device has no matrix units for these factors (f16, bf16, or f32 "
+                          "where TF32 is allowed)");
+  if (problem->k == 0) return emit_refuse(g, "there is nothing to multiply");
+  complete_matrix(g, problem);
+  return check_matrix(g, problem);
+}
+
+const emit_form gemm_matrix = {GEMM_MATRIX, suits, accept, gemm_emit_tiled};

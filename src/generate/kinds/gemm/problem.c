@@ -149,17 +149,13 @@ void emit_gemm_read(generation *g, gemm_problem *problem) {
   gemm_problem_make(g, problem, &space, compute_gemm_of(g->descriptor)->k, a_k, b_k);
 }
 
-static int64_t magnitude(int64_t value) {
-  return value < 0 ? -value : value;
-}
-
 /* The farthest offset, as a double: it may be anything. `margin` more elements in each of the last
  * two dimensions stand for what blocks at the edge reckon with. */
 static double reach(const emit_space *batch, uint32_t walk, double m, double m_stride, double n,
                     double n_stride) {
   double offset = m * m_stride + n * n_stride;
   for (int32_t d = 0; d < batch->rank; d++)
-    offset += (double)batch->size[d] * (double)magnitude(batch->walk[walk].stride[d]);
+    offset += (double)batch->size[d] * (double)emit_magnitude(batch->walk[walk].stride[d]);
   return offset;
 }
 
@@ -168,16 +164,55 @@ bool gemm_problem_is_wide(const gemm_problem *problem) {
   const double limit = INT32_MAX, m = (double)problem->m + MARGIN, n = (double)problem->n + MARGIN;
   const double k = (double)problem->k + MARGIN, batches = (double)problem->batches;
   const emit_space *batch = &problem->batch;
-  if (reach(batch, 0, m, (double)magnitude(problem->a.outer), k, (double)magnitude(problem->a.k)) >
-          limit ||
-      reach(batch, 1, n, (double)magnitude(problem->b.outer), k, (double)magnitude(problem->b.k)) >
-          limit ||
+  if (reach(batch, 0, m, (double)emit_magnitude(problem->a.outer), k,
+            (double)emit_magnitude(problem->a.k)) > limit ||
+      reach(batch, 1, n, (double)emit_magnitude(problem->b.outer), k,
+            (double)emit_magnitude(problem->b.k)) > limit ||
       batches * m * n > limit || batches * m * k > limit || batches * n * k > limit)
     return true;
   for (uint32_t i = 2; i < batch->walk_count; i++) {
     const int64_t *stride = problem->tile.walk[i - 2].stride;
-    if (reach(batch, i, m, (double)magnitude(stride[0]), n, (double)magnitude(stride[1])) > limit)
+    if (reach(batch, i, m, (double)emit_magnitude(stride[0]), n,
+              (double)emit_magnitude(stride[1])) > limit)
       return true;
   }
   return false;
+}
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+/* Panels and parts beyond this are no longer worth their memory. */
+static const double workspace_limit = 1 << 30;
+
+bool gemm_is_tiny(const gemm_problem *problem) {
+  return (double)problem->m * (double)problem->n * (double)problem->k * (double)problem->batches <=
+         GEMM_TINY;
+}
+
+/* Two groups for each compute unit; parts are not shorter than 256. */
+uint32_t gemm_choose_parts(const generation *g, const gemm_problem *problem, int64_t groups) {
+  const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
+  if (problem->batches >= 2 * units || groups >= units) return 1;
+  int64_t parts = 2 * units / (groups > 0 ? groups : 1);
+  if (parts > problem->k / 256) parts = problem->k / 256;
+  if (parts > GEMM_SPLIT_LIMIT) parts = GEMM_SPLIT_LIMIT;
+  return parts > 1 ? (uint32_t)parts : 1;
+}
+
+uint32_t gemm_load_vector(const gemm_problem *problem) {
+  const size_t a = compute_dtype_size(problem->a.dtype), b = compute_dtype_size(problem->b.dtype);
+  return a < 4 || b < 4 ? 8 : 4;
+}
+
+bool gemm_parts_fit(const gemm_problem *problem, uint32_t parts) {
+  return (double)problem->m * (double)problem->n * (double)problem->batches * parts *
+             problem->sum_bytes <=
+         workspace_limit;
+}
+
+uint32_t gemm_choose_lanes(const generation *g, const gemm_problem *problem) {
+  uint32_t lanes = g->target->vector_width * 4 / problem->sum_bytes;
+  if (lanes < 2) lanes = 2;
+  while (!emit_is_power(lanes)) lanes &= lanes - 1;
+  return lanes < 16 ? lanes : 16;
 }

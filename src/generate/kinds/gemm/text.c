@@ -25,10 +25,6 @@ static const char *base_type(compute_dtype accumulate) {
   }
 }
 
-void gemm_define_number(generation *g, const char *name, int64_t value) {
-  text_add(&g->definitions, "#define %s %lld\n", name, (long long)value);
-}
-
 /* LOAD_A(i) reads an element where A lies; A_ROW and A_K are its strides. */
 static void define_factor(generation *g, const gemm_factor *factor, char letter, bool any) {
   char pointer[16];
@@ -61,8 +57,8 @@ void gemm_define(generation *g, gemm_problem *problem, bool any_strides) {
 }
 
 void gemm_define_vector(generation *g, uint32_t lanes) {
-  gemm_define_number(g, "LANES", lanes);
-  emit_template(g, &g->definitions, "gemm_vector.h");
+  emit_constant(g, "LANES", lanes);
+  emit_template(g, &g->definitions, "gemm_vector");
 }
 
 emit_launch *gemm_launch(generation *g, const gemm_problem *problem, const char *entry,
@@ -155,7 +151,7 @@ void gemm_find_part(text_buffer *text) {
 }
 
 void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts) {
-  const uint32_t group = gemm_group_limit(g) < 64 ? gemm_group_limit(g) : 64;
+  const uint32_t group = emit_group_limit(g) < 64 ? emit_group_limit(g) : 64;
   const int64_t elements = problem->m * problem->n;
   emit_launch *launch =
       gemm_launch(g, problem, "gemm_combine", group, (elements + group - 1) / group, 1);

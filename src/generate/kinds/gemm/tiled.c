@@ -56,11 +56,11 @@ void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_fac
     text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
   else
     text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
-             emit_dtype(factor->dtype));
-  gemm_define_number(g, "SLAB_SIDE", side);
-  gemm_define_number(g, "SLAB_ALONG_K", gemm_along_k(factor));
-  gemm_define_number(g, "SLAB_PIECE", piece_of(problem, vector));
-  emit_template(g, text, "gemm_slab.h");
+             compute_dtype_name(factor->dtype));
+  emit_constant(g, "SLAB_SIDE", side);
+  emit_constant(g, "SLAB_ALONG_K", gemm_along_k(factor));
+  emit_constant(g, "SLAB_PIECE", piece_of(problem, vector));
+  emit_template(g, text, "gemm_slab");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     text_add(text, "#undef SLAB_%s\n", names[i]);
 }
@@ -83,18 +83,18 @@ static void limit_registers(generation *g, const gemm_problem *problem) {
 
 void gemm_define_tile(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  gemm_define_number(g, "TILE_M", t->tile_m);
-  gemm_define_number(g, "TILE_N", t->tile_n);
-  gemm_define_number(g, "TILE_K", t->tile_k);
-  gemm_define_number(g, "ITEM_M", t->item_m);
-  gemm_define_number(g, "ITEM_N", t->item_n);
-  gemm_define_number(g, "ROW_PIECE", piece_of(problem, t->item_m));
-  gemm_define_number(g, "COLUMN_PIECE", piece_of(problem, t->item_n));
-  gemm_define_number(g, "LOCAL_SUMS", gemm_local_sums(t));
-  gemm_define_number(g, "SLAB_SUMS", 16 / problem->sum_bytes);
+  emit_constant(g, "TILE_M", t->tile_m);
+  emit_constant(g, "TILE_N", t->tile_n);
+  emit_constant(g, "TILE_K", t->tile_k);
+  emit_constant(g, "ITEM_M", t->item_m);
+  emit_constant(g, "ITEM_N", t->item_n);
+  emit_constant(g, "ROW_PIECE", piece_of(problem, t->item_m));
+  emit_constant(g, "COLUMN_PIECE", piece_of(problem, t->item_n));
+  emit_constant(g, "LOCAL_SUMS", gemm_local_sums(t));
+  emit_constant(g, "SLAB_SUMS", 16 / problem->sum_bytes);
   limit_registers(g, problem);
-  gemm_define_number(g, "BAND", GEMM_BAND);
-  emit_template(g, &g->definitions, "gemm_local.h");
+  emit_constant(g, "BAND", GEMM_BAND);
+  emit_template(g, &g->definitions, "gemm_local");
 }
 
 void gemm_begin_tile(text_buffer *text) {
@@ -156,8 +156,8 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
     gemm_begin_tile(text);
   gemm_find_part(text);
   gemm_begin_batches(g, launch, problem);
-  emit_template(g, text, "gemm_tiled.h");
-  emit_template(g, text, matrix ? "gemm_matrix_products.h" : "gemm_products.h");
+  emit_template(g, text, "gemm_tiled");
+  emit_template(g, text, matrix ? "gemm_matrix_products" : "gemm_products");
 }
 
 static void store_sums(generation *g, text_buffer *text, const gemm_problem *problem, bool matrix,
@@ -177,7 +177,8 @@ static void store_sums(generation *g, text_buffer *text, const gemm_problem *pro
   gemm_end_staged(text);
 }
 
-compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
+compute_status gemm_emit_tiled(generation *g, void *of) {
+  const gemm_problem *problem = of;
   const compute_tuning *t = &g->tuning;
   const bool matrix = t->variant == GEMM_MATRIX;
   const bool parts = matrix ? t->groups > 1 : t->variant == GEMM_SPLIT;
@@ -188,7 +189,7 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
   const int64_t slabs = (problem->k + t->tile_k - 1) / t->tile_k;
   const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
   const int64_t count = parts ? (problem->k + part - 1) / part : 1;
-  gemm_define(g, problem, false);
+  gemm_define(g, of, false);
   if (matrix)
     gemm_matrix_define(g, problem);
   else
@@ -221,3 +222,125 @@ compute_status gemm_emit_tiled(generation *g, gemm_problem *problem) {
              (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m, (unsigned)t->item_n);
   return COMPUTE_OK;
 }
+
+/* ---- Choice -------------------------------------------------------------------------------- */
+
+typedef struct tile_shape {
+  uint32_t m, n, k, item_m, item_n;
+} tile_shape;
+
+/* From the most products for each element read to the most groups. */
+static const tile_shape tile_shapes[] = {
+    {128, 128, 16, 8, 8}, {128, 64, 16, 8, 8}, {64, 64, 16, 8, 4}, {32, 32, 16, 4, 2}};
+
+static uint64_t tile_bytes(const gemm_problem *problem, const compute_tuning *t) {
+  return (uint64_t)gemm_local_sums(t) * problem->sum_bytes;
+}
+
+static bool tile_fits(const generation *g, const gemm_problem *problem, const tile_shape *tile) {
+  const compute_tuning t = {
+      .tile_m = tile->m, .tile_n = tile->n, .tile_k = tile->k, .item_m = tile->item_m};
+  return tile_bytes(problem, &t) <= emit_local_limit(g) &&
+         (tile->m / tile->item_m) * (tile->n / tile->item_n) <= emit_group_limit(g) &&
+         tile->item_m * tile->item_n * problem->sum_bytes <= 256; /* registers */
+}
+
+/* The largest tile that gives all compute units something to do and is not mostly edge. */
+static tile_shape choose_tile(const generation *g, const gemm_problem *problem) {
+  const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
+  enum { COUNT = sizeof tile_shapes / sizeof *tile_shapes };
+  for (int i = 0; i < COUNT - 1; i++) {
+    const tile_shape *tile = &tile_shapes[i];
+    const double groups = (double)emit_divide_up(problem->m, tile->m) *
+                          (double)emit_divide_up(problem->n, tile->n) * (double)problem->batches;
+    if (tile_fits(g, problem, tile) && groups >= (double)units && problem->m > tile->m / 2 &&
+        problem->n > tile->n / 2)
+      return *tile;
+  }
+  return tile_shapes[COUNT - 1];
+}
+
+static void complete_tiles(generation *g, const gemm_problem *problem) {
+  compute_tuning *t = &g->tuning;
+  tile_shape tile = choose_tile(g, problem);
+  if (t->variant == GEMM_SPLIT && t->tile_m == 0 && t->tile_n == 0) {
+    for (int i = 2; i < 4; i++)
+      if (tile_fits(g, problem, &tile_shapes[i])) {
+        tile = tile_shapes[i];
+        break;
+      }
+  }
+  emit_default(&t->tile_m, tile.m);
+  emit_default(&t->tile_n, tile.n);
+  emit_default(&t->tile_k, tile.k);
+  emit_default(&t->item_m, t->tile_m < tile.item_m ? t->tile_m : tile.item_m);
+  emit_default(&t->item_n, t->tile_n < tile.item_n ? t->tile_n : tile.item_n);
+  emit_default(&t->vector, gemm_load_vector(problem));
+  if (t->variant == GEMM_SPLIT && t->groups == 0) {
+    const int64_t groups = emit_divide_up(problem->m, t->tile_m) *
+                           emit_divide_up(problem->n, t->tile_n) * problem->batches;
+    t->groups = gemm_choose_parts(g, problem, groups);
+    if (t->groups < 2) t->groups = 2;
+  }
+}
+
+static compute_status check_tiles(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->tile_m % 4 || t->tile_n % 4)
+    return emit_refuse(g, "a tile of %ux%ux%u is out of range or no multiple of 4",
+                       (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k);
+  if (t->item_m > 16 || t->item_n > 16 || t->tile_m % t->item_m || t->tile_n % t->item_n)
+    return emit_refuse(g, "a tile of %ux%u cannot be cut into %ux%u per item", (unsigned)t->tile_m,
+                       (unsigned)t->tile_n, (unsigned)t->item_m, (unsigned)t->item_n);
+  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  if (items > emit_group_limit(g))
+    return emit_refuse(g, "the tile needs groups of %u items, the device has at most %u",
+                       (unsigned)items, (unsigned)emit_group_limit(g));
+  if (t->tile_m * t->tile_k % items || t->tile_n * t->tile_k % items)
+    return emit_refuse(g, "%u items cannot share the loads of a tile of %ux%ux%u evenly",
+                       (unsigned)items, (unsigned)t->tile_m, (unsigned)t->tile_n,
+                       (unsigned)t->tile_k);
+  if (tile_bytes(problem, t) > emit_local_limit(g))
+    return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
+                       (unsigned long long)tile_bytes(problem, t),
+                       (unsigned long long)emit_local_limit(g));
+  if (!emit_is_power(t->vector) || t->vector > 16)
+    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+  if (t->variant == GEMM_SPLIT && (t->groups < 2 || t->groups > GEMM_SPLIT_LIMIT))
+    return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
+  if (t->variant == GEMM_SPLIT && problem->k < 2) return emit_refuse(g, "k is too short to be cut");
+  return COMPUTE_OK;
+}
+
+/* ---- Forms --------------------------------------------------------------------------------- */
+
+gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem) {
+  const tile_shape tile = choose_tile(g, problem);
+  if (!tile_fits(g, problem, &tile)) return GEMM_PLAIN;
+  const double groups = (double)emit_divide_up(problem->m, tile.m) *
+                        (double)emit_divide_up(problem->n, tile.n) * (double)problem->batches;
+  return groups < 1e6 && gemm_choose_parts(g, problem, (int64_t)groups) > 1 ? GEMM_SPLIT
+                                                                            : GEMM_TILED;
+}
+
+/* Whether a target with local memory should get tiles of the variant. */
+static bool suits(const generation *g, const gemm_problem *problem, gemm_variant variant) {
+  return !emit_for_cpu(g) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->k > 0 &&
+         gemm_choose_tiled(g, problem) == variant;
+}
+
+static bool split_suits(const generation *g, const void *problem) {
+  return suits(g, problem, GEMM_SPLIT);
+}
+
+static bool tiled_suits(const generation *g, const void *problem) {
+  return suits(g, problem, GEMM_TILED);
+}
+
+compute_status gemm_accept_tiles(generation *g, void *problem) {
+  complete_tiles(g, problem);
+  return check_tiles(g, problem);
+}
+
+const emit_form gemm_split = {GEMM_SPLIT, split_suits, gemm_accept_tiles, gemm_emit_tiled};
+const emit_form gemm_tiled = {GEMM_TILED, tiled_suits, gemm_accept_tiles, gemm_emit_tiled};

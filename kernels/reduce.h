@@ -1,3 +1,89 @@
+/* One pass of a reduction by groups of items: the body of a kernel.
+ *
+ * A group folds REDUCE_COLUMNS results, each by REDUCE_LANES items that take every REDUCE_LANES-th
+ * element; a tree in local memory combines what they found. Neighbouring items are neighbouring
+ * elements of one result, or of neighbouring results if REDUCE_ACROSS: whichever lies side by side
+ * in memory. Each item keeps REDUCE_UNROLL partial results, so that as many loads are under way,
+ * and starts new ones after REDUCE_BLOCK rounds, so that rounding errors of a sum stay small.
+ *
+ * GROUP_ID_Y is the part of the reduced elements that the group folds.
+ *
+ * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT, PLACE and
+ * FINISH(kept, value, place). */
+//@ reduce_group
+#if REDUCE_LANES > 1
+LOCAL_ARRAY(VALUE, room, REDUCE_GROUP);
+#ifdef FOLD_MORE
+LOCAL_ARRAY(INDEX, room_places, REDUCE_GROUP);
+#endif
+#endif
+const u32 item = LOCAL_ID_X;
+#if REDUCE_ACROSS
+const u32 lane = item / REDUCE_COLUMNS, column = item % REDUCE_COLUMNS;
+#else
+const u32 lane = item % REDUCE_LANES, column = item / REDUCE_LANES;
+#endif
+const INDEX first = (INDEX)GROUP_ID_Y * shape.share;
+const INDEX end = shape.count - first < shape.share ? shape.count : first + shape.share;
+for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_COUNT_X) {
+  const INDEX kept = tile * REDUCE_COLUMNS + (INDEX)column;
+  const boolean active = kept < shape.kept;
+  FOLD_TOTALS(total, total_places, lost, REDUCE_UNROLL)
+  FOLD_ARRAYS(part, part_places, REDUCE_UNROLL)
+  UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+    FOLD_START(total, total_places, lost, u)
+  }
+  if (active) {
+    KEPT_OFFSETS(kept)
+    INDEX element = first + (INDEX)lane;
+    while (element < end) {
+      const INDEX most = REDUCE_BLOCK * REDUCE_UNROLL * REDUCE_LANES;
+      const INDEX stop = end - element > most ? element + most : end;
+      UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+        FOLD_CLEAR(part, part_places, u)
+      }
+      for (; element + (REDUCE_UNROLL - 1) * REDUCE_LANES < stop;
+           element += REDUCE_UNROLL * REDUCE_LANES) {
+        UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+          const INDEX at = element + u * REDUCE_LANES;
+          REDUCED_OFFSETS(at)
+          FOLD_TAKE(part, part_places, u, ELEMENT, PLACE)
+        }
+      }
+      for (; element < stop; element += REDUCE_LANES) {
+        REDUCED_OFFSETS(element)
+        FOLD_TAKE(part, part_places, 0, ELEMENT, PLACE)
+      }
+      UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+        FOLD_ADD(total, total_places, lost, u, part[u], part_places[u])
+      }
+    }
+  }
+  UNROLL for (int u = 1; u < REDUCE_UNROLL;
+              u++){FOLD_TAKE(total, total_places, 0, total[u], total_places[u])}
+#if REDUCE_LANES > 1
+  BARRIER();
+  room[item] = total[0];
+#ifdef FOLD_MORE
+  room_places[item] = total_places[0];
+#endif
+  for (u32 step = REDUCE_LANES / 2; step > 0; step /= 2) {
+    BARRIER();
+    if (lane < step) {
+      const u32 other = item + step * (REDUCE_ACROSS ? REDUCE_COLUMNS : 1);
+      FOLD_TAKE(total, total_places, 0, room[other], room_places[other])
+      room[item] = total[0];
+#ifdef FOLD_MORE
+      room_places[item] = total_places[0];
+#endif
+    }
+  }
+#endif
+  if (active && lane == 0) {
+    FINISH(kept, total[0], total_places[0])
+  }
+}
+
 /* One pass of a reduction by items that are a group each, for CPUs: the body of a kernel.
  *
  * An item handles shape.run tiles, one after the other. A tile is one result, whose elements are
@@ -11,6 +97,7 @@
  * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT(step) and
  * PLACE(step) for the step-th element from there along the innermost dimension, and FINISH(kept,
  * value, place). */
+//@ reduce_item
 const INDEX first = (INDEX)GROUP_ID_Y * shape.share;
 const INDEX end = shape.count - first < shape.share ? shape.count : first + shape.share;
 const INDEX first_tile = (INDEX)GROUP_ID_X * shape.run;

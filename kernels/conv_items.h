@@ -1,6 +1,44 @@
+/* ITEM_M results of one channel, side by side in a row of positions, by one item: what stands
+ * between the choice of `line`, `first` (the position in it) and `count` and the epilogue. A CPU
+ * takes those that a tap hits as one vector loop; a GPU unrolls it, and asks each. */
+//@ conv_direct
+const INDEX m0 = OVER_M1(line), m1 = line - m0 * SIZE_M1;
+const INDEX h0 = H_OF_POSITION, v0 = first * shape.v_m + V_FIRST;
+const INDEX far = batch_data + m0 * shape.data_m0;
+const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
+SUM sum[ITEM_M];
+UNROLL for (int i = 0; i < ITEM_M; i++) sum[i] = 0;
+for (INDEX k0 = 0; k0 < shape.k0; k0++) {
+  for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    const INDEX h = h0 + H_OF_TERM;
+    if (h < 0 || h >= shape.height) continue;
+    for (INDEX k2 = 0; k2 < SIZE_K2; k2++) {
+      const INDEX v = v0 + V_OF_TERM;
+      const SUM weight = LOAD_WEIGHT(near + WEIGHT_OF_TERM);
+      const INDEX data = DATA_AT(far + k0 * shape.data_k0, h, v);
+#ifdef FOR_CPU
+      const INDEX low = v < 0 ? DIVIDE(shape.step_v - 1 - v, shape.step_v) : 0;
+      const INDEX room = v < shape.width ? DIVIDE(shape.width - 1 - v, shape.step_v) + 1 : 0;
+      const INDEX high = room < count ? room : count;
+      INDEPENDENT for (INDEX i = low; i < high; i++) {
+        sum[i] = SUM_MAD(LOAD_DATA(data + i * POSITION_STEP), weight, sum[i]);
+      }
+#else
+      UNROLL for (int i = 0; i < ITEM_M; i++) {
+        const INDEX at = v + i * shape.v_m;
+        if (at >= 0 && at < shape.width && i < count) {
+          sum[i] = SUM_MAD(LOAD_DATA(data + i * POSITION_STEP), weight, sum[i]);
+        }
+      }
+#endif
+    }
+  }
+}
+
 /* One sum by a group, or on a CPU by an item with LANES sums of its own: what stands between the
  * loop over batches and the epilogue. Neighbouring items take neighbouring terms; a tree adds up
  * what they have, always in the same order. Afterwards the sum is in scratch[0]. */
+//@ conv_dot
 SPLIT_POSITION(POSITION)
 const INDEX h0 = H_OF_POSITION, v0 = V_OF_POSITION;
 const INDEX far = batch_data + m0 * shape.data_m0;
