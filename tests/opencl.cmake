@@ -26,7 +26,7 @@ target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
-foreach(name faults_opencl opencl_recover opencl_ladder opencl_fit_ladder)
+foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})

@@ -1,15 +1,19 @@
-/* What the modules that compile share: programs by their source, and generated kernels.
+/* What the modules that compile share: programs by their source, generated kernels and their
+ * faults.
  *
  *   program.c    the table of a device's programs: found again in memory and on disk, compiled
  *                once whoever asks, kept for a while when nobody needs them
- *   generated.c  from a descriptor to launches, down a ladder of plainer versions
+ *   generated.c  from a descriptor to launches, with plainer versions to fall back to
  *
  * A module embeds a `builder` in its device and hands it the few functions that differ between
  * drivers. These files are compiled into each such module. */
 #ifndef COMMON_BUILDER_H
 #define COMMON_BUILDER_H
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <string.h>
+#include <time.h>
 
 #include "compute/backend.h"
 
@@ -166,15 +170,74 @@ compute_tuning_source builder_tuning(const builder *b, const compute_kernel_desc
 bool builder_supports(const builder *b, const compute_kernel_descriptor *descriptor, char *reason,
                       size_t reason_bytes);
 
-/* The version with these parameters (NULL: judgement) and no other, for the device's target.
- * Records the error. */
+/* The version with these parameters (NULL: the default choice) and no other, for the device's
+ * target. Records the error. */
 compute_status builder_kernel_build(builder *b, const compute_kernel_descriptor *descriptor,
                                     const compute_tuning *tuning, builder_kernel *kernel);
 
-/* The first version that builds: with these parameters (unless NULL), by judgement, plainer ones.
+/* The first version that builds: with these parameters (unless NULL), the default
+ * choice, plainer ones.
  * A warning for each step; records the error when none builds. */
-compute_status builder_kernel_climb_down(builder *b, const compute_kernel_descriptor *descriptor,
-                                         const compute_tuning *tuning, builder_kernel *kernel);
+compute_status builder_kernel_fall_back(builder *b, const compute_kernel_descriptor *descriptor,
+                                        const compute_tuning *tuning, builder_kernel *kernel);
 void builder_kernel_clear(builder *b, builder_kernel *kernel);
+
+/* ---- Faults -------------------------------------------------------------------------------- */
+
+/* Of kernels that meet an index outside its axis (compute/generator.h): which of a queue's records
+ * belongs to whom. For modules that find out only when the queue is waited for. */
+
+/* Of one queue. Kernels that come when all records are taken share the first one, without a
+ * label. */
+#define FAULT_RECORDS     64
+#define FAULT_WORDS       (FAULT_RECORDS * COMPUTE_GENERATED_FAULT_WORDS)
+#define FAULT_TABLE_BYTES (FAULT_WORDS * sizeof(int32_t))
+
+typedef struct fault_table {
+  uint32_t label; /* of what is enqueued now */
+  uint32_t used;  /* records that kernels have been given since the last wait; 0: none */
+  uint32_t labels[FAULT_RECORDS];
+} fault_table;
+
+/* The first word of the record for a kernel with this label, counted from the queue's first. */
+uint32_t fault_take(fault_table *table, uint32_t label);
+
+/* Words that kernels may have set since the last wait. */
+static inline uint32_t fault_words(const fault_table *table) {
+  return table->used * COMPUTE_GENERATED_FAULT_WORDS;
+}
+
+/* Looks at those words after a wait: COMPUTE_OK, or the error about the first that is set. Every
+ * record is free again; a fault has to be zeroed by the module. */
+compute_status fault_report(fault_table *table, const compute_services *services,
+                            const int32_t *words, const char *device);
+
+/* ---- Small helpers ------------------------------------------------------------------------- */
+
+/* The host's clock, nanoseconds. */
+static inline int64_t builder_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* A function of a library opened at run time, and its place in a struct of pointers. */
+typedef struct library_row {
+  const char *name;
+  size_t offset;
+} library_row;
+
+/* Fills in such a struct. The name of the first function that the library lacks, or NULL. */
+static inline const char *library_find(void *library, void *functions, const library_row *rows,
+                                       size_t count) {
+  const char *missing = NULL;
+  for (size_t i = 0; i < count; i++) {
+    void *address = dlsym(library, rows[i].name);
+    /* ISO C has no cast from object to function pointers; POSIX promises that they fit. */
+    memcpy((char *)functions + rows[i].offset, &address, sizeof address);
+    if (!address && !missing) missing = rows[i].name;
+  }
+  return missing;
+}
 
 #endif

@@ -2,7 +2,7 @@
  * form close to what drivers take.
  *
  * A kernel that does not build, or whose groups the driver refuses, is no failure yet: preparing
- * walks down a ladder of plainer versions, with a warning for each step. Only when the last one
+ * falls back to plainer versions, with a warning for each step. Only when the last one
  * fails is there an error, with the compiler's log. */
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +141,7 @@ compute_status builder_kernel_build(builder *b, const compute_kernel_descriptor 
                                       : builder_fail(b, &problem, "the kernel does not build");
 }
 
-/* ---- The ladder ---------------------------------------------------------------------------- */
+/* ---- Plainer versions ---------------------------------------------------------------------- */
 
 /* From what the tuner chose to what any device should be able to run: groups no larger than this,
  * and from the third row on without local memory where there is another way. */
@@ -149,14 +149,14 @@ static const struct {
   const char *name;
   uint32_t group_limit; /* 0: the device's */
   bool tuned, plain;
-} rungs[] = {
+} versions[] = {
     {"the tuned version", 0, true, false},
-    {"the usual version", 0, false, false},
+    {"the default version", 0, false, false},
     {"a plain version in groups of 64", 64, false, true},
     {"a plain version in groups of 1", 1, false, true},
 };
 
-enum { RUNGS = sizeof rungs / sizeof *rungs };
+enum { VERSIONS = sizeof versions / sizeof *versions };
 
 static void limit_target(compute_target *target, uint32_t group_limit) {
   if (group_limit == 0 || group_limit > target->group_limit) return;
@@ -166,27 +166,28 @@ static void limit_target(compute_target *target, uint32_t group_limit) {
   }
 }
 
-static void step_down(const builder *b, size_t rung, const build_problem *problem) {
+static void step_down(const builder *b, size_t version, const build_problem *problem) {
   const char *name = problem->code_name;
   b->services->log(b->services->host, COMPUTE_LOG_WARNING, b->driver->module,
                    "device %u cannot run %s of a kernel (%s%s%s)%s%.600s; trying another one",
-                   b->index, rungs[rung].name, problem->call, name ? ": " : "", name ? name : "",
-                   problem->log[0] ? ": " : "", problem->log);
+                   b->index, versions[version].name, problem->call, name ? ": " : "",
+                   name ? name : "", problem->log[0] ? ": " : "", problem->log);
 }
 
-compute_status builder_kernel_climb_down(builder *b, const compute_kernel_descriptor *descriptor,
-                                         const compute_tuning *tuning, builder_kernel *kernel) {
+compute_status builder_kernel_fall_back(builder *b, const compute_kernel_descriptor *descriptor,
+                                        const compute_tuning *tuning, builder_kernel *kernel) {
   build_problem problem, first = {.status = COMPUTE_OK};
   compute_status status = COMPUTE_OK;
   if (!has_generator(b->services)) return no_generator(b);
-  for (size_t rung = tuning ? 0 : 1; rung < RUNGS; rung++) {
+  for (size_t version = tuning ? 0 : 1; version < VERSIONS; version++) {
     compute_target target = *b->target;
-    limit_target(&target, rungs[rung].group_limit);
-    if (rungs[rung].plain) target.flags &= ~(uint32_t)COMPUTE_TARGET_FAST_LOCAL;
-    status = build(b, &target, descriptor, rungs[rung].tuned ? tuning : NULL, &problem, kernel);
+    limit_target(&target, versions[version].group_limit);
+    if (versions[version].plain) target.flags &= ~(uint32_t)COMPUTE_TARGET_FAST_LOCAL;
+    status =
+        build(b, &target, descriptor, versions[version].tuned ? tuning : NULL, &problem, kernel);
     if (status == COMPUTE_OK) return status;
-    const bool refused_tuning =
-        problem.status == COMPUTE_OK && rungs[rung].tuned && status == COMPUTE_ERROR_UNSUPPORTED;
+    const bool refused_tuning = problem.status == COMPUTE_OK && versions[version].tuned &&
+                                status == COMPUTE_ERROR_UNSUPPORTED;
     if (refused_tuning) {
       impossible(&problem, "these parameters do not fit");
     } else if (problem.status != COMPUTE_ERROR_COMPILATION) {
@@ -194,10 +195,44 @@ compute_status builder_kernel_climb_down(builder *b, const compute_kernel_descri
     } else if (first.status == COMPUTE_OK) {
       first = problem;
     }
-    if (rung + 1 < RUNGS) step_down(b, rung, &problem);
+    if (version + 1 < VERSIONS) step_down(b, version, &problem);
   }
   /* What a plain version lacks is of no interest: the first failure is the one to be mended. */
   if (problem.status != COMPUTE_OK && problem.status != COMPUTE_ERROR_COMPILATION) first = problem;
   return first.status == COMPUTE_OK ? status
                                     : builder_fail(b, &first, "no version of the kernel builds");
+}
+
+/* ---- Faults -------------------------------------------------------------------------------- */
+
+uint32_t fault_take(fault_table *table, uint32_t label) {
+  uint32_t record = 1;
+  if (table->used == 0) table->used = 1; /* the shared record */
+  while (record < table->used && table->labels[record] != label) record++;
+  if (label == 0 || record == FAULT_RECORDS) return 0;
+  if (record == table->used) table->labels[table->used++] = label;
+  return record * COMPUTE_GENERATED_FAULT_WORDS;
+}
+
+static int64_t join(const int32_t *halves) {
+  return (int64_t)((uint64_t)(uint32_t)halves[1] << 32 | (uint32_t)halves[0]);
+}
+
+compute_status fault_report(fault_table *table, const compute_services *services,
+                            const int32_t *words, const char *device) {
+  const uint32_t used = table->used;
+  table->used = 0;
+  for (uint32_t i = 0; i < used; i++) {
+    const int32_t *record = words + (size_t)i * COMPUTE_GENERATED_FAULT_WORDS;
+    if (record[0] == 0) continue;
+    if (services->struct_size >=
+            offsetof(compute_services, fail_index) + sizeof services->fail_index &&
+        services->fail_index)
+      return services->fail_index(services->host, i > 0 ? table->labels[i] : 0, join(record + 2),
+                                  join(record + 4));
+    return services->fail(services->host, COMPUTE_ERROR_INDEX, 0,
+                          "check the values of index tensors before the call",
+                          "%s: an index in the data is out of range", device);
+  }
+  return COMPUTE_OK;
 }

@@ -6,7 +6,6 @@
  * again. Programs that nobody needs are kept for a while, since kernels come again. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/builder.h"
 
@@ -32,12 +31,6 @@ char *builder_duplicate(const builder *b, const char *text, size_t bytes) {
 
 static void count(uint64_t *counter, uint64_t more) {
   __atomic_add_fetch(counter, more, __ATOMIC_RELAXED);
-}
-
-static uint64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 /* ---- Problems ------------------------------------------------------------------------------ */
@@ -266,7 +259,7 @@ static void build(builder *b, builder_program *program, build_problem *problem) 
   const size_t needed = offsetof(compute_services, cache_store) + sizeof services->cache_store;
   const bool cached =
       services->struct_size >= needed && services->cache_load && services->cache_store;
-  const uint64_t start = now();
+  const int64_t start = builder_now();
   compute_cache_part parts[BUILDER_KEY_PARTS + 3];
   const uint32_t part_count = cached ? key_of(b, program, parts) : 0;
   bool known = false;
@@ -289,7 +282,7 @@ static void build(builder *b, builder_program *program, build_problem *problem) 
       services->cache_store(services->host, parts, part_count, binary, bytes);
     builder_free(b, binary);
   }
-  const uint64_t taken = now() - start;
+  const uint64_t taken = (uint64_t)(builder_now() - start);
   services->log(services->host, taken > SLOW_NANOSECONDS ? COMPUTE_LOG_INFO : COMPUTE_LOG_DEBUG,
                 b->driver->module, "the program took %.3f s", (double)taken * 1e-9);
   count(&statistics->build_nanoseconds, taken);

@@ -36,7 +36,7 @@ typedef struct cublas_product {
 /* ---- The library --------------------------------------------------------------------------- */
 
 #define CUBLAS_ROW(member, symbol, type, parameters) {#symbol, offsetof(cublas_functions, member)},
-static const cuda_library_row rows[] = {CUBLAS_FUNCTIONS(CUBLAS_ROW)};
+static const library_row rows[] = {CUBLAS_FUNCTIONS(CUBLAS_ROW)};
 static cublas_functions functions[CUDA_LIBRARY_NAMES];
 
 static size_t version(const void *of) {

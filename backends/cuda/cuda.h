@@ -4,12 +4,10 @@
  *   driver.c    libcuda.so.1, its functions and constants
  *   errors.c    the driver's codes in words, and what is left of a device after the worst of them
  *   device.c    one GPU: its facts in libcompute's words
- *   memory.c    device memory, and memory of others
+ *   memory.c    device memory, memory of others, and page-locked memory of the host
  *   queue.c     streams, their failures and their scratch memory
  *   transfer.c  copies to, from, on and between GPUs
- *   event.c     events
- *   timer.c     the time at which a queue came to a point
- *   host.c      page-locked memory of the host
+ *   event.c     events, and the time at which a queue came to a point
  *   nvrtc.c     NVRTC, the compiler
  *   program.c   from source text to loaded modules
  *   kernel.c    generated kernels: from a descriptor to launches
@@ -25,10 +23,8 @@
 #include <sys/types.h>
 
 #include "common/builder.h"
-#include "common/faults.h"
 #include "compute/backend.h"
 #include "driver.h"
-#include "nvrtc.h"
 #include "vendor.h"
 
 /* ---- Instance and devices ------------------------------------------------------------------ */
@@ -40,7 +36,7 @@ typedef struct cuda_instance {
 } cuda_instance;
 
 typedef struct cuda_staging cuda_staging; /* transfer.c */
-typedef struct cuda_mark cuda_mark;       /* timer.c */
+typedef struct cuda_mark cuda_mark;       /* event.c */
 
 typedef struct cuda_device {
   const compute_services *services;

@@ -29,7 +29,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of devices' own han
 /* ---- The library --------------------------------------------------------------------------- */
 
 #define CUDNN_ROW(member, symbol, type, parameters) {#symbol, offsetof(cudnn_functions, member)},
-static const cuda_library_row rows[] = {CUDNN_FUNCTIONS(CUDNN_ROW)};
+static const library_row rows[] = {CUDNN_FUNCTIONS(CUDNN_ROW)};
 static cudnn_functions functions[CUDA_LIBRARY_NAMES];
 
 static size_t version(const void *of) {

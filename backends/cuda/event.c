@@ -1,5 +1,16 @@
-/* Events of the driver, without timing, which makes them cheap. */
+/* Events of the driver, without timing, which makes them cheap; and timers.
+ *
+ * The driver tells only the time between two events, as a float of milliseconds, which is exact to
+ * the half microsecond for some seconds and ever coarser after. So each timer is measured from a
+ * mark: an event whose time on the host's clock is known, and which is renewed every few seconds.
+ * A new mark is tied to the one before by the GPU's own clock, so that timers stay exact among each
+ * other; only when the two clocks have drifted apart visibly is the host's believed again. */
 #include "cuda.h"
+
+#include <stdlib.h>
+
+/* ---- Events -----------------------------------------------------------------------------------
+ */
 
 compute_status cuda_event_create(void *handle, void **result) {
   cuda_queue *queue = handle;
@@ -50,4 +61,146 @@ compute_status cuda_queue_await_event(void *handle, void *event) {
   if (status != COMPUTE_OK) return status;
   const cuda_result code = device->driver->stream_wait_event(queue->stream, event, 0);
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "making a queue wait for an event");
+}
+
+/* ---- Times of points on a queue ---------------------------------------------------------------
+ */
+
+#define MARK_SPAN   ((int64_t)4000000000) /* nanoseconds for which a mark serves */
+#define DRIFT_LIMIT ((int64_t)1000000)
+#define TIGHT       ((int64_t)20000) /* a reading of both clocks at once: good enough */
+
+enum { TRIES = 5 };
+
+struct cuda_mark {
+  cuda_event event;
+  int64_t nanoseconds; /* of CLOCK_MONOTONIC when the GPU came to it */
+  int32_t references;  /* the device's, and one for each timer; under clock_mutex */
+};
+
+typedef struct timer {
+  cuda_event event;
+  cuda_mark *mark;
+} timer;
+
+static void event_forget(cuda_device *device, cuda_event event) {
+  if (event && cuda_enter_to_release(device))
+    cuda_notice(device, device->driver->event_destroy(event), "releasing a timer");
+}
+
+/* ---- Marks --------------------------------------------------------------------------------- */
+
+static void mark_release(cuda_device *device, cuda_mark *mark) {
+  if (!mark) return;
+  pthread_mutex_lock(&device->clock_mutex);
+  const bool last = --mark->references == 0;
+  pthread_mutex_unlock(&device->clock_mutex);
+  if (!last) return;
+  event_forget(device, mark->event);
+  cuda_release(device, mark);
+}
+
+/* Lets the GPU come to the mark while the host watches its own clock. */
+static cuda_result mark_read(const cuda_device *device, cuda_mark *mark) {
+  const cuda_driver *driver = device->driver;
+  cuda_result code = CUDA_OK;
+  int64_t width = INT64_MAX;
+  for (int i = 0; i < TRIES && code == CUDA_OK && width > TIGHT; i++) {
+    const int64_t before = builder_now();
+    code = driver->event_record(mark->event, device->memory_stream);
+    if (code == CUDA_OK) code = driver->event_wait(mark->event);
+    width = builder_now() - before;
+    mark->nanoseconds = before + width / 2;
+  }
+  return code;
+}
+
+/* Ties the mark to the one before, if that is recent. */
+static void mark_tie(const cuda_device *device, cuda_mark *mark, const cuda_mark *before) {
+  float milliseconds = 0;
+  if (!before || mark->nanoseconds - before->nanoseconds > 2 * MARK_SPAN ||
+      device->driver->event_elapsed(&milliseconds, before->event, mark->event) != CUDA_OK)
+    return;
+  const int64_t tied = before->nanoseconds + (int64_t)((double)milliseconds * 1e6);
+  if (llabs(tied - mark->nanoseconds) < DRIFT_LIMIT) mark->nanoseconds = tied;
+}
+
+/* A mark for a timer that is recorded now, with a reference; clock_mutex held. */
+static compute_status mark_get(cuda_device *device, cuda_mark **result) {
+  cuda_mark *old = device->mark;
+  if (!old || builder_now() - old->nanoseconds > MARK_SPAN) {
+    cuda_mark *made = cuda_allocate(device, sizeof *made);
+    if (!made) return cuda_fail_memory(device->services, "a timer");
+    cuda_result code = device->driver->event_create(&made->event, CUDA_EVENT_DEFAULT);
+    if (code != CUDA_OK) made->event = NULL;
+    if (code == CUDA_OK) code = mark_read(device, made);
+    if (code != CUDA_OK) {
+      const compute_status status = cuda_fail(device, code, "reading the GPU's clock");
+      event_forget(device, made->event);
+      cuda_release(device, made);
+      return status;
+    }
+    mark_tie(device, made, old);
+    made->references = 1;
+    device->mark = made;
+    if (old && --old->references == 0) {
+      event_forget(device, old->event);
+      cuda_release(device, old);
+    }
+  }
+  device->mark->references++;
+  *result = device->mark;
+  return COMPUTE_OK;
+}
+
+void cuda_clock_release(cuda_device *device) {
+  mark_release(device, device->mark);
+  device->mark = NULL;
+}
+
+/* ---- Timers -------------------------------------------------------------------------------- */
+
+compute_status cuda_timer_record(void *handle, void **result) {
+  cuda_queue *queue = handle;
+  cuda_device *device = queue->device;
+  compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  timer *made = cuda_allocate(device, sizeof *made);
+  if (!made) return cuda_fail_memory(device->services, "a timer");
+  pthread_mutex_lock(&device->clock_mutex);
+  status = mark_get(device, &made->mark);
+  pthread_mutex_unlock(&device->clock_mutex);
+  if (status == COMPUTE_OK) {
+    cuda_result code = device->driver->event_create(&made->event, CUDA_EVENT_DEFAULT);
+    if (code != CUDA_OK) made->event = NULL;
+    if (code == CUDA_OK) code = device->driver->event_record(made->event, queue->stream);
+    if (code != CUDA_OK) status = cuda_fail(device, code, "recording a timer");
+  }
+  if (status == COMPUTE_OK)
+    *result = made;
+  else
+    cuda_timer_destroy(device, made);
+  return status;
+}
+
+compute_status cuda_timer_read(void *handle, void *read, int64_t *nanoseconds) {
+  cuda_device *device = handle;
+  const timer *t = read;
+  const compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  float milliseconds = 0;
+  cuda_result code = device->driver->event_wait(t->event);
+  if (code == CUDA_OK)
+    code = device->driver->event_elapsed(&milliseconds, t->mark->event, t->event);
+  if (code != CUDA_OK) return cuda_fail(device, code, "reading a timer");
+  *nanoseconds = t->mark->nanoseconds + (int64_t)((double)milliseconds * 1e6);
+  return COMPUTE_OK;
+}
+
+void cuda_timer_destroy(void *handle, void *destroyed) {
+  cuda_device *device = handle;
+  timer *t = destroyed;
+  event_forget(device, t->event);
+  mark_release(device, t->mark);
+  cuda_release(device, t);
 }

@@ -1,4 +1,4 @@
-/* Kernels: generated ones, prepared by the shared ladder and enqueued as launches on the queue's
+/* Kernels: generated ones, prepared by the shared builder and enqueued as launches on the queue's
  * stream, and those of the vendor's libraries.
  *
  * A tensor's pointer is handed over advanced to its first element, so that the offsets in the shape
@@ -39,8 +39,8 @@ static bool library_serves(cuda_device *device, const compute_kernel_descriptor 
                            const compute_tuning *tuning, compute_tuning_source source,
                            cuda_kernel *kernel) {
   const bool asked = tuning->implementation == 1;
-  const bool judged = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
-  if (!asked && !(judged && cuda_vendor_is_preferred(descriptor))) return false;
+  const bool heuristic = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
+  if (!asked && !(heuristic && cuda_vendor_is_preferred(descriptor))) return false;
   if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
   const compute_status status = cuda_vendor_prepare(device, descriptor, kernel);
   if (status == COMPUTE_OK) return true;
@@ -74,9 +74,9 @@ compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor
   tuning.implementation = 0;
   status = cuda_enter(device); /* the library may have ended the device */
   if (status == COMPUTE_OK)
-    status = builder_kernel_climb_down(&device->builder, descriptor,
-                                       source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
-                                       &kernel->shared);
+    status = builder_kernel_fall_back(&device->builder, descriptor,
+                                      source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                                      &kernel->shared);
   return end(device, status, kernel, result);
 }
 

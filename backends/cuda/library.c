@@ -24,14 +24,9 @@ static void *functions_of(const cuda_library_kind *kind, uint32_t name) {
 
 static bool find_all(const cuda_library_kind *kind, uint32_t name, void *handle, char *reason,
                      size_t reason_bytes) {
-  for (uint32_t i = 0; i < kind->row_count; i++) {
-    void *address = dlsym(handle, kind->rows[i].name);
-    memcpy((char *)functions_of(kind, name) + kind->rows[i].offset, &address, sizeof address);
-    if (address) continue;
-    snprintf(reason, reason_bytes, "%s lacks %s", kind->names[name], kind->rows[i].name);
-    return false;
-  }
-  return true;
+  const char *missing = library_find(handle, functions_of(kind, name), kind->rows, kind->row_count);
+  if (missing) snprintf(reason, reason_bytes, "%s lacks %s", kind->names[name], missing);
+  return !missing;
 }
 
 static load_state load(const cuda_library_kind *kind, uint32_t name, char *reason,

@@ -1,5 +1,4 @@
-#include "nvrtc.h"
-
+/* NVRTC: finding it, remembering what was found, and opening it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -7,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "common/builder.h"
+#include "driver.h"
 
 /* Newest first. The toolkit's folder is where its own installer puts the library without telling
  * the loader. */
@@ -17,14 +19,9 @@ static const char *const names[][2] = {
 
 enum { VERSIONS = sizeof names / sizeof *names, PATH_BYTES = 512 };
 
-typedef struct function_row {
-  const char *name;
-  size_t offset;
-} function_row;
-
 #define NVRTC_ROW(member, symbol, type, parameters) {#symbol, offsetof(nvrtc_library, member)},
 
-static const function_row rows[] = {NVRTC_FUNCTIONS(NVRTC_ROW)};
+static const library_row rows[] = {NVRTC_FUNCTIONS(NVRTC_ROW)};
 
 /* What is remembered of a library: what it said, and the file that it was, to notice another one in
  * its place. */
@@ -43,14 +40,9 @@ static bool known[VERSIONS], opened[VERSIONS];
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static bool find_all(void *handle, nvrtc_library *library, char *reason, size_t reason_bytes) {
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    void *address = dlsym(handle, rows[i].name);
-    memcpy((char *)library + rows[i].offset, &address, sizeof address);
-    if (address) continue;
-    snprintf(reason, reason_bytes, "NVRTC lacks %s", rows[i].name);
-    return false;
-  }
-  return true;
+  const char *missing = library_find(handle, library, rows, sizeof rows / sizeof *rows);
+  if (missing) snprintf(reason, reason_bytes, "NVRTC lacks %s", missing);
+  return !missing;
 }
 
 static bool ask(nvrtc_library *library, char *reason, size_t reason_bytes) {

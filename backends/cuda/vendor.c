@@ -6,7 +6,7 @@
  * their own because an output may be the very elements of an input that the epilogue reads (a
  * parameter that is updated), and because they keep the width that they were added in.
  *
- * The judgement below is for kernels that nobody has measured: the tuner, the tuning file and
+ * The heuristic below is for kernels that nobody has measured: the tuner, the tuning file and
  * COMPUTE_TUNING have the last word, as for every parameter. */
 #include "vendor.h"
 
@@ -148,7 +148,7 @@ static compute_status refuse(cuda_device *device, const char *reason) {
 /* The epilogue of a product that lies in scratch memory. */
 static compute_status epilogue_prepare(cuda_device *device, const halves *h, cuda_kernel *kernel) {
   compute_status status =
-      builder_kernel_climb_down(&device->builder, &h->epilogue, NULL, &kernel->shared);
+      builder_kernel_fall_back(&device->builder, &h->epilogue, NULL, &kernel->shared);
   if (status != COMPUTE_OK) return status;
   if (!renumber(&kernel->shared)) {
     builder_kernel_clear(&device->builder, &kernel->shared);

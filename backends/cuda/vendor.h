@@ -14,6 +14,7 @@
 #define CUDA_VENDOR_H
 
 #include "compute/backend.h"
+#include "../common/builder.h"
 #include "driver.h"
 
 struct cuda_device;
@@ -51,17 +52,11 @@ compute_status cuda_library_fail(struct cuda_device *device, compute_status stat
 /* Gives the handles back. Nothing of the libraries is in use any more. */
 void cuda_libraries_close(struct cuda_device *device);
 
-/* One function of a library: its name, and where its address goes in a struct. */
-typedef struct cuda_library_row {
-  const char *name;
-  size_t offset;
-} cuda_library_row;
-
 /* How a library is opened and started on a device; cublas.c and cudnn.c have one each. */
 typedef struct cuda_library_kind {
   const char *title, *choice;                /* "cuBLASLt"; its word in COMPUTE_CUDA_LIBRARIES */
   const char *names[CUDA_LIBRARY_NAMES + 1]; /* newest first, NULL-terminated */
-  const cuda_library_row *rows;
+  const library_row *rows;
   uint32_t row_count;
   void *functions; /* an array of structs, one for each name, filled in once for the process */
   size_t function_bytes;

@@ -1,6 +1,23 @@
-/* Events: the last command of each lane at the time of recording. No command of their own is
- * submitted, so recording costs next to nothing. */
+/* Events and timers.
+ *
+ * An event is the last command of each lane at the time of recording. No command of its own is
+ * submitted, so recording costs next to nothing.
+ *
+ * A timer remembers the last command of each lane, as an event does, and the host's clock: the
+ * queue came to this point when those commands ended, or when it was asked, whichever is later. So
+ * nothing is submitted for it. The commands' times come from the driver, which keeps them only for
+ * queues that were made so, and keeping them can slow a queue down: a queue's lanes are made anew
+ * at its first timer.
+ *
+ * The driver's clock is its own. How far it is from the host's is measured with a small command at
+ * the first timer and every few seconds after; a new measurement is used only when the clocks have
+ * drifted apart visibly, so that timers stay exact among each other. */
 #include "opencl.h"
+
+#include <stdlib.h>
+
+/* ---- Events -----------------------------------------------------------------------------------
+ */
 
 typedef struct opencl_event {
   cl_event last[LANES]; /* NULL where nothing was pending */
@@ -100,4 +117,149 @@ compute_status opencl_queue_wait_event(void *handle, void *event) {
     opencl_lane_submitted(queue, lane, barrier, NULL, 0);
   }
   return COMPUTE_OK;
+}
+
+/* ---- Times of points on a queue ---------------------------------------------------------------
+ */
+
+#define SPAN        ((int64_t)4000000000) /* nanoseconds for which a measurement serves */
+#define DRIFT_LIMIT ((int64_t)1000000)
+#define TIGHT       ((int64_t)20000) /* a reading of both clocks at once: good enough */
+
+enum { TRIES = 5 };
+
+typedef struct timer {
+  cl_event last[LANES]; /* NULL where nothing was pending */
+  int64_t recorded;     /* on the host's clock */
+  int64_t offset;       /* from the driver's clock to the host's */
+  uint32_t generation;
+} timer;
+
+static cl_int ended(const opencl_device *device, cl_event event, int64_t *nanoseconds) {
+  cl_ulong end = 0;
+  const cl_int code =
+      device->cl->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+  *nanoseconds = (int64_t)end;
+  return code;
+}
+
+/* ---- The two clocks ------------------------------------------------------------------------ */
+
+/* What measuring takes: a queue that keeps times, and a buffer to write to. */
+static cl_int clock_prepare(opencl_device *device) {
+  const opencl_library *cl = device->cl;
+  cl_int code = CL_SUCCESS;
+  if (!device->clock_queue)
+    device->clock_queue =
+        cl->clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  if (device->clock_queue && !device->clock_buffer)
+    device->clock_buffer = cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE, 64, NULL, &code);
+  return code;
+}
+
+static cl_int measure(opencl_device *device, int64_t *offset) {
+  static const uint32_t word = 0;
+  const opencl_library *cl = device->cl;
+  int64_t width = INT64_MAX;
+  cl_int code = clock_prepare(device);
+  for (int i = 0; i < TRIES && code == CL_SUCCESS && width > TIGHT; i++) {
+    cl_event event = NULL;
+    int64_t end = 0;
+    const int64_t before = builder_now();
+    code = cl->clEnqueueWriteBuffer(device->clock_queue, device->clock_buffer, CL_FALSE, 0,
+                                    sizeof word, &word, 0, NULL, &event);
+    if (code != CL_SUCCESS) break;
+    code = cl->clFinish(device->clock_queue);
+    const int64_t taken = builder_now() - before;
+    if (code == CL_SUCCESS) code = ended(device, event, &end);
+    cl->clReleaseEvent(event);
+    if (taken >= width) continue;
+    width = taken;
+    *offset = before + taken / 2 - end;
+  }
+  return code;
+}
+
+static compute_status clock_offset(opencl_device *device, int64_t *offset) {
+  cl_int code = CL_SUCCESS;
+  pthread_mutex_lock(&device->clock_mutex);
+  if (device->clock_measured == 0 || builder_now() - device->clock_measured > SPAN) {
+    int64_t measured = 0;
+    code = measure(device, &measured);
+    if (code == CL_SUCCESS &&
+        (device->clock_measured == 0 || llabs(measured - device->clock_offset) > DRIFT_LIMIT))
+      device->clock_offset = measured;
+    if (code == CL_SUCCESS) device->clock_measured = builder_now();
+  }
+  *offset = device->clock_offset;
+  pthread_mutex_unlock(&device->clock_mutex);
+  return code == CL_SUCCESS
+             ? COMPUTE_OK
+             : opencl_fail(device, code, "reading the clock of device %u", device->index);
+}
+
+void opencl_clock_release(opencl_device *device) {
+  if (device->clock_buffer) device->cl->clReleaseMemObject(device->clock_buffer);
+  if (device->clock_queue) device->cl->clReleaseCommandQueue(device->clock_queue);
+  device->clock_buffer = NULL;
+  device->clock_queue = NULL;
+  device->clock_measured = 0;
+}
+
+/* ---- Timers -------------------------------------------------------------------------------- */
+
+compute_status opencl_timer_record(void *handle, void **result) {
+  opencl_queue *queue = handle;
+  opencl_device *device = queue->device;
+  const opencl_library *cl = device->cl;
+  compute_status status = opencl_enter_queue(queue);
+  if (status == COMPUTE_OK) status = opencl_queue_keep_times(queue);
+  if (status != COMPUTE_OK) return status;
+  timer *made = opencl_allocate(device, sizeof *made);
+  if (!made) return opencl_fail_memory(device->services, "a timer");
+  made->generation = queue->generation;
+  status = clock_offset(device, &made->offset);
+  for (int i = 0; i < LANES && status == COMPUTE_OK; i++) {
+    const opencl_lane *lane = &queue->lanes[i];
+    if (lane->count == 0) continue;
+    cl_int code = cl->clFlush(lane->queue);
+    if (code == CL_SUCCESS) code = cl->clRetainEvent(lane->pending[lane->count - 1]);
+    if (code == CL_SUCCESS)
+      made->last[i] = lane->pending[lane->count - 1];
+    else
+      status = opencl_fail(device, code, "recording a timer");
+  }
+  made->recorded = builder_now();
+  if (status == COMPUTE_OK)
+    *result = made;
+  else
+    opencl_timer_destroy(device, made);
+  return status;
+}
+
+compute_status opencl_timer_read(void *handle, void *read, int64_t *nanoseconds) {
+  opencl_device *device = handle;
+  const timer *t = read;
+  const compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
+  if (opencl_is_stale(device, t->generation)) return opencl_fail_stale(device, "timer");
+  *nanoseconds = t->recorded;
+  for (int i = 0; i < LANES; i++) {
+    int64_t end = 0;
+    if (!t->last[i]) continue;
+    const cl_int code = device->cl->clWaitForEvents(1, &t->last[i]);
+    if (code != CL_SUCCESS) return opencl_fail(device, code, "reading a timer");
+    /* Some drivers keep no times of barriers; then it is at least not later than now. */
+    end = ended(device, t->last[i], &end) == CL_SUCCESS ? end + t->offset : builder_now();
+    if (end > *nanoseconds) *nanoseconds = end;
+  }
+  return COMPUTE_OK;
+}
+
+void opencl_timer_destroy(void *handle, void *destroyed) {
+  opencl_device *device = handle;
+  timer *t = destroyed;
+  for (int i = 0; i < LANES; i++)
+    if (t->last[i]) device->cl->clReleaseEvent(t->last[i]);
+  opencl_release(device, t);
 }

@@ -1,4 +1,4 @@
-/* Generated kernels: prepared by the ladder that modules with a compiler share, and enqueued with
+/* Generated kernels: prepared by what modules with a compiler share, and enqueued with
  * kernel objects of the driver. CLBlast is a second implementation of GEMM. */
 #include <stdio.h>
 #include <string.h>
@@ -76,9 +76,9 @@ compute_status opencl_kernel_prepare(void *handle, const compute_kernel_descript
   }
   if (status != COMPUTE_OK) {
     tuning.implementation = 0;
-    status = builder_kernel_climb_down(&device->builder, descriptor,
-                                       source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
-                                       &kernel->shared);
+    status = builder_kernel_fall_back(&device->builder, descriptor,
+                                      source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                                      &kernel->shared);
   }
   return end(device, status, kernel, result);
 }

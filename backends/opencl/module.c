@@ -1,7 +1,53 @@
 /* The OpenCL module's vtable, and starting it. */
 #include "opencl.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- The library --------------------------------------------------------------------------- */
+
+#define LOADER_NAME "libOpenCL.so.1"
+
+#define OPENCL_ROW(function) {#function, offsetof(opencl_library, function)},
+
+static const library_row required[] = {OPENCL_FUNCTIONS(OPENCL_ROW)};
+static const library_row optional[] = {OPENCL_OPTIONAL_FUNCTIONS(OPENCL_ROW)};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static opencl_library library;
+static bool loaded;
+
+static bool load(char *reason, size_t reason_bytes, bool *memory_short) {
+  errno = 0;
+  void *handle = dlopen(LOADER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle) {
+    *memory_short = errno == ENOMEM;
+    const char *words = dlerror();
+    snprintf(reason, reason_bytes, "%s", words ? words : "cannot load " LOADER_NAME);
+    return false;
+  }
+  const char *missing =
+      library_find(handle, &library, required, sizeof required / sizeof *required);
+  if (missing) {
+    snprintf(reason, reason_bytes, LOADER_NAME " lacks %s: it is older than OpenCL 1.2", missing);
+    dlclose(handle);
+    return false;
+  }
+  library_find(handle, &library, optional, sizeof optional / sizeof *optional);
+  return true;
+}
+
+const opencl_library *opencl_load(char *reason, size_t reason_bytes, bool *memory_short) {
+  *memory_short = false;
+  pthread_mutex_lock(&mutex);
+  if (!loaded) loaded = load(reason, reason_bytes, memory_short);
+  const bool usable = loaded;
+  pthread_mutex_unlock(&mutex);
+  return usable ? &library : NULL;
+}
+
+/* ---- The vtable ---------------------------------------------------------------------------- */
 
 /* Drivers set themselves up when they are first asked, and not all of them (PoCL 3.1) cope with two
  * threads that ask at once. */

@@ -1,22 +1,18 @@
 /* Inside of the OpenCL backend.
  *
- *   module.c     the vtable, and starting the module
- *   loader.c     libOpenCL.so.1
+ *   module.c     the vtable, and starting the module: libOpenCL.so.1
  *   platforms.c  which platforms and devices there are, and why others are left out
- *   info.c       asking a driver for facts without trusting the answers
- *   device.c     one device: its facts in libcompute's words
- *   memory.c     buffers: shared with the host where the driver can, else the device's own
+ *   device.c     one device: its facts in libcompute's words, without trusting the driver
+ *   memory.c     buffers: shared with the host where the driver can, else the device's own; and
+ *                host memory that is copied without staging
  *   queue.c      in-order queues, what is pending in them, and their failures
  *   transfer.c   copies to, from and within a device
- *   event.c      events
- *   timer.c      the time at which a queue came to a point
- *   host.c       host memory that is copied without staging
+ *   event.c      events, and the time at which a queue came to a point
  *   program.c    compiling, and the kernel objects of programs
  *   kernel.c     generated kernels: from a descriptor to launches
  *   clblast.c    the vendor-neutral BLAS library as a second implementation of GEMM
  *   custom.c     kernels of the user's own
- *   errors.c     OpenCL's codes in words
- *   loss.c       lost devices, and bringing them back
+ *   errors.c     OpenCL's codes in words; lost devices, and bringing them back
  *
  * Every handle of the vtable is a pointer to one of the structs below. */
 #ifndef OPENCL_OPENCL_H
@@ -24,12 +20,79 @@
 
 #include <pthread.h>
 
+#define CL_TARGET_OPENCL_VERSION          300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS /* clCreateCommandQueue: all that 1.2 drivers have */
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
 #include "common/builder.h"
-#include "common/faults.h"
 #include "compute/backend.h"
-#include "loader.h"
 
 #define OPENCL_TEXT 256 /* bytes kept of a driver's texts */
+
+/* ---- The library --------------------------------------------------------------------------- */
+
+/* libOpenCL.so.1, opened at run time: a machine without it can still load this module and be told
+ * what to install. */
+
+/* Every function of OpenCL 1.2 that the module calls. */
+#define OPENCL_FUNCTIONS(X)                                                                        \
+  X(clGetPlatformIDs)                                                                              \
+  X(clGetPlatformInfo)                                                                             \
+  X(clGetDeviceIDs)                                                                                \
+  X(clGetDeviceInfo)                                                                               \
+  X(clCreateSubDevices)                                                                            \
+  X(clReleaseDevice)                                                                               \
+  X(clCreateContext)                                                                               \
+  X(clReleaseContext)                                                                              \
+  X(clCreateCommandQueue)                                                                          \
+  X(clReleaseCommandQueue)                                                                         \
+  X(clCreateBuffer)                                                                                \
+  X(clCreateSubBuffer)                                                                             \
+  X(clReleaseMemObject)                                                                            \
+  X(clCreateProgramWithSource)                                                                     \
+  X(clCreateProgramWithBinary)                                                                     \
+  X(clBuildProgram)                                                                                \
+  X(clGetProgramInfo)                                                                              \
+  X(clGetProgramBuildInfo)                                                                         \
+  X(clReleaseProgram)                                                                              \
+  X(clCreateKernel)                                                                                \
+  X(clGetKernelInfo)                                                                               \
+  X(clGetKernelWorkGroupInfo)                                                                      \
+  X(clSetKernelArg)                                                                                \
+  X(clReleaseKernel)                                                                               \
+  X(clEnqueueNDRangeKernel)                                                                        \
+  X(clEnqueueReadBuffer)                                                                           \
+  X(clEnqueueWriteBuffer)                                                                          \
+  X(clEnqueueCopyBuffer)                                                                           \
+  X(clEnqueueMapBuffer)                                                                            \
+  X(clEnqueueUnmapMemObject)                                                                       \
+  X(clEnqueueBarrierWithWaitList)                                                                  \
+  X(clFlush)                                                                                       \
+  X(clFinish)                                                                                      \
+  X(clWaitForEvents)                                                                               \
+  X(clGetEventInfo)                                                                                \
+  X(clGetEventProfilingInfo)                                                                       \
+  X(clRetainEvent)                                                                                 \
+  X(clReleaseEvent)
+
+/* Of OpenCL 2.0. A loader that has them calls through a table of the driver's, so only devices that
+ * say they have shared virtual memory may be asked. NULL in a loader that is older. */
+#define OPENCL_OPTIONAL_FUNCTIONS(X)                                                               \
+  X(clSVMAlloc)                                                                                    \
+  X(clSVMFree)                                                                                     \
+  X(clSetKernelArgSVMPointer)
+
+#define OPENCL_MEMBER(function) __typeof__(&function) function;
+typedef struct opencl_library {
+  OPENCL_FUNCTIONS(OPENCL_MEMBER)
+  OPENCL_OPTIONAL_FUNCTIONS(OPENCL_MEMBER)
+} opencl_library;
+
+/* NULL, with a sentence in `reason`, when there is no loader or it is too old, or when host memory
+ * is short (*memory_short). The library stays open until the process ends, since drivers keep
+ * threads of their own. Thread-safe. */
+const opencl_library *opencl_load(char *reason, size_t reason_bytes, bool *memory_short);
 
 /* ---- Instance ------------------------------------------------------------------------------ */
 
@@ -82,8 +145,8 @@ int opencl_version(const char *text);
 /* ---- Device -------------------------------------------------------------------------------- */
 
 typedef struct opencl_staging opencl_staging;         /* transfer.c */
-typedef struct opencl_host_memory opencl_host_memory; /* host.c */
-typedef struct opencl_past opencl_past;               /* loss.c */
+typedef struct opencl_host_memory opencl_host_memory; /* memory.c */
+typedef struct opencl_past opencl_past;               /* errors.c */
 typedef struct opencl_queue opencl_queue;
 
 typedef struct opencl_device {
@@ -126,7 +189,7 @@ typedef struct opencl_device {
   pthread_mutex_t host_mutex;
   opencl_host_memory *host_memories; /* allocated and registered ones; its head is atomic */
 
-  pthread_mutex_t clock_mutex; /* the driver's clock: timer.c */
+  pthread_mutex_t clock_mutex; /* the driver's clock: event.c */
   cl_command_queue clock_queue;
   cl_mem clock_buffer;
   int64_t clock_offset, clock_measured;

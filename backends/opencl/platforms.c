@@ -146,7 +146,7 @@ static bool same_device(const opencl_library *cl, cl_device_id a, cl_device_id b
 
 /* The listed device of another platform that is this one. Two equal cards on one platform pair off
  * with two on the other: each listed device is matched once. */
-static opencl_place *twin_find(opencl_instance *instance, const opencl_place *place) {
+static opencl_place *match_find(opencl_instance *instance, const opencl_place *place) {
   if (!(place->type & CL_DEVICE_TYPE_GPU)) return NULL;
   for (uint32_t i = 0; i < instance->count; i++) {
     opencl_place *other = &instance->places[i];
@@ -253,14 +253,14 @@ static compute_status device_add(opencl_instance *instance, opencl_place *place,
     leave_out(instance, "%.100s of platform %.80s: %s", name, place->platform_name, refusal);
     return COMPUTE_OK;
   }
-  opencl_place *twin = twin_find(instance, place);
-  if (twin) {
-    const bool better = place->own && !twin->own;
+  opencl_place *match = match_find(instance, place);
+  if (match) {
+    const bool better = place->own && !match->own;
     leave_out(instance, "%.100s of platform %.80s: listed by platform %.80s", name,
-              better ? twin->platform_name : place->platform_name,
-              better ? place->platform_name : twin->platform_name);
-    if (better) *twin = *place;
-    twin->matched = true;
+              better ? match->platform_name : place->platform_name,
+              better ? place->platform_name : match->platform_name);
+    if (better) *match = *place;
+    match->matched = true;
     return COMPUTE_OK;
   }
   bool added = false;

@@ -7,7 +7,6 @@
 #include "../../backends/cuda/cublas.h"
 #include "../../backends/cuda/cudnn.h"
 #include "../../backends/cuda/driver.h"
-#include "../../backends/cuda/nvrtc.h"
 #include "support/test.h"
 
 #define IS(ours, theirs)        _Static_assert((int)(ours) == (int)(theirs), #ours)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../backends/cuda/nvrtc.h"
+#include "../../backends/cuda/driver.h"
 #include "object.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -201,7 +201,7 @@ static void a_cpu_packs_what_has_channels(void **state) {
   assert_int_equal(judge(TARGET_CPU, &c, 1), CONV_PLAIN);
 }
 
-/* The last rung of a backend's ladder. */
+/* The last version that a backend falls back to. */
 static void a_target_with_nothing_gets_a_plain_version(void **state) {
   (void)state;
   sample_convolution c = usual(COMPUTE_CONVOLUTION_FORWARD, 8, 64, 64, 56);

@@ -326,7 +326,7 @@ static void small_rois_are_for_items_and_large_ones_for_groups(void **state) {
   assert_int_equal(group, 1);
 }
 
-/* The last rungs of a backend's ladder. */
+/* The last versions that a backend falls back to. */
 static void a_target_with_nothing_reads_pixels_in_place(void **state) {
   (void)state;
   compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);

@@ -1,6 +1,6 @@
-/* The OpenCL module behind stand-in services: its ladder of kernel versions, its cache of programs,
- * its queues. What the core's own generator writes is judged by the tests of operations; here the
- * source is made up, so that it can be broken on purpose. Skipped without a device. */
+/* The OpenCL module behind stand-in services: its plainer versions of kernels, its cache of
+ * programs, its queues. What the core's own generator writes is judged by the tests of operations;
+ * here the source is made up, so that it can be broken on purpose. Skipped without a device. */
 #include "support/test.h"
 
 #include <dlfcn.h>
@@ -98,7 +98,7 @@ static void check_text(void *kernel, const char *part) {
   assert_non_null(strstr(text, part));
 }
 
-/* ---- The ladder ---------------------------------------------------------------------------- */
+/* ---- Plainer versions ---------------------------------------------------------------------- */
 
 static void what_was_tuned_is_used(void **state) {
   (void)state;

@@ -545,24 +545,24 @@ static void hang(int signal_number) {
   _exit(1);
 }
 
-#define LADDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define FALLBACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_context_closes_while_a_kernel_hangs),
-      LADDER_TEST(a_kernel_that_does_not_start_is_repeated_on_the_cpu),
-      LADDER_TEST(a_recording_that_does_not_start_is_repeated_on_the_cpu),
-      LADDER_TEST(a_full_device_leaves_the_run_to_the_cpu),
-      LADDER_TEST(a_strict_plan_fails_as_it_is),
-      LADDER_TEST(a_job_falls_back_as_a_run_does),
-      LADDER_TEST(a_repetition_may_run_out_of_memory),
-      LADDER_TEST(options_are_checked),
-      LADDER_TEST(a_lost_device_leaves_what_lies_elsewhere_to_the_cpu),
-      LADDER_TEST(parameters_change_once_or_the_message_says_so),
-      LADDER_TEST(a_hanging_kernel_leaves_the_run_to_the_cpu),
-      LADDER_TEST(a_strict_run_says_that_its_kernel_hangs),
-      LADDER_TEST(a_copy_that_fails_is_repeated_in_pieces),
-      LADDER_TEST(a_copy_within_a_run_is_repeated_too),
+      FALLBACK_TEST(a_kernel_that_does_not_start_is_repeated_on_the_cpu),
+      FALLBACK_TEST(a_recording_that_does_not_start_is_repeated_on_the_cpu),
+      FALLBACK_TEST(a_full_device_leaves_the_run_to_the_cpu),
+      FALLBACK_TEST(a_strict_plan_fails_as_it_is),
+      FALLBACK_TEST(a_job_falls_back_as_a_run_does),
+      FALLBACK_TEST(a_repetition_may_run_out_of_memory),
+      FALLBACK_TEST(options_are_checked),
+      FALLBACK_TEST(a_lost_device_leaves_what_lies_elsewhere_to_the_cpu),
+      FALLBACK_TEST(parameters_change_once_or_the_message_says_so),
+      FALLBACK_TEST(a_hanging_kernel_leaves_the_run_to_the_cpu),
+      FALLBACK_TEST(a_strict_run_says_that_its_kernel_hangs),
+      FALLBACK_TEST(a_copy_that_fails_is_repeated_in_pieces),
+      FALLBACK_TEST(a_copy_within_a_run_is_repeated_too),
       cmocka_unit_test(giving_back_what_is_cached_is_counted),
   };
   signal(SIGALRM, hang);

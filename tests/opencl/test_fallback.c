@@ -157,13 +157,13 @@ static void a_launch_that_fails_once_is_repeated_on_the_cpu(void **state) {
   release(&near);
 }
 
-#define LADDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define FALLBACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      LADDER_TEST(a_lost_device_is_brought_back_by_the_run_that_notices),
-      LADDER_TEST(the_caller_may_bring_it_back),
-      LADDER_TEST(a_launch_that_fails_once_is_repeated_on_the_cpu),
+      FALLBACK_TEST(a_lost_device_is_brought_back_by_the_run_that_notices),
+      FALLBACK_TEST(the_caller_may_bring_it_back),
+      FALLBACK_TEST(a_launch_that_fails_once_is_repeated_on_the_cpu),
   };
   if (!opencl_layer_open(TEST_OPENCL_LAYER, &layer)) {
     print_message("no OpenCL layer: skipped\n");
