@@ -11,17 +11,9 @@
 
 /* ---- Instructions -------------------------------------------------------------------------- */
 
-/* How an instruction is written, where not as a call <name>_<type>(a, b, c). */
-static const char *const float_operators[COMPUTE_I_END] = {
-    [COMPUTE_I_ADD] = "+", [COMPUTE_I_SUB] = "-", [COMPUTE_I_MUL] = "*", [COMPUTE_I_DIV] = "/"};
-static const char *const logic_operators[COMPUTE_I_END] = {
-    [COMPUTE_I_AND] = "&", [COMPUTE_I_OR] = "|",  [COMPUTE_I_XOR] = "^",
-    [COMPUTE_I_MIN] = "&", [COMPUTE_I_MAX] = "|",
-};
-static const char *const comparisons[COMPUTE_I_END] = {
-    [COMPUTE_I_EQ] = "==", [COMPUTE_I_NE] = "!=", [COMPUTE_I_LT] = "<",
-    [COMPUTE_I_LE] = "<=", [COMPUTE_I_GT] = ">",  [COMPUTE_I_GE] = ">=",
-};
+/* Writes the right side of an instruction's line. Loads are arguments of the function. */
+typedef void (*printer)(text_buffer *text, const compute_program *program,
+                        const compute_instruction *instruction);
 
 static void add_real(text_buffer *text, compute_dtype type, double value) {
   const char *name = emit_type(type);
@@ -35,7 +27,9 @@ static void add_real(text_buffer *text, compute_dtype type, double value) {
   }
 }
 
-static void add_constant(text_buffer *text, const compute_instruction *instruction) {
+static void add_constant(text_buffer *text, const compute_program *program,
+                         const compute_instruction *instruction) {
+  (void)program;
   const compute_dtype type = (compute_dtype)instruction->type;
   const int64_t value = instruction->immediate.i64;
   if (dtype_is_float(type)) {
@@ -51,69 +45,117 @@ static void add_constant(text_buffer *text, const compute_instruction *instructi
   }
 }
 
+static void add_load(text_buffer *text, const compute_program *program,
+                     const compute_instruction *instruction) {
+  (void)program;
+  text_add(text, "x%u", (unsigned)instruction->immediate.i64);
+}
+
+static void add_coordinate(text_buffer *text, const compute_program *program,
+                           const compute_instruction *instruction) {
+  (void)program;
+  text_add(text, "coordinate%d", (int)instruction->immediate.i64);
+}
+
+static void add_random(text_buffer *text, const compute_program *program,
+                       const compute_instruction *instruction) {
+  (void)program;
+  text_add(text, "random_%s(v%u, v%u, %" PRIu32 "u)", emit_type((compute_dtype)instruction->type),
+           (unsigned)instruction->a, (unsigned)instruction->b,
+           (uint32_t)instruction->immediate.i64);
+}
+
 static const char *cast_name(compute_dtype type) {
   return type == COMPUTE_BOOL ? "bool" : emit_type(type);
 }
 
-static void add_cast(text_buffer *text, compute_dtype from, compute_dtype to, uint16_t a) {
-  if (from == to) {
-    text_add(text, "v%u", (unsigned)a);
-  } else {
-    text_add(text, "convert_%s_%s(v%u)", cast_name(from), compute_dtype_name(to), (unsigned)a);
-  }
+static void add_cast(text_buffer *text, const compute_program *program,
+                     const compute_instruction *instruction) {
+  const compute_dtype from = (compute_dtype)program->instructions[instruction->a].type;
+  const compute_dtype to = (compute_dtype)instruction->type;
+  if (from == to)
+    text_add(text, "v%u", (unsigned)instruction->a);
+  else
+    text_add(text, "convert_%s_%s(v%u)", cast_name(from), compute_dtype_name(to),
+             (unsigned)instruction->a);
 }
 
-static void add_call(text_buffer *text, const compute_instruction *instruction,
-                     compute_dtype operand) {
-  const compute_instruction_code code = (compute_instruction_code)instruction->code;
-  const uint16_t operands[3] = {instruction->a, instruction->b, instruction->c};
-  const int count = program_operand_count(code);
-  text_add(text, "%s_%s(", program_code_name(code), emit_type(operand));
-  for (int i = 0; i < count; i++) text_add(text, "%sv%u", i ? ", " : "", (unsigned)operands[i]);
-  if (code == COMPUTE_I_LEAKY_RELU || code == COMPUTE_I_ELU) {
-    text_add(text, ", ");
-    add_real(text, operand, instruction->immediate.f64);
-  }
-  text_add(text, ")");
-}
+/* How instructions are written that are no call <name>_<type of a>(a, b, c) of a function of
+ * kernels/functions_*.h. $a, $b and $c are the operands. */
+typedef struct form {
+  const char *real, *logic; /* where the result is a float, or BOOL */
+  const char *any;
+  bool immediate; /* a call with the immediate number as its last argument */
+  printer print;
+} form;
 
-/* The right side of the instruction's line. Loads are arguments of the function and have no line.
- */
-static void add_value(text_buffer *text, const compute_program *program,
-                      const compute_instruction *instruction) {
-  const compute_instruction_code code = (compute_instruction_code)instruction->code;
-  const compute_dtype type = (compute_dtype)instruction->type;
-  const unsigned a = instruction->a, b = instruction->b, c = instruction->c;
-  const compute_dtype operand = program_operand_count(code) > 0
-                                    ? (compute_dtype)program->instructions[a].type
-                                    : COMPUTE_DTYPE_NONE;
-  const bool real = dtype_is_float(type);
-  switch (code) {
-  case COMPUTE_I_CONSTANT: add_constant(text, instruction); break;
-  case COMPUTE_I_POSITION: text_add(text, "position"); break;
-  case COMPUTE_I_COORDINATE: text_add(text, "coordinate%d", (int)instruction->immediate.i64); break;
-  case COMPUTE_I_RANDOM:
-    text_add(text, "random_%s(v%u, v%u, %" PRIu32 "u)", emit_type(type), a, b,
-             (uint32_t)instruction->immediate.i64);
-    break;
-  case COMPUTE_I_CAST: add_cast(text, operand, type, instruction->a); break;
-  case COMPUTE_I_SELECT: text_add(text, "v%u ? v%u : v%u", a, b, c); break;
-  case COMPUTE_I_NOT: text_add(text, "!v%u", a); break;
-  default:
-    if (comparisons[code]) {
-      text_add(text, "v%u %s v%u", a, comparisons[code], b);
-    } else if (real && float_operators[code]) {
-      text_add(text, "v%u %s v%u", a, float_operators[code], b);
-    } else if (type == COMPUTE_BOOL && logic_operators[code]) {
-      text_add(text, "v%u %s v%u", a, logic_operators[code], b);
-    } else if (real && code == COMPUTE_I_NEG) {
-      text_add(text, "-v%u", a);
-    } else if (real && code == COMPUTE_I_SQUARE) {
-      text_add(text, "v%u * v%u", a, a);
-    } else {
-      add_call(text, instruction, operand);
+static const form forms[COMPUTE_I_END] = {
+    [COMPUTE_I_LOAD] = {.print = add_load},
+    [COMPUTE_I_CONSTANT] = {.print = add_constant},
+    [COMPUTE_I_COORDINATE] = {.print = add_coordinate},
+    [COMPUTE_I_POSITION] = {.any = "position"},
+    [COMPUTE_I_RANDOM] = {.print = add_random},
+    [COMPUTE_I_CAST] = {.print = add_cast},
+    [COMPUTE_I_NEG] = {.real = "-$a"},
+    [COMPUTE_I_SQUARE] = {.real = "$a * $a"},
+    [COMPUTE_I_LEAKY_RELU] = {.immediate = true},
+    [COMPUTE_I_ELU] = {.immediate = true},
+    [COMPUTE_I_NOT] = {.any = "!$a"},
+    [COMPUTE_I_ADD] = {.real = "$a + $b"},
+    [COMPUTE_I_SUB] = {.real = "$a - $b"},
+    [COMPUTE_I_MUL] = {.real = "$a * $b"},
+    [COMPUTE_I_DIV] = {.real = "$a / $b"},
+    [COMPUTE_I_MIN] = {.logic = "$a & $b"},
+    [COMPUTE_I_MAX] = {.logic = "$a | $b"},
+    [COMPUTE_I_EQ] = {.any = "$a == $b"},
+    [COMPUTE_I_NE] = {.any = "$a != $b"},
+    [COMPUTE_I_LT] = {.any = "$a < $b"},
+    [COMPUTE_I_LE] = {.any = "$a <= $b"},
+    [COMPUTE_I_GT] = {.any = "$a > $b"},
+    [COMPUTE_I_GE] = {.any = "$a >= $b"},
+    [COMPUTE_I_AND] = {.any = "$a & $b"},
+    [COMPUTE_I_OR] = {.any = "$a | $b"},
+    [COMPUTE_I_XOR] = {.any = "$a ^ $b"},
+    [COMPUTE_I_SELECT] = {.any = "$a ? $b : $c"},
+};
+
+static void add_pattern(text_buffer *text, const compute_instruction *instruction,
+                        compute_dtype operand, const char *pattern) {
+  for (; *pattern; pattern++) {
+    if (*pattern != '$') {
+      text_add(text, "%c", *pattern);
+      continue;
+    }
+    switch (*++pattern) {
+    case 'a': text_add(text, "v%u", (unsigned)instruction->a); break;
+    case 'b': text_add(text, "v%u", (unsigned)instruction->b); break;
+    case 'c': text_add(text, "v%u", (unsigned)instruction->c); break;
+    case 'i': add_real(text, operand, instruction->immediate.f64); break;
     }
   }
+}
+
+static void add_value(text_buffer *text, const compute_program *program,
+                      const compute_instruction *instruction) {
+  static const char *const operands[] = {"", "$a", "$a, $b", "$a, $b, $c"};
+  const compute_instruction_code code = (compute_instruction_code)instruction->code;
+  const compute_dtype type = (compute_dtype)instruction->type;
+  const form *f = &forms[code];
+  const char *pattern = dtype_is_float(type) && f->real    ? f->real
+                        : type == COMPUTE_BOOL && f->logic ? f->logic
+                                                           : f->any;
+  if (f->print) {
+    f->print(text, program, instruction);
+    return;
+  }
+  const int count = program_operand_count(code);
+  const compute_dtype operand =
+      count > 0 ? (compute_dtype)program->instructions[instruction->a].type : COMPUTE_DTYPE_NONE;
+  const bool call = !pattern || f->immediate;
+  if (call) text_add(text, "%s_%s(", program_code_name(code), emit_type(operand));
+  add_pattern(text, instruction, operand, call ? operands[count] : pattern);
+  if (f->immediate) add_pattern(text, instruction, operand, ", $i");
+  if (call) text_add(text, ")");
 }
 
 /* ---- Functions ----------------------------------------------------------------------------- */
@@ -175,11 +217,7 @@ static void add_body(text_buffer *text, const emit_function *f, const compute_pr
     const compute_instruction *instruction = &program->instructions[i];
     if (!live[i]) continue;
     text_add(text, "  const %s v%u = ", emit_type((compute_dtype)instruction->type), (unsigned)i);
-    if (instruction->code == COMPUTE_I_LOAD) {
-      text_add(text, "x%u", (unsigned)instruction->immediate.i64);
-    } else {
-      add_value(text, program, instruction);
-    }
+    add_value(text, program, instruction);
     text_add(text, ";\n");
   }
   if (f->output_count == 1) {
