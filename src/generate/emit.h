@@ -28,6 +28,7 @@
 #ifndef GENERATE_EMIT_H
 #define GENERATE_EMIT_H
 
+#include "base/arithmetic.h"
 #include "base/text.h"
 #include "compute/backend.h"
 #include "type/dtype.h"
@@ -93,18 +94,12 @@ static inline int64_t emit_units(const generation *g) {
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
 
-static inline int64_t emit_divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
 static inline int64_t emit_clamp(int64_t value, int64_t low, int64_t high) {
   if (value > high) value = high;
   return value < low ? low : value;
 }
 static inline int64_t emit_magnitude(int64_t value) {
   return value < 0 ? (int64_t)(0 - (uint64_t)value) : value;
-}
-static inline uint32_t emit_smaller(uint32_t a, uint32_t b) {
-  return a < b ? a : b;
 }
 static inline bool emit_is_power(uint32_t value) {
   return value > 0 && (value & (value - 1)) == 0;

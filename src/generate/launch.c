@@ -26,7 +26,7 @@ compute_status emit_refuse(generation *g, const char *format, ...) {
 uint32_t emit_group_limit(const generation *g) {
   const uint32_t limit = g->target->group_limit ? g->target->group_limit : 64;
   const uint32_t first = g->target->group_limit_of[0];
-  return first ? emit_smaller(limit, first) : limit;
+  return first ? min_u32(limit, first) : limit;
 }
 
 uint64_t emit_local_limit(const generation *g) {
@@ -208,12 +208,12 @@ sweep sweep_plan(generation *g, int64_t count, int64_t least, uint32_t group) {
   sweep s = {.count = count, .group = 1};
   if (emit_for_cpu(g)) {
     const int64_t units = g->target->compute_units > 0 ? g->target->compute_units : 1;
-    const int64_t most = emit_divide_up(count, least > 0 ? least : 1);
-    s.share = emit_divide_up(count, emit_clamp(units * GROUPS_PER_UNIT, 1, most));
-    s.groups = emit_divide_up(count, s.share);
+    const int64_t most = divide_up(count, least > 0 ? least : 1);
+    s.share = divide_up(count, emit_clamp(units * GROUPS_PER_UNIT, 1, most));
+    s.groups = divide_up(count, s.share);
   } else {
     s.group = emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : group);
-    s.groups = emit_clamp(emit_divide_up(count, s.group), 1, MOST_ITEMS / s.group);
+    s.groups = emit_clamp(divide_up(count, s.group), 1, MOST_ITEMS / s.group);
     if (s.groups > MOST_GROUPS) s.groups = MOST_GROUPS;
   }
   g->tuning.group_x = s.group;

@@ -63,8 +63,8 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
          is_multiple(t->tile_n, ACROSS) && t->tile_n <= 16 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 4 * ACROSS &&
          local_bytes(k, t) <= target->local_bytes &&
-         emit_divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
-         (double)k->batches * (double)emit_divide_up(k->queries, t->tile_m) <= INT32_MAX;
+         divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
+         (double)k->batches * (double)divide_up(k->queries, t->tile_m) <= INT32_MAX;
 }
 
 static void judge_tiles(const attention_kernel *k, compute_tuning *t) {
@@ -184,7 +184,7 @@ static void add_fields(attention_kernel *k, emit_launch *launch) {
 static void emit_items(attention_kernel *k) {
   generation *g = k->g;
   const uint32_t columns = g->tuning.item_n;
-  const int64_t blocks = emit_divide_up(k->columns, columns);
+  const int64_t blocks = divide_up(k->columns, columns);
   const sweep s = sweep_plan(g, k->batches * k->queries * blocks, 1, PLAIN_GROUP);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){s.group, 1, 1},
                                           (uint32_t[3]){(uint32_t)s.groups, 1, 1});
@@ -211,8 +211,8 @@ static void emit_items(attention_kernel *k) {
 static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
-  const int64_t tiles = emit_divide_up(k->queries, t->tile_m);
-  const uint32_t across = (uint32_t)emit_divide_up(k->columns, t->tile_n);
+  const int64_t tiles = divide_up(k->queries, t->tile_m);
+  const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){ACROSS * DOWN, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;

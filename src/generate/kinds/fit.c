@@ -413,7 +413,7 @@ static int64_t run_of(const generation *g, const fit_cut *cut) {
   if (g->tuning.items > 0) return g->tuning.items < 4096 ? g->tuning.items : 4096;
   if (!emit_for_cpu(g)) return 1;
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
-  const int64_t share = emit_divide_up(g->descriptor->size[0], units * CPU_SHARES);
+  const int64_t share = divide_up(g->descriptor->size[0], units * CPU_SHARES);
   return share < CPU_RUN ? share : CPU_RUN;
 }
 
@@ -435,7 +435,7 @@ static compute_status emit(generation *g) {
   if (status) return status;
   g->wide = true; /* frames and stacks may be larger than 2^31 pixels */
   const int64_t run = run_of(g, &cut);
-  const int64_t tiles = emit_divide_up(count, (int64_t)cut.tile * run);
+  const int64_t tiles = divide_up(count, (int64_t)cut.tile * run);
   const uint32_t groups = tiles < MOST_GROUPS ? (uint32_t)tiles : MOST_GROUPS;
   define(g, &task, &cut);
   emit_launch *launch =

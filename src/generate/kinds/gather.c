@@ -72,7 +72,7 @@ static compute_status gather_items(generation *g, emit_space *space) {
   const uint32_t group = emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
   if (elements > 1) widen_steps(space, elements);
   const int64_t count = space_count(space, 0, space->rank);
-  const int64_t groups = emit_divide_up(count, group);
+  const int64_t groups = divide_up(count, group);
   if (groups > INT32_MAX) return emit_refuse(g, "more items than one launch can have");
   emit_launch *launch = emit_launch_begin(g, "gather", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)groups, 1, 1});
@@ -131,13 +131,13 @@ static void write_row(generation *g, text_buffer *text, const emit_space *space)
 static compute_status gather_rows(generation *g, const emit_space *space) {
   const int64_t length = space->size[space->rank - 1];
   const int64_t piece = length < PIECE ? length : PIECE;
-  const int64_t pieces = emit_divide_up(length, piece);
+  const int64_t pieces = divide_up(length, piece);
   const int64_t units = space_count(space, 0, space->rank - 1) * pieces;
   int64_t items = (int64_t)g->target->compute_units * SHARES_PER_UNIT;
   if (items > units * piece / SHARE) items = units * piece / SHARE;
   if (items < 1) items = 1;
-  const int64_t share = emit_divide_up(units, items);
-  items = emit_divide_up(units, share);
+  const int64_t share = divide_up(units, items);
+  items = divide_up(units, share);
   emit_launch *launch =
       emit_launch_begin(g, "gather", (uint32_t[3]){1, 1, 1}, (uint32_t[3]){(uint32_t)items, 1, 1});
   if (!launch) return COMPUTE_OK;

@@ -95,7 +95,7 @@ static int64_t elements_of_item(const elementwise *e) {
   if (g->tuning.items) return g->tuning.items;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
   const int64_t units = emit_units(g);
-  int64_t elements = emit_divide_up(count, 4 * units);
+  int64_t elements = divide_up(count, 4 * units);
   if (elements > CPU_ELEMENTS) elements = CPU_ELEMENTS;
   return elements < CPU_LEAST ? CPU_LEAST : elements;
 }
@@ -104,7 +104,7 @@ static int64_t elements_of_item(const elementwise *e) {
 static void emit_flat(elementwise *e, int64_t elements) {
   generation *g = e->g;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
-  emit_launch *launch = begin_launch(e, 1, (uint64_t)emit_divide_up(count, elements));
+  emit_launch *launch = begin_launch(e, 1, (uint64_t)divide_up(count, elements));
   if (!launch) return;
   emit_field_index(g, launch, "count", count);
   emit_field_index(g, launch, "items", elements);
@@ -164,8 +164,8 @@ static row_blocks choose_blocks(elementwise *e, int64_t elements) {
   if (b.columns > length) b.columns = length;
   b.rows = tiled ? (int64_t)tuning->tile_m : elements / b.columns;
   b.rows = b.rows < 1 ? 1 : b.rows > b.row_count ? b.row_count : b.rows;
-  b.column_blocks = emit_divide_up(length, b.columns);
-  b.blocks = b.column_blocks * emit_divide_up(b.row_count, b.rows);
+  b.column_blocks = divide_up(length, b.columns);
+  b.blocks = b.column_blocks * divide_up(b.row_count, b.rows);
   return b;
 }
 
@@ -369,7 +369,7 @@ static compute_status emit_on_gpu(elementwise *e) {
   }
   const uint64_t most =
       (uint64_t)emit_units(g) * (g->tuning.groups ? g->tuning.groups : GPU_GROUPS);
-  uint64_t groups = (uint64_t)emit_divide_up(count, (int64_t)group * vector);
+  uint64_t groups = (uint64_t)divide_up(count, (int64_t)group * vector);
   if (groups > most) groups = most;
   emit_launch *launch = begin_launch(e, group, groups);
   if (!launch) return COMPUTE_OK;

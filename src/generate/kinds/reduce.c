@@ -61,16 +61,16 @@ static bool choose_across(const generation *g, const reduce_problem *p, bool ite
 }
 
 static void set_share(reduce_pass *pass, int64_t splits, int64_t multiple) {
-  const int64_t pieces = emit_divide_up(emit_divide_up(pass->count, splits), multiple);
+  const int64_t pieces = divide_up(divide_up(pass->count, splits), multiple);
   pass->share = pieces * multiple;
-  pass->splits = pass->count > 0 ? emit_divide_up(pass->count, pass->share) : 1;
+  pass->splits = pass->count > 0 ? divide_up(pass->count, pass->share) : 1;
 }
 
 /* ---- By groups ----------------------------------------------------------------------------- */
 
 static void cut_groups(reduce_pass *pass, int64_t kept) {
   pass->columns = pass->group / pass->lanes;
-  pass->tiles = emit_divide_up(kept, pass->columns);
+  pass->tiles = divide_up(kept, pass->columns);
   pass->groups = emit_clamp(pass->tiles, 1, MOST_GROUPS);
 }
 
@@ -113,14 +113,14 @@ static void split_groups(const generation *g, reduce_pass *pass) {
   const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
   const int64_t round = (int64_t)pass->lanes * pass->unroll;
   const int64_t most = emit_clamp(pass->count / (round * ROUNDS), 1, MOST_SPLITS);
-  const int64_t splits = pass->tiles < wanted ? emit_divide_up(wanted, pass->tiles) : 1;
+  const int64_t splits = pass->tiles < wanted ? divide_up(wanted, pass->tiles) : 1;
   set_share(pass, emit_clamp(splits, 1, most), round);
 }
 
 /* ---- By items ------------------------------------------------------------------------------ */
 
 static void cut_items(reduce_pass *pass, int64_t kept) {
-  pass->pieces = pass->across ? emit_divide_up(pass->inner, pass->lanes) : 1;
+  pass->pieces = pass->across ? divide_up(pass->inner, pass->lanes) : 1;
   pass->tiles = pass->across ? kept / pass->inner * pass->pieces : kept;
 }
 
@@ -153,7 +153,7 @@ static void split_items(const generation *g, const reduce_problem *p, reduce_pas
   if (pass->tiles < wanted) {
     const int64_t most =
         total / ITEM_WORK < pass->count / multiple ? total / ITEM_WORK : pass->count / multiple;
-    splits = emit_clamp(emit_divide_up(wanted, pass->tiles), 1, emit_clamp(most, 1, MOST_SPLITS));
+    splits = emit_clamp(divide_up(wanted, pass->tiles), 1, emit_clamp(most, 1, MOST_SPLITS));
   }
   set_share(pass, splits, multiple);
 }
@@ -162,8 +162,8 @@ static void share_items(const generation *g, const reduce_problem *p, reduce_pas
   const int64_t total = multiply(p->kept, pass->count / pass->splits);
   const int64_t most = emit_clamp(emit_units(g) * ITEMS_PER_UNIT * 4, 1, pass->tiles);
   pass->groups = emit_clamp(total / ITEM_LEAST, 1, most);
-  pass->run = emit_divide_up(pass->tiles, pass->groups);
-  pass->groups = emit_divide_up(pass->tiles, pass->run);
+  pass->run = divide_up(pass->tiles, pass->groups);
+  pass->groups = divide_up(pass->tiles, pass->run);
 }
 
 /* ---- Passes -------------------------------------------------------------------------------- */
@@ -442,15 +442,16 @@ static void describe(const reduction *r, const reduce_pass *pass) {
   char parts[40] = "";
   if (pass->splits > 1) snprintf(parts, sizeof parts, ", in %" PRId64 " parts", pass->splits);
   snprintf(g->text, sizeof g->text, "reduce %s by %s, %" PRIu32 " %s%s",
-           names[compute_reduce_of(g->descriptor)->combine], pass->across ? "columns" : "rows", pass->lanes,
-           pass->items ? "lanes" : "items for a result", parts);
+           names[compute_reduce_of(g->descriptor)->combine], pass->across ? "columns" : "rows",
+           pass->lanes, pass->items ? "lanes" : "items for a result", parts);
 }
 
 static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   reduction r = {.g = g};
   reduce_pass passes[2];
-  r.search = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX || compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
+  r.search = compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMAX ||
+             compute_reduce_of(d)->combine == COMPUTE_COMBINE_ARGMIN;
   if (row_major_count(d, 0, compute_reduce_of(d)->kept_rank) == 0) return COMPUTE_OK;
   emit_program(g, &r.prologue, "prologue", &d->prologue, COMPUTE_DTYPE_NONE, 0, d->prologue_inputs);
   emit_program(g, &r.epilogue, "epilogue", &d->epilogue, r.search ? COMPUTE_I64 : d->accumulate,

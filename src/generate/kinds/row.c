@@ -59,8 +59,8 @@ static bool choose_across(const generation *g, const row_problem *p, bool items)
 }
 
 static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_t multiple) {
-  cut->share = emit_divide_up(emit_divide_up(p->length, splits), multiple) * multiple;
-  cut->splits = emit_divide_up(p->length, cut->share);
+  cut->share = divide_up(divide_up(p->length, splits), multiple) * multiple;
+  cut->splits = divide_up(p->length, cut->share);
 }
 
 /* ---- By groups ----------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static void choose_lanes(const row_problem *p, row_cut *cut) {
 }
 
 static void choose_items(const row_problem *p, row_cut *cut) {
-  const int64_t items = emit_divide_up(p->length, cut->lanes);
+  const int64_t items = divide_up(p->length, cut->lanes);
   cut->items = items <= LONG_ITEMS ? LONG_ITEMS : items <= MOST_ITEMS ? MOST_ITEMS : LONG_ITEMS;
 }
 
@@ -83,7 +83,7 @@ static void split_groups(const generation *g, const row_problem *p, row_cut *cut
   const int64_t wanted = emit_units(g) * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
   const int64_t round = (int64_t)cut->lanes * cut->items;
   const int64_t most = emit_clamp(p->length / (2 * round), 1, MOST_SPLITS);
-  const int64_t splits = cut->tiles < wanted ? emit_divide_up(wanted, cut->tiles) : 1;
+  const int64_t splits = cut->tiles < wanted ? divide_up(wanted, cut->tiles) : 1;
   set_share(cut, p, emit_clamp(splits, 1, most), round);
 }
 
@@ -109,7 +109,7 @@ static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
     return false;
   }
   cut->rows = cut->group / cut->lanes;
-  cut->tiles = emit_divide_up(p->rows, cut->rows);
+  cut->tiles = divide_up(p->rows, cut->rows);
   cut->groups = emit_clamp(cut->tiles, 1, MOST_GROUPS);
   cut->form = p->length <= (int64_t)cut->lanes * cut->items ? ROW_HELD : ROW_LONG;
   if (cut->form == ROW_LONG)
@@ -143,17 +143,17 @@ static bool plan_items(generation *g, const row_problem *p, row_cut *cut) {
     emit_refuse(g, "row: vectors of %u elements", cut->width);
     return false;
   }
-  cut->pieces = emit_divide_up(cut->inner, cut->across ? cut->width : 1);
+  cut->pieces = divide_up(cut->inner, cut->across ? cut->width : 1);
   cut->tiles = p->rows / cut->inner * cut->pieces;
   if (!cut->across && p->rows < wanted) {
     const int64_t most = emit_clamp(total / ITEM_WORK, 1, MOST_SPLITS);
-    splits = emit_clamp(emit_divide_up(wanted, p->rows), 1,
-                        emit_clamp(most, 1, emit_divide_up(p->length, cut->width)));
+    splits = emit_clamp(divide_up(wanted, p->rows), 1,
+                        emit_clamp(most, 1, divide_up(p->length, cut->width)));
   }
   set_share(cut, p, splits, cut->width);
   const int64_t most = emit_clamp(wanted * 4, 1, cut->tiles);
-  cut->run = emit_divide_up(cut->tiles, emit_clamp(total / ITEM_LEAST, 1, most));
-  cut->groups = emit_divide_up(cut->tiles, cut->run);
+  cut->run = divide_up(cut->tiles, emit_clamp(total / ITEM_LEAST, 1, most));
+  cut->groups = divide_up(cut->tiles, cut->run);
   g->tuning.group_x = 1;
   g->tuning.vector = cut->width;
   return true;
@@ -225,7 +225,8 @@ static void define_row(row_kernel *r) {
     emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
     emit_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }
-  if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX) emit_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
+  if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX)
+    emit_define(text, "ROW_LOG", wide ? "log_f64" : "log_f32");
   if (cut->form == ROW_HELD || cut->form == ROW_LONG) {
     emit_define_number(text, "ROW_GROUP", cut->group);
     emit_define_number(text, "ROW_LANES", cut->lanes);
@@ -334,11 +335,12 @@ static void describe(const row_kernel *r) {
   if (cut->splits > 1) snprintf(parts, sizeof parts, ", rows in %" PRId64 " parts", cut->splits);
   if (cut->form == ROW_ITEM || cut->form == ROW_ACROSS)
     snprintf(g->text, sizeof g->text, "row %s %s rows, %" PRIu32 " lanes%s",
-             names[compute_row_of(g->descriptor)->operation], cut->across ? "across" : "along", cut->width, parts);
+             names[compute_row_of(g->descriptor)->operation], cut->across ? "across" : "along",
+             cut->width, parts);
   else
     snprintf(g->text, sizeof g->text, "row %s %s, %" PRIu32 " items for a row%s",
-             names[compute_row_of(g->descriptor)->operation], cut->form == ROW_HELD ? "in registers" : "in two passes",
-             cut->lanes, parts);
+             names[compute_row_of(g->descriptor)->operation],
+             cut->form == ROW_HELD ? "in registers" : "in two passes", cut->lanes, parts);
 }
 
 static compute_status emit(generation *g) {

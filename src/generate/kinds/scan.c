@@ -51,10 +51,10 @@ static bool runs_across(const scan_kernel *k) {
 
 static void cut_rows(scan_kernel *k, int64_t wanted, int64_t least) {
   const int64_t most = emit_clamp(k->length / least, 1, MOST_PARTS);
-  const int64_t parts = k->rows < wanted ? emit_divide_up(wanted, k->rows) : 1;
-  k->share = emit_divide_up(k->length, emit_clamp(parts, 1, most));
-  k->share = emit_divide_up(k->share, least) * least;
-  k->parts = emit_divide_up(k->length, k->share);
+  const int64_t parts = k->rows < wanted ? divide_up(wanted, k->rows) : 1;
+  k->share = divide_up(k->length, emit_clamp(parts, 1, most));
+  k->share = divide_up(k->share, least) * least;
+  k->parts = divide_up(k->length, k->share);
 }
 
 static compute_status choose(scan_kernel *k) {
@@ -146,7 +146,7 @@ static void add_launch(scan_kernel *k, bool totals) {
   uint32_t group = k->group;
   int64_t groups = emit_clamp(lines, 1, MOST_GROUPS);
   if (k->by_item) {
-    s = sweep_plan(g, lines, emit_divide_up(ROWS_LEAST, k->share), SHORT_GROUP);
+    s = sweep_plan(g, lines, divide_up(ROWS_LEAST, k->share), SHORT_GROUP);
     group = s.group;
     groups = s.groups;
   }

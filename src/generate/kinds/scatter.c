@@ -87,7 +87,8 @@ static void add_walk(const scatter *s, emit_space *space, const char *name,
 static void build_result(scatter *s) {
   const compute_kernel_descriptor *d = s->g->descriptor;
   int32_t chosen[COMPUTE_MAX_RANK];
-  int64_t size[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_size}, stride[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_stride};
+  int64_t size[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_size},
+          stride[COMPUTE_MAX_RANK] = {compute_index_of(d)->axis_stride};
   const int32_t rank = choose_dimensions(d, true, chosen);
   for (int32_t i = 0; i < rank; i++) {
     size[i + 1] = d->size[chosen[i]];
@@ -127,29 +128,22 @@ static void build_spaces(scatter *s) {
 
 /* ---- Shares -------------------------------------------------------------------------------- */
 
-static int64_t at_most(int64_t value, int64_t limit) {
-  return value < limit ? value : limit;
-}
-
-static int64_t at_least(int64_t value, int64_t limit) {
-  return value > limit ? value : limit;
-}
-
 /* Parts that the workspace may have a copy for: the copies together stay below the limit, and less
  * work than the updates themselves. */
 static int64_t most_parts(const scatter *s, int64_t updates_of_part) {
-  const double copy = (double)at_least(1, compute_index_of(s->g->descriptor)->axis_size) * (double)s->column_count;
+  const double copy =
+      (double)max_i64(1, compute_index_of(s->g->descriptor)->axis_size) * (double)s->column_count;
   const double fits = (double)WORKSPACE_LIMIT / (copy * (double)s->sum_bytes);
   const double pays = (double)s->update_count * (double)s->column_count / copy;
   double most = (double)(s->update_count / updates_of_part);
   if (fits < most) most = fits;
   if (pays < most) most = pays;
-  return at_most(most < 1 ? 1 : (int64_t)most, 65535);
+  return min_i64(most < 1 ? 1 : (int64_t)most, 65535);
 }
 
 static void share_for_gpu(scatter *s) {
   generation *g = s->g;
-  const int64_t axis = at_least(1, compute_index_of(g->descriptor)->axis_size);
+  const int64_t axis = max_i64(1, compute_index_of(g->descriptor)->axis_size);
   const uint32_t group = emit_group_items(g, g->tuning.group_x ? g->tuning.group_x : GROUP);
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const int64_t wanted = units * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT) * group;
@@ -157,34 +151,34 @@ static void share_for_gpu(scatter *s) {
   while (s->group_x < group && s->group_x < s->column_count) s->group_x *= 2;
   s->group_y = group / s->group_x;
   if (s->group_y > g->target->group_limit_of[1]) s->group_y = g->target->group_limit_of[1];
-  s->ranges = at_most(s->group_y, axis);
+  s->ranges = min_i64(s->group_y, axis);
   s->parts = 1;
   if (s->column_count * s->ranges < wanted)
-    s->parts = at_most(most_parts(s, UPDATES_OF_PART),
-                       emit_divide_up(wanted, s->column_count * s->ranges));
+    s->parts =
+        min_i64(most_parts(s, UPDATES_OF_PART), divide_up(wanted, s->column_count * s->ranges));
   if (s->column_count * s->ranges * s->parts < wanted)
-    s->ranges = at_most(at_most(axis, 65535), wanted / (s->column_count * s->parts));
-  s->ranges = at_least(1, s->ranges);
+    s->ranges = min_i64(min_i64(axis, 65535), wanted / (s->column_count * s->parts));
+  s->ranges = max_i64(1, s->ranges);
   s->width = s->pieces = 1;
   s->staged = s->slices && s->group_y == 1 && s->group_x >= 32 && g->tuning.variant != WALK;
 }
 
 static void share_for_cpu(scatter *s) {
   generation *g = s->g;
-  const int64_t axis = at_least(1, compute_index_of(g->descriptor)->axis_size);
+  const int64_t axis = max_i64(1, compute_index_of(g->descriptor)->axis_size);
   const int64_t length = s->columns.size[s->columns.rank - 1], lines = s->column_count / length;
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const double work = (double)s->column_count * (double)s->update_count;
   int64_t wanted = units * (g->tuning.groups ? g->tuning.groups : SHARES_PER_UNIT);
-  if (work / SHARE < (double)wanted) wanted = at_least(1, (int64_t)(work / SHARE));
+  if (work / SHARE < (double)wanted) wanted = max_i64(1, (int64_t)(work / SHARE));
   s->group_x = s->group_y = 1;
-  s->pieces = lines >= wanted ? 1 : at_most(emit_divide_up(wanted, lines), length);
-  s->width = at_most(length, at_least(LINE, emit_divide_up(length, s->pieces)));
-  s->pieces = emit_divide_up(length, s->width);
+  s->pieces = lines >= wanted ? 1 : min_i64(divide_up(wanted, lines), length);
+  s->width = min_i64(length, max_i64(LINE, divide_up(length, s->pieces)));
+  s->pieces = divide_up(length, s->width);
   s->ranges = s->parts = 1;
-  const int64_t missing = emit_divide_up(wanted, lines * s->pieces);
-  if (missing > 1) s->parts = at_most(missing, most_parts(s, UPDATES_OF_CPU_PART));
-  if (missing > 1 && s->parts == 1) s->ranges = at_most(missing, axis);
+  const int64_t missing = divide_up(wanted, lines * s->pieces);
+  if (missing > 1) s->parts = min_i64(missing, most_parts(s, UPDATES_OF_CPU_PART));
+  if (missing > 1 && s->parts == 1) s->ranges = min_i64(missing, axis);
   s->staged = false;
 }
 
@@ -197,10 +191,10 @@ static void choose_shares(scatter *s) {
     share_for_cpu(s);
   else
     share_for_gpu(s);
-  s->rows = at_least(1, emit_divide_up(axis, s->ranges));
-  s->ranges = at_least(1, emit_divide_up(axis, s->rows));
-  s->part = at_least(1, emit_divide_up(s->update_count, s->parts));
-  s->parts = at_least(1, emit_divide_up(s->update_count, s->part));
+  s->rows = max_i64(1, divide_up(axis, s->ranges));
+  s->ranges = max_i64(1, divide_up(axis, s->rows));
+  s->part = max_i64(1, divide_up(s->update_count, s->parts));
+  s->parts = max_i64(1, divide_up(s->update_count, s->part));
   s->copies = s->parts > 1 || dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
   const double copied = (double)s->parts * (double)axis * (double)s->column_count;
   if (s->copies && copied > INT32_MAX) s->g->wide = true;
@@ -212,8 +206,8 @@ static compute_status check_shares(const scatter *s) {
                                                 (double)s->pieces
                                           : columns / s->group_x;
   if (tiles > INT32_MAX) return emit_refuse(s->g, "more groups than one launch can have");
-  const double bytes =
-      (double)s->parts * (double)compute_index_of(s->g->descriptor)->axis_size * columns * (double)s->sum_bytes;
+  const double bytes = (double)s->parts * (double)compute_index_of(s->g->descriptor)->axis_size *
+                       columns * (double)s->sum_bytes;
   if (s->copies && bytes > 0x1p40) return emit_refuse(s->g, "the sums do not fit any memory");
   return COMPUTE_OK;
 }
@@ -466,11 +460,11 @@ static void write_adding(scatter *s) {
   const bool cpu = emit_for_cpu(g);
   const int64_t axis = compute_index_of(g->descriptor)->axis_size;
   const int64_t tiles = cpu ? s->column_count / s->columns.size[s->columns.rank - 1] * s->pieces
-                            : emit_divide_up(s->column_count, s->group_x);
-  emit_launch *launch = emit_launch_begin(
-      g, "scatter", (uint32_t[3]){s->group_x, s->group_y, 1},
-      (uint32_t[3]){(uint32_t)tiles, (uint32_t)emit_divide_up(s->ranges, s->group_y),
-                    (uint32_t)s->parts});
+                            : divide_up(s->column_count, s->group_x);
+  emit_launch *launch =
+      emit_launch_begin(g, "scatter", (uint32_t[3]){s->group_x, s->group_y, 1},
+                        (uint32_t[3]){(uint32_t)tiles, (uint32_t)divide_up(s->ranges, s->group_y),
+                                      (uint32_t)s->parts});
   if (!launch) return;
   emit_inputs(g, launch, 0, 2);
   emit_outputs(g, launch);
@@ -501,8 +495,8 @@ static void write_result(scatter *s) {
   if (count == 0) return;
   const int64_t units = g->target->compute_units ? g->target->compute_units : DEFAULT_UNITS;
   const uint32_t group = cpu ? 1 : s->group_x * s->group_y;
-  const int64_t share = cpu ? emit_divide_up(count, units * SHARES_PER_UNIT) : 1;
-  const int64_t groups = emit_divide_up(count, share * (int64_t)group);
+  const int64_t share = cpu ? divide_up(count, units * SHARES_PER_UNIT) : 1;
+  const int64_t groups = divide_up(count, share * (int64_t)group);
   emit_launch *launch = emit_launch_begin(g, "scatter_result", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)groups, 1, 1});
   if (!launch) return;

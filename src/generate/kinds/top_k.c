@@ -87,9 +87,9 @@ static void cut_rows(top_k_kernel *k) {
   const int64_t units = emit_units(g);
   const int64_t wanted = units * (g->tuning.groups ? g->tuning.groups : GROUPS_PER_UNIT);
   const int64_t most = emit_clamp(k->length / PART_LEAST, 1, MOST_PARTS);
-  const int64_t parts = k->rows < wanted ? emit_divide_up(wanted, k->rows) : 1;
-  k->share = emit_divide_up(k->length, emit_clamp(parts, 1, most));
-  k->parts = emit_divide_up(k->length, k->share);
+  const int64_t parts = k->rows < wanted ? divide_up(wanted, k->rows) : 1;
+  k->share = divide_up(k->length, emit_clamp(parts, 1, most));
+  k->parts = divide_up(k->length, k->share);
 }
 
 static compute_status choose(top_k_kernel *k) {

@@ -175,7 +175,7 @@ static void fold_windows(window_kernel *k) {
 static double direct_work(const compute_window_attributes *w) {
   double work = 1;
   for (int i = 0; i < 2; i++) {
-    const double windows = (double)emit_divide_up(w->size[i], w->stride[i]);
+    const double windows = (double)divide_up(w->size[i], w->stride[i]);
     work *= (double)w->size[i] * (w->dilation[i] > 1 ? (double)w->size[i] : windows);
   }
   return work;

@@ -53,7 +53,7 @@ static compute_status write_plain(generation *g, void *of) {
 
 static compute_status accept_plain(generation *g, void *of) {
   (void)of;
-  emit_default(&g->tuning.group_x, emit_smaller(64, emit_group_limit(g)));
+  emit_default(&g->tuning.group_x, min_u32(64, emit_group_limit(g)));
   return conv_check_group(g);
 }
 
@@ -67,7 +67,7 @@ static compute_status accept_direct(generation *g, void *of) {
   uint32_t results = emit_for_cpu(g) ? 64 : 4;
   while (results > 1 && results / 2 >= p->position_size[2]) results /= 2;
   emit_default(&t->item_m, results);
-  emit_default(&t->group_x, emit_for_cpu(g) ? 1 : emit_smaller(64, emit_group_limit(g)));
+  emit_default(&t->group_x, emit_for_cpu(g) ? 1 : min_u32(64, emit_group_limit(g)));
   if (t->item_m > (emit_for_cpu(g) ? 1024u : 16u))
     return emit_refuse(g, "%u results are too many for an item", (unsigned)t->item_m);
   return conv_check_group(g);

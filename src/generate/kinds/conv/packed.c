@@ -153,7 +153,7 @@ static void complete_block(const generation *g, const conv_problem *p, compute_t
   emit_default(&t->item_m, (uint32_t)(is_tall ? tall : flat));
   emit_default(&t->item_n, (is_tall ? 2 : 3) * t->vector);
   const int64_t bytes = p->terms * t->item_n * p->product.sum_bytes;
-  int64_t parts = emit_divide_up(bytes, PANEL_BYTES);
+  int64_t parts = divide_up(bytes, PANEL_BYTES);
   if (parts > GEMM_SPLIT_LIMIT) parts = GEMM_SPLIT_LIMIT;
   emit_default(&t->groups, p->phased || parts < 1 ? 1 : (uint32_t)parts);
 }

@@ -61,8 +61,8 @@ static void read_by_data(const compute_kernel_descriptor *d, conv_problem *p) {
     const int64_t common = greatest_divisor(c->stride[i], c->dilation[i]);
     p->tap_step[i] = c->stride[i] / common;
     p->weight_tap[i] = w[2 + i];
-    p->position_size[1 + i] = emit_divide_up(c->data_size[i], c->stride[i]);
-    p->term_size[1 + i] = emit_divide_up(c->filter_size[i], p->tap_step[i]);
+    p->position_size[1 + i] = divide_up(c->data_size[i], c->stride[i]);
+    p->term_size[1 + i] = divide_up(c->filter_size[i], p->tap_step[i]);
     p->bound[i] = c->result_size[i];
     p->data_plane[i] = y[2 + i];
     p->by_position[i] = 1;
@@ -277,6 +277,7 @@ bool conv_read_product(generation *g, const conv_problem *p, gemm_problem *produ
     if (p->first[i] != 0) return false;
   }
   gemm_problem_make(g, product, &space, p->terms, data_k, weight_k);
+  product->precision = compute_conv_of(g->descriptor)->precision;
   /* Rows and columns of positions that do not become one would be many small products. */
   return product->batches <= (int64_t)compute_conv_of(g->descriptor)->groups * p->position_size[0];
 }

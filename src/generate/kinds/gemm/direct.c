@@ -226,7 +226,7 @@ static compute_status write(generation *g, void *of) {
 /* ---- Choice -------------------------------------------------------------------------------- */
 
 static double padded_area(const gemm_problem *problem, uint32_t m, uint32_t n) {
-  return (double)emit_divide_up(problem->m, m) * m * (double)emit_divide_up(problem->n, n) * n;
+  return (double)divide_up(problem->m, m) * m * (double)divide_up(problem->n, n) * n;
 }
 
 /* Sums, a row of B and an element of A fill the registers: 32 vectors where they are of 64 bytes,
@@ -257,7 +257,7 @@ static void complete_direct(generation *g, gemm_problem *problem) {
   choose_block(g, problem, t->vector, &rows, &columns);
   emit_default(&t->item_m, rows);
   emit_default(&t->item_n, columns);
-  emit_default(&t->group_x, emit_for_cpu(g) ? 1 : emit_smaller(64, emit_group_limit(g)));
+  emit_default(&t->group_x, emit_for_cpu(g) ? 1 : min_u32(64, emit_group_limit(g)));
 }
 
 static bool panels_fit(const gemm_problem *problem) {

@@ -174,7 +174,7 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
   const bool along_k = gemm_along_k(&problem->a);
   uint32_t sharers = along_k ? 32 : 8;
   while (along_k && sharers < 256 && problem->k > 16 * (int64_t)sharers) sharers *= 2;
-  uint32_t items = emit_smaller(emit_group_limit(g), 256);
+  uint32_t items = min_u32(emit_group_limit(g), 256);
   while (items > 1 && items * (uint64_t)problem->n * problem->sum_bytes > emit_local_limit(g))
     items /= 2;
   while (sharers > items || !emit_is_power(sharers)) sharers /= 2;
@@ -183,7 +183,7 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
   while (rows * 2 * t->group_x <= items) rows *= 2;
   emit_default(&t->group_y, rows);
   emit_default(&t->vector, gemm_load_vector(problem));
-  emit_default(&t->groups, gemm_choose_parts(g, problem, emit_divide_up(problem->m, t->group_y)));
+  emit_default(&t->groups, gemm_choose_parts(g, problem, divide_up(problem->m, t->group_y)));
 }
 
 static compute_status check_dot(generation *g, const gemm_problem *problem) {

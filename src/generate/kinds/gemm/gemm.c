@@ -7,7 +7,7 @@
 
 static compute_status accept_plain(generation *g, void *problem) {
   (void)problem;
-  emit_default(&g->tuning.group_x, emit_smaller(64, emit_group_limit(g)));
+  emit_default(&g->tuning.group_x, min_u32(64, emit_group_limit(g)));
   if (g->tuning.group_x <= emit_group_limit(g)) return COMPUTE_OK;
   return emit_refuse(g, "groups of %u items are too large", (unsigned)g->tuning.group_x);
 }

@@ -62,6 +62,7 @@ typedef struct gemm_factor {
  * and rows and columns may have changed places (C transposed = B transposed · A transposed). */
 typedef struct gemm_problem {
   compute_dtype accumulate;
+  compute_precision precision;
   uint32_t sum_bytes;
   int64_t m, n, k, batches;
   gemm_factor a, b;
@@ -72,7 +73,8 @@ typedef struct gemm_problem {
 
 void emit_gemm_read(generation *g, gemm_problem *problem);
 /* The same from a space over (batch…, m, n) that another kind has made: its first two walks are "a"
- * and "b", those of the descriptor's inputs 0 and 1. The space is used up. */
+ * and "b", those of the descriptor's inputs 0 and 1. The space is used up;
+ * the precision is left to the caller. */
 void gemm_problem_make(generation *g, gemm_problem *problem, emit_space *space, int64_t k,
                        int64_t a_k, int64_t b_k);
 /* Chooses and writes. */
@@ -172,7 +174,7 @@ compute_status gemm_emit_tiled(generation *g, void *problem); /* TILED, SPLIT an
 /* Whether the target's matrix units take the product; what follows is for those that they take:
  * elements of k of one step, and local memory of a group with g->tuning. */
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
-uint32_t gemm_matrix_step(const generation *g, const gemm_problem *problem);
+uint32_t gemm_matrix_step(const gemm_problem *problem);
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes);

@@ -7,12 +7,12 @@
 #include "type/dtype.h"
 
 /* What the units multiply. */
-static const char *unit_of(const generation *g, const gemm_problem *problem) {
+static const char *unit_of(const gemm_problem *problem) {
   const compute_dtype a = problem->a.dtype, b = problem->b.dtype;
   if (problem->accumulate != COMPUTE_F32) return NULL;
   if (a == b && a == COMPUTE_F16) return "f16";
   if (a == b && a == COMPUTE_BF16) return "bf16";
-  return compute_gemm_of(g->descriptor)->precision & COMPUTE_PRECISION_TF32 ? "tf32" : NULL;
+  return problem->precision & COMPUTE_PRECISION_TF32 ? "tf32" : NULL;
 }
 
 static bool is_half(const char *unit) {
@@ -21,21 +21,21 @@ static bool is_half(const char *unit) {
 
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem) {
   return emit_has(g, COMPUTE_TARGET_MATRIX_CORES) && !emit_for_cpu(g) &&
-         g->target->dialect != COMPUTE_DIALECT_OPENCL && unit_of(g, problem) != NULL;
+         g->target->dialect != COMPUTE_DIALECT_OPENCL && unit_of(problem) != NULL;
 }
 
 /* Elements of k that one step of the units takes, and what fills a line of a slab. */
-uint32_t gemm_matrix_step(const generation *g, const gemm_problem *problem) {
-  return is_half(unit_of(g, problem)) ? 16 : 8;
+uint32_t gemm_matrix_step(const gemm_problem *problem) {
+  return is_half(unit_of(problem)) ? 16 : 8;
 }
 
-static uint32_t element_bytes(const generation *g, const gemm_problem *problem) {
-  return is_half(unit_of(g, problem)) ? 2 : 4;
+static uint32_t element_bytes(const gemm_problem *problem) {
+  return is_half(unit_of(problem)) ? 2 : 4;
 }
 
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const uint64_t line = t->tile_k * element_bytes(g, problem) + 16;
+  const uint64_t line = t->tile_k * element_bytes(problem) + 16;
   const uint64_t slabs = (t->tile_m + t->tile_n) * line;
   const uint64_t staged = (uint64_t)t->tile_m / t->item_m * 16 * t->tile_n * sizeof(float);
   return slabs > staged ? slabs : staged;
@@ -43,7 +43,7 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
 
 void gemm_matrix_define(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const char *unit = unit_of(g, problem);
+  const char *unit = unit_of(problem);
   emit_constant(g, "TILE_M", t->tile_m);
   emit_constant(g, "TILE_N", t->tile_n);
   emit_constant(g, "TILE_K", t->tile_k);
@@ -101,7 +101,7 @@ void gemm_matrix_store_part(text_buffer *text) {
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes) {
   const compute_tuning *t = &g->tuning;
-  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp", unit_of(g, problem),
+  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp", unit_of(problem),
            (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
            (unsigned)t->item_n);
 }
@@ -124,19 +124,19 @@ static void complete_matrix(generation *g, const gemm_problem *problem) {
   const tile_shape *tile = &matrix_shapes[COUNT - 1];
   for (int i = COUNT - 2; i >= 0; i--) {
     const tile_shape *larger = &matrix_shapes[i];
-    const double groups = (double)emit_divide_up(problem->m, larger->m) *
-                          (double)emit_divide_up(problem->n, larger->n) * (double)problem->batches;
+    const double groups = (double)divide_up(problem->m, larger->m) *
+                          (double)divide_up(problem->n, larger->n) * (double)problem->batches;
     if (groups >= (double)units && problem->m > larger->m / 2 && problem->n > larger->n / 2)
       tile = larger;
   }
   emit_default(&t->tile_m, tile->m);
   emit_default(&t->tile_n, tile->n);
-  emit_default(&t->tile_k, 2 * gemm_matrix_step(g, problem));
-  emit_default(&t->item_m, emit_smaller(tile->item_m, t->tile_m));
-  emit_default(&t->item_n, emit_smaller(tile->item_n, t->tile_n));
+  emit_default(&t->tile_k, 2 * gemm_matrix_step(problem));
+  emit_default(&t->item_m, min_u32(tile->item_m, t->tile_m));
+  emit_default(&t->item_n, min_u32(tile->item_n, t->tile_n));
   emit_default(&t->vector, gemm_load_vector(problem));
-  const double groups = (double)emit_divide_up(problem->m, t->tile_m) *
-                        (double)emit_divide_up(problem->n, t->tile_n) * (double)problem->batches;
+  const double groups = (double)divide_up(problem->m, t->tile_m) *
+                        (double)divide_up(problem->n, t->tile_n) * (double)problem->batches;
   emit_default(&t->groups, groups < 1e6 ? gemm_choose_parts(g, problem, (int64_t)groups) : 1);
 }
 
@@ -144,7 +144,7 @@ static compute_status check_matrix(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 8 ||
       t->item_m * t->item_n > 4096 || t->tile_m % t->item_m || t->tile_n % t->item_n ||
-      t->tile_k % gemm_matrix_step(g, problem))
+      t->tile_k % gemm_matrix_step(problem))
     return emit_refuse(g, "a tile of %ux%ux%u cannot be cut into %ux%u for each warp",
                        (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k,
                        (unsigned)t->item_m, (unsigned)t->item_n);

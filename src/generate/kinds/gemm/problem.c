@@ -147,6 +147,7 @@ void emit_gemm_read(generation *g, gemm_problem *problem) {
   int64_t a_k, b_k;
   read_walks(g, &space, &a_k, &b_k);
   gemm_problem_make(g, problem, &space, compute_gemm_of(g->descriptor)->k, a_k, b_k);
+  problem->precision = compute_gemm_of(g->descriptor)->precision;
 }
 
 /* The farthest offset, as a double: it may be anything. `margin` more elements in each of the last

@@ -52,7 +52,7 @@ void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_fac
   text_add(text, "#define SLAB_TYPE %c_TYPE\n#define SLAB_VECTOR %c_VECTOR\n", letter, letter);
   text_add(text, "#define SLAB_LOADS %c_LOADS\n#define SLAB_PITCH PITCH_%c\n", letter, letter);
   text_add(text, "#define SLAB_FETCH fetch_%c\n#define SLAB_PUT put_%c\n", small, small);
-  if (t->variant == GEMM_MATRIX && gemm_matrix_step(g, problem) == 16)
+  if (t->variant == GEMM_MATRIX && gemm_matrix_step(problem) == 16)
     text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
   else
     text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
@@ -251,8 +251,8 @@ static tile_shape choose_tile(const generation *g, const gemm_problem *problem) 
   enum { COUNT = sizeof tile_shapes / sizeof *tile_shapes };
   for (int i = 0; i < COUNT - 1; i++) {
     const tile_shape *tile = &tile_shapes[i];
-    const double groups = (double)emit_divide_up(problem->m, tile->m) *
-                          (double)emit_divide_up(problem->n, tile->n) * (double)problem->batches;
+    const double groups = (double)divide_up(problem->m, tile->m) *
+                          (double)divide_up(problem->n, tile->n) * (double)problem->batches;
     if (tile_fits(g, problem, tile) && groups >= (double)units && problem->m > tile->m / 2 &&
         problem->n > tile->n / 2)
       return *tile;
@@ -277,8 +277,8 @@ static void complete_tiles(generation *g, const gemm_problem *problem) {
   emit_default(&t->item_n, t->tile_n < tile.item_n ? t->tile_n : tile.item_n);
   emit_default(&t->vector, gemm_load_vector(problem));
   if (t->variant == GEMM_SPLIT && t->groups == 0) {
-    const int64_t groups = emit_divide_up(problem->m, t->tile_m) *
-                           emit_divide_up(problem->n, t->tile_n) * problem->batches;
+    const int64_t groups =
+        divide_up(problem->m, t->tile_m) * divide_up(problem->n, t->tile_n) * problem->batches;
     t->groups = gemm_choose_parts(g, problem, groups);
     if (t->groups < 2) t->groups = 2;
   }
@@ -317,8 +317,8 @@ static compute_status check_tiles(generation *g, const gemm_problem *problem) {
 gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem) {
   const tile_shape tile = choose_tile(g, problem);
   if (!tile_fits(g, problem, &tile)) return GEMM_PLAIN;
-  const double groups = (double)emit_divide_up(problem->m, tile.m) *
-                        (double)emit_divide_up(problem->n, tile.n) * (double)problem->batches;
+  const double groups = (double)divide_up(problem->m, tile.m) *
+                        (double)divide_up(problem->n, tile.n) * (double)problem->batches;
   return groups < 1e6 && gemm_choose_parts(g, problem, (int64_t)groups) > 1 ? GEMM_SPLIT
                                                                             : GEMM_TILED;
 }
