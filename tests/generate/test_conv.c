@@ -1,5 +1,6 @@
-/* The generator's convolution, inside: its normal form, its judgement, what it refuses, and which
- * descriptors share a source. Numbers are checked elsewhere. */
+/* The generator's convolution, inside: its normal form, its default choices, what it refuses, and
+ * which descriptors share a source. Numbers are checked elsewhere. */
+#include <stdio.h>
 #include <string.h>
 
 #include "generate/kinds/conv/conv.h"
@@ -220,7 +221,7 @@ static void a_target_with_nothing_gets_a_plain_version(void **state) {
   }
 }
 
-static void judgement_stays_within_the_limits(void **state) {
+static void default_choices_stay_within_the_limits(void **state) {
   (void)state;
   static const uint32_t groups[] = {0, 1, 16, 64, 128, 256, 1024};
   static const uint64_t local[] = {0, 1024, 4096, 16384, 65536};
@@ -289,6 +290,41 @@ static void sums_of_phases_are_not_cut(void **state) {
   assert_non_null(strstr(m.reason, "phases"));
 }
 
+/* Visits hand over the text that a GPU with matrix units gets, where TF32 is and is not allowed. */
+typedef struct two_texts {
+  char plain[160], tf32[160];
+} two_texts;
+
+static void write_both(const sample_kernel *s, void *user) {
+  two_texts *texts = user;
+  const compute_target gpu = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  for (int allowed = 0; allowed < 2; allowed++) {
+    compute_conv_attributes attributes = *compute_conv_of(&s->descriptor);
+    compute_kernel_descriptor d = s->descriptor;
+    const compute_generated *generated = NULL;
+    char reason[160] = "", *text = allowed ? texts->tf32 : texts->plain;
+    attributes.precision = allowed ? COMPUTE_PRECISION_TF32 : 0;
+    d.attributes = &attributes;
+    assert_int_equal(generate_kernel(&gpu, &d, NULL, &generated, reason, sizeof reason),
+                     COMPUTE_OK);
+    snprintf(text, sizeof texts->plain, "%s", generated->text);
+    generate_release(generated);
+  }
+}
+
+static void a_plain_product_has_the_precision_of_its_convolution(void **state) {
+  (void)state;
+  two_texts texts;
+  sample_convolution c = usual(COMPUTE_CONVOLUTION_FORWARD, 8, 256, 256, 28);
+  for (int i = 0; i < 2; i++) {
+    c.shape.filter[i] = 1;
+    c.shape.padding[i] = 0;
+  }
+  sample_convolution_visit(&c, write_both, &texts);
+  assert_non_null(strstr(texts.tf32, "matrix units (tf32)"));
+  assert_null(strstr(texts.plain, "matrix units"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_gradient_of_the_data_is_a_convolution_of_stride_1),
@@ -300,9 +336,10 @@ int main(void) {
       cmocka_unit_test(a_gpu_gets_tiles_parts_sums_or_stretches),
       cmocka_unit_test(a_cpu_packs_what_has_channels),
       cmocka_unit_test(a_target_with_nothing_gets_a_plain_version),
-      cmocka_unit_test(judgement_stays_within_the_limits),
+      cmocka_unit_test(default_choices_stay_within_the_limits),
       cmocka_unit_test(impossible_parameters_are_refused_with_a_reason),
       cmocka_unit_test(sums_of_phases_are_not_cut),
+      cmocka_unit_test(a_plain_product_has_the_precision_of_its_convolution),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
