@@ -56,11 +56,11 @@ typedef struct compute_target {
 
 /* ---- Parameters ---------------------------------------------------------------------------- */
 
-/* How a kernel is cut up. 0 leaves a value to the generator's own judgement; a value that a kind
+/* How a kernel is cut up. 0 leaves a value to the generator's default choice; a value that a kind
  * does not use is ignored. The generator refuses combinations that the target cannot run. */
 typedef struct compute_tuning {
   uint32_t implementation;         /* 0: generated; from 1: the module's own (a vendor's library) */
-  uint32_t variant;                /* of the generator's ways for this kind; 0: its judgement */
+  uint32_t variant;                /* of the forms of this kind; 0: the default choice */
   uint32_t group_x, group_y;       /* items of a group */
   uint32_t vector;                 /* elements of one load or store */
   uint32_t items;                  /* vectors that one item handles in a row (MAP, COPY, REDUCE) */
@@ -124,7 +124,7 @@ typedef struct compute_generated {
   bool faults;
   uint32_t launch_count;
   compute_generated_launch launches[COMPUTE_GENERATED_LAUNCHES];
-  compute_tuning tuning; /* the parameters in use, judgement applied */
+  compute_tuning tuning; /* the parameters in use, defaults filled in */
   char text[128];        /* one line for compute_explain: "tiled GEMM 128x64x16, 8x8 per item" */
 } compute_generated;
 

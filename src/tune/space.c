@@ -35,8 +35,7 @@ typedef struct space_grid {
     }                                                                                              \
   }
 
-/* What each kind reads of the parameters is said where it plans: generate/elementwise.c,
- * reduce_plan.c, row_plan.c, gemm.h, conv.h, fit.h, window.c, scan.c, top_k.c, attention.c. */
+/* What each kind reads of the parameters is said where it is written, in generate/kinds/. */
 static const space_grid grids[] = {
     {COMPUTE_KERNEL_MAP,
      FOR_OTHERS,

@@ -8,7 +8,7 @@
  *        TILED cannot hold
  * TILED  a group for tile_m queries and tile_n columns of V; tiles of Q, K, V and the exponentials
  *        pass through local memory (T. Dao et al., "FlashAttention", 2022). Columns of V beyond
- *        tile_n belong to further groups, which compute the scores anew
+ *        tile_n belong to further groups, which compute the scores again
  *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
  * tile_m (queries; 8 … 64), tile_n (columns of V; 16 … 256) and tile_k (keys of a block; 16 … 64).
@@ -67,17 +67,17 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
          (double)k->batches * (double)divide_up(k->queries, t->tile_m) <= INT32_MAX;
 }
 
-static void judge_tiles(const attention_kernel *k, compute_tuning *t) {
-  const bool judged[3] = {!t->tile_m, !t->tile_n, !t->tile_k};
-  if (judged[0]) t->tile_m = k->queries <= 2 * DOWN ? 2 * DOWN : 4 * DOWN;
-  if (judged[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
-  if (judged[2]) t->tile_k = 32;
+static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
+  const bool open[3] = {!t->tile_m, !t->tile_n, !t->tile_k};
+  if (open[0]) t->tile_m = k->queries <= 2 * DOWN ? 2 * DOWN : 4 * DOWN;
+  if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
+  if (open[2]) t->tile_k = 32;
   while (!tiles_fit(k, t)) {
-    if (judged[2] && t->tile_k > ACROSS)
+    if (open[2] && t->tile_k > ACROSS)
       t->tile_k /= 2;
-    else if (judged[1] && t->tile_n > 32)
+    else if (open[1] && t->tile_n > 32)
       t->tile_n /= 2;
-    else if (judged[0] && t->tile_m > DOWN)
+    else if (open[0] && t->tile_m > DOWN)
       t->tile_m /= 2;
     else
       return;
@@ -90,7 +90,7 @@ static compute_status choose(attention_kernel *k) {
   if (t->variant > TILED) return emit_refuse(g, "attention: there is no variant %u", t->variant);
   if (t->variant != PLAIN) {
     compute_tuning tiles = *t;
-    judge_tiles(k, &tiles);
+    choose_tiles(k, &tiles);
     const bool fit = tiles_fit(k, &tiles);
     const bool wise = !emit_for_cpu(g) && k->queries >= FEW_QUERIES;
     if (t->variant == TILED && !fit)

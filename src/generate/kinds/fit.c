@@ -181,7 +181,7 @@ static uint32_t limited(const generation *g, uint32_t group) {
   return group < limit ? group : limit;
 }
 
-static fit_cut judge(const generation *g, const fit_task *task) {
+static fit_cut default_cut(const generation *g, const fit_task *task) {
   const int32_t pixels = task->problem->rows * task->problem->columns;
   const uint32_t asked = g->tuning.group_x;
   const bool local = !emit_for_cpu(g) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL);
@@ -205,7 +205,7 @@ static fit_cut judge(const generation *g, const fit_task *task) {
 static compute_status choose(generation *g, const fit_task *task, fit_cut *cut) {
   const compute_tuning *t = &g->tuning;
   if (t->variant == 0) {
-    *cut = judge(g, task);
+    *cut = default_cut(g, task);
     if (cut->group <= group_limit(g)) return COMPUTE_OK;
     return emit_refuse(g, "groups of %u items are too large", (unsigned)cut->group);
   }

@@ -69,7 +69,7 @@ static int64_t bitonic_window(const top_k_kernel *k) {
                            (emit_for_cpu(k->g) && k->wanted > round ? k->wanted : round));
 }
 
-static uint32_t judge(top_k_kernel *k) {
+static uint32_t default_variant(top_k_kernel *k) {
   const bool cpu = emit_for_cpu(k->g);
   const bool small = k->length * k->wanted <= PLAIN_WORK;
   if (small && (cpu || k->rows >= PLAIN_ROWS)) return PLAIN;
@@ -101,7 +101,7 @@ static compute_status choose(top_k_kernel *k) {
   if (k->length <= LISTS_GROUP) usual = SHORT_GROUP;
   k->group = cpu ? 1 : emit_group_items(g, t->group_x ? t->group_x : usual);
   if (!t->variant) {
-    t->variant = judge(k);
+    t->variant = default_variant(k);
     t->group_x = k->group;
   }
   k->share = k->length;
