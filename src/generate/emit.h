@@ -159,6 +159,9 @@ const char *emit_highest(compute_dtype type);
 emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t group[3],
                                const uint32_t groups[3]);
 
+/* The same with groups and a grid of one dimension. */
+emit_launch *emit_launch_line(generation *g, const char *entry, uint32_t group, int64_t groups);
+
 /* Buffer parameters, in order. Names are in<i>, out<k>, workspace and fault. Pointers have the
  * dtype's storage type, and offsets are added before the body. `written`: not const. */
 void emit_input(generation *g, emit_launch *launch, uint32_t input);
@@ -269,6 +272,10 @@ void emit_space_fields(generation *g, emit_launch *launch, const emit_space *spa
 void emit_offsets(generation *g, text_buffer *text, const emit_space *space, int32_t first,
                   int32_t end, const char *index, const char *prefix);
 
+/* " + <variable> * <stride>" of a walk in a dimension; nothing for stride 0. */
+void emit_term(text_buffer *text, const emit_space *space, const char *walk, int32_t dimension,
+               const char *variable);
+
 /* The stride of a walk in a dimension as an expression: "0", "1" or "shape.<space>_<walk>_<d>". */
 const char *emit_stride(const emit_space *space, const char *walk, int32_t dimension, char *text,
                         size_t bytes);
@@ -323,6 +330,10 @@ const char *emit_result_type(const emit_function *function, char *text, size_t b
  */
 void emit_stores(generation *g, text_buffer *text, const emit_function *function,
                  const char *result, const char *index);
+
+/* Writes a call and stores its outputs: const <type> result = f(value, …); out0[…] = …; */
+void emit_apply(generation *g, text_buffer *text, const emit_function *function, const char *value,
+                const char *index);
 
 /* One load or store as text: LOAD_bf16(pointer, index) has the dtype's computing type; a store
  * takes a value of program type `from` and converts it. The store ends with a semicolon. */

@@ -66,6 +66,11 @@ emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t 
   return launch;
 }
 
+emit_launch *emit_launch_line(generation *g, const char *entry, uint32_t group, int64_t groups) {
+  return emit_launch_begin(g, entry, (uint32_t[3]){group, 1, 1},
+                           (uint32_t[3]){(uint32_t)groups, 1, 1});
+}
+
 /* ---- Buffers ------------------------------------------------------------------------------- */
 
 static void add_buffer(emit_launch *launch, const char *name, const char *type, bool written,

@@ -349,6 +349,15 @@ void emit_stores(generation *g, text_buffer *text, const emit_function *f, const
   }
 }
 
+void emit_apply(generation *g, text_buffer *text, const emit_function *f, const char *value,
+                const char *index) {
+  char type[EMIT_NAME_BYTES + 8];
+  text_add(text, "const %s result = ", emit_result_type(f, type, sizeof type));
+  emit_call(g, text, f, value, index);
+  text_add(text, ";\n");
+  emit_stores(g, text, f, "result", index);
+}
+
 void emit_load(text_buffer *text, compute_dtype dtype, const char *pointer, const char *index) {
   text_add(text, "LOAD_%s(%s, %s)", compute_dtype_name(dtype), pointer, index);
 }

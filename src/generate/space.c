@@ -297,6 +297,17 @@ const char *emit_stride(const emit_space *space, const char *walk, int32_t dimen
   return text;
 }
 
+void emit_term(text_buffer *text, const emit_space *space, const char *walk, int32_t dimension,
+               const char *variable) {
+  char stride[96];
+  const char *expression = emit_stride(space, walk, dimension, stride, sizeof stride);
+  if (expression[0] == '0') return;
+  if (expression[0] == '1')
+    text_add(text, " + %s", variable);
+  else
+    text_add(text, " + %s * %s", variable, expression);
+}
+
 /* Coordinates <prefix>_c<d>; the outermost is what remains. */
 static void emit_coordinates(text_buffer *text, const emit_space *space, int32_t first, int32_t end,
                              const char *index, const char *prefix) {

@@ -186,8 +186,7 @@ static void emit_items(attention_kernel *k) {
   const uint32_t columns = g->tuning.item_n;
   const int64_t blocks = divide_up(k->columns, columns);
   const sweep s = sweep_plan(g, k->batches * k->queries * blocks, 1, PLAIN_GROUP);
-  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){s.group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)s.groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "attention", s.group, s.groups);
   if (!launch) return;
   text_buffer *text = &launch->body;
   emit_inputs(g, launch, 0, g->descriptor->input_count);

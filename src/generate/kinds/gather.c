@@ -74,8 +74,7 @@ static compute_status gather_items(generation *g, emit_space *space) {
   const int64_t count = space_count(space, 0, space->rank);
   const int64_t groups = divide_up(count, group);
   if (groups > INT32_MAX) return emit_refuse(g, "more items than one launch can have");
-  emit_launch *launch = emit_launch_begin(g, "gather", (uint32_t[3]){group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "gather", group, groups);
   if (!launch) return COMPUTE_OK;
   emit_inputs(g, launch, 0, 2);
   emit_outputs(g, launch);
@@ -138,8 +137,7 @@ static compute_status gather_rows(generation *g, const emit_space *space) {
   if (items < 1) items = 1;
   const int64_t share = divide_up(units, items);
   items = divide_up(units, share);
-  emit_launch *launch =
-      emit_launch_begin(g, "gather", (uint32_t[3]){1, 1, 1}, (uint32_t[3]){(uint32_t)items, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "gather", 1, items);
   if (!launch) return COMPUTE_OK;
   emit_inputs(g, launch, 0, 2);
   emit_outputs(g, launch);

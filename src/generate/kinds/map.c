@@ -75,8 +75,7 @@ static emit_launch *begin_launch(elementwise *e, uint32_t group, uint64_t groups
     g->overflow = true;
     return NULL;
   }
-  emit_launch *launch = emit_launch_begin(g, e->what, (uint32_t[3]){group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, e->what, group, (int64_t)groups);
   if (!launch) return NULL;
   for (uint32_t i = 0; i < g->descriptor->input_count; i++) {
     if (e->plain || e->program.used[i]) emit_input(g, launch, i);

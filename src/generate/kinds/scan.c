@@ -150,9 +150,7 @@ static void add_launch(scan_kernel *k, bool totals) {
     group = s.group;
     groups = s.groups;
   }
-  emit_launch *launch =
-      emit_launch_begin(g, totals ? "scan_parts" : "scan", (uint32_t[3]){group, 1, 1},
-                        (uint32_t[3]){(uint32_t)groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, totals ? "scan_parts" : "scan", group, groups);
   if (!launch) return;
   const uint32_t bytes = emit_value_bytes(g->descriptor->accumulate);
   text_buffer *text = &launch->body;

@@ -497,8 +497,7 @@ static void write_result(scatter *s) {
   const uint32_t group = cpu ? 1 : s->group_x * s->group_y;
   const int64_t share = cpu ? divide_up(count, units * SHARES_PER_UNIT) : 1;
   const int64_t groups = divide_up(count, share * (int64_t)group);
-  emit_launch *launch = emit_launch_begin(g, "scatter_result", (uint32_t[3]){group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "scatter_result", group, groups);
   if (!launch) return;
   emit_outputs(g, launch);
   emit_workspace(g, launch, "sums", emit_type(s->sum), s->sum_bytes, 0, false);

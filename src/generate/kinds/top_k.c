@@ -185,8 +185,7 @@ static void take_rows(top_k_kernel *k, emit_launch *launch) {
 static void emit_plain(top_k_kernel *k) {
   generation *g = k->g;
   const sweep s = sweep_plan(g, k->rows, 1, SHORT_GROUP);
-  emit_launch *launch = emit_launch_begin(g, "top_k", (uint32_t[3]){s.group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)s.groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "top_k", s.group, s.groups);
   if (!launch) return;
   emit_input(g, launch, 0);
   emit_output(g, launch, 0);
@@ -202,9 +201,7 @@ static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
   generation *g = k->g;
   const int64_t lines = parts ? k->rows * k->parts : k->rows;
   const int64_t groups = emit_clamp(lines, 1, MOST_GROUPS);
-  emit_launch *launch =
-      emit_launch_begin(g, parts ? "top_k_parts" : "top_k", (uint32_t[3]){k->group, 1, 1},
-                        (uint32_t[3]){(uint32_t)groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, parts ? "top_k_parts" : "top_k", k->group, groups);
   if (!launch) return;
   if (!merge) emit_input(g, launch, 0);
   if (!parts) emit_output(g, launch, 0);
@@ -230,8 +227,7 @@ static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
 static void emit_sorted(top_k_kernel *k) {
   generation *g = k->g;
   const bool local = g->tuning.variant == BITONIC;
-  emit_launch *launch = emit_launch_begin(g, "top_k", (uint32_t[3]){k->group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)k->groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, "top_k", k->group, k->groups);
   if (!launch) return;
   text_buffer *text = &launch->body;
   emit_input(g, launch, 0);

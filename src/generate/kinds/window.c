@@ -117,8 +117,7 @@ static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit
   generation *g = k->g;
   const int64_t count = space_count(space, 0, space->rank);
   const sweep s = sweep_plan(g, count, LEAST_SHARE, GROUP);
-  emit_launch *launch = emit_launch_begin(g, entry, (uint32_t[3]){s.group, 1, 1},
-                                          (uint32_t[3]){(uint32_t)s.groups, 1, 1});
+  emit_launch *launch = emit_launch_line(g, entry, s.group, s.groups);
   if (!launch) return NULL;
   emit_inputs(g, launch, 0, inputs);
   if (stores) emit_outputs(g, launch);
@@ -155,17 +154,13 @@ static void fold_windows(window_kernel *k) {
   const bool by_data = k->w->by_data;
   const char *entry = by_data ? "window_gradient" : "window";
   emit_launch *launch = begin_launch(k, entry, &k->space, d->input_count, true);
-  char type[EMIT_NAME_BYTES + 16];
   if (!launch) return;
   text_buffer *text = &launch->body;
   if (k->places)
     emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", g->wide ? 8 : 4, 0, false);
   emit_define_number(text, "WINDOW_PLACES", k->places);
   emit_template(g, text, by_data ? "window_gradient" : "window_fold");
-  text_add(text, "const %s result = ", emit_result_type(&k->epilogue, type, sizeof type));
-  emit_call(g, text, &k->epilogue, "folded", "at_$");
-  text_add(text, ";\n");
-  emit_stores(g, text, &k->epilogue, "result", "at_$");
+  emit_apply(g, text, &k->epilogue, "folded", "at_$");
   text_add(text, "}\n");
 }
 

@@ -34,12 +34,7 @@ static compute_status write_plain(generation *g, void *of) {
   emit_field_index(g, launch, "elements", elements);
   emit_field_divisor(g, launch, "columns", p->product.n);
   text_buffer *text = &launch->body;
-  text_add(text,
-           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
-           "if (index >= shape.elements) return;\n"
-           "const INDEX row = DIVIDE(index, shape.columns);\n"
-           "const INDEX column = index - row * shape.columns;\n",
-           (unsigned)group);
+  gemm_begin_element(text, group, "columns");
   conv_begin_batches(g, launch, p);
   if (p->phased) text_add(text, "if (POSITION >= POSITIONS) continue;\n");
   text_add(text, "SUM sum = 0;\n{\n");

@@ -97,33 +97,18 @@ void conv_begin_batches(generation *g, emit_launch *launch, const conv_problem *
   if (p->phased) text_add(&launch->body, "BEGIN_WINDOW\nif (POSITIONS == 0) continue;\n");
 }
 
-static void add_term(text_buffer *text, const conv_problem *p, const char *walk, int32_t dimension,
-                     const char *variable) {
-  char stride[96];
-  const char *expression = emit_stride(&p->tile, walk, dimension, stride, sizeof stride);
-  if (expression[0] == '0') return;
-  if (expression[0] == '1')
-    text_add(text, " + %s", variable);
-  else
-    text_add(text, " + %s * %s", variable, expression);
-}
-
 void conv_store_at(generation *g, text_buffer *text, const conv_problem *p, const char *sum) {
   static const char *const digits[] = {"m0", "m1", "m2", "CHANNEL"};
-  char result[64], argument[96];
+  char argument[96];
   text_add(text, "{\n");
   for (uint32_t i = 0; i < p->tile.walk_count; i++) {
     const char *walk = p->tile.walk[i].name;
     text_add(text, "const INDEX at_%s = batch_%s", walk, walk);
-    for (int32_t d = 0; d < p->tile.rank; d++) add_term(text, p, walk, d, digits[d]);
+    for (int32_t d = 0; d < p->tile.rank; d++) emit_term(text, &p->tile, walk, d, digits[d]);
     text_add(text, ";\n");
   }
   snprintf(argument, sizeof argument, "(%s)(%s)", emit_type(p->product.accumulate), sum);
-  text_add(text,
-           "const %s result = ", emit_result_type(&p->product.epilogue, result, sizeof result));
-  emit_call(g, text, &p->product.epilogue, argument, "at_$");
-  text_add(text, ";\n");
-  emit_stores(g, text, &p->product.epilogue, "result", "at_$");
+  emit_apply(g, text, &p->product.epilogue, argument, "at_$");
   text_add(text, "\n}\n");
 }
 
@@ -163,19 +148,9 @@ void conv_emit_combine(generation *g, const conv_problem *p, const conv_parts *p
   emit_field_index(g, launch, "elements", elements);
   emit_field_index(g, launch, "parts", parts->count);
   text_buffer *text = &launch->body;
-  text_add(text,
-           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
-           "if (index >= shape.elements) return;\n"
-           "const INDEX row = DIVIDE(index, shape.columns);\n"
-           "const INDEX column = index - row * shape.columns;\n",
-           (unsigned)group);
+  gemm_begin_element(text, group, "columns");
   conv_begin_batches(g, launch, p);
-  text_add(text, "INDEX at = batch * shape.parts * shape.elements + index;\n"
-                 "SUM sum = partial[at];\n"
-                 "for (INDEX part = 1; part < shape.parts; part++) {\n"
-                 "at += shape.elements;\n"
-                 "sum += partial[at];\n"
-                 "}\n");
+  gemm_add_parts(text);
   conv_store(g, text, p, "sum");
   text_add(text, "}\n");
 }

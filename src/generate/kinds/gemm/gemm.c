@@ -27,12 +27,7 @@ static compute_status write_plain(generation *g, void *of) {
   emit_field_index(g, launch, "elements", elements);
   gemm_store_fields(g, launch, problem);
   text_buffer *text = &launch->body;
-  text_add(text,
-           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
-           "if (index >= shape.elements) return;\n"
-           "const INDEX row = DIVIDE(index, shape.n);\n"
-           "const INDEX column = index - row * shape.n;\n",
-           (unsigned)group);
+  gemm_begin_element(text, group, "n");
   gemm_begin_batches(g, launch, problem);
   text_add(text, "INDEX at_a = batch_a + row * A_ROW, at_b = batch_b + column * B_COLUMN;\n"
                  "SUM sum = 0;\n"

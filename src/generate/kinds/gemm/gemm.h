@@ -118,6 +118,10 @@ void gemm_take_factors(generation *g, emit_launch *launch, const gemm_problem *p
 void gemm_take_epilogue(generation *g, emit_launch *launch, const gemm_problem *problem);
 /* The fields m, n, k, and A's and B's strides. */
 void gemm_fields(generation *g, emit_launch *launch, const gemm_problem *problem);
+/* An item for each element of C: returns past shape.elements, else finds row and column by the
+ * field `columns`. And, with these, the sum of the parts of k. */
+void gemm_begin_element(text_buffer *text, uint32_t group, const char *columns);
+void gemm_add_parts(text_buffer *text);
 /* "for (… batch …) {" and the offsets batch_<walk>; the matching brace is the caller's. */
 void gemm_begin_batches(generation *g, emit_launch *launch, const gemm_problem *problem);
 /* Fields that gemm_store reads. */

@@ -90,6 +90,24 @@ void gemm_fields(generation *g, emit_launch *launch, const gemm_problem *problem
   emit_field_index(g, launch, "b_k", problem->b.k);
 }
 
+void gemm_begin_element(text_buffer *text, uint32_t group, const char *columns) {
+  text_add(text,
+           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
+           "if (index >= shape.elements) return;\n"
+           "const INDEX row = DIVIDE(index, shape.%s);\n"
+           "const INDEX column = index - row * shape.%s;\n",
+           (unsigned)group, columns, columns);
+}
+
+void gemm_add_parts(text_buffer *text) {
+  text_add(text, "INDEX at = batch * shape.parts * shape.elements + index;\n"
+                 "SUM sum = partial[at];\n"
+                 "for (INDEX part = 1; part < shape.parts; part++) {\n"
+                 "at += shape.elements;\n"
+                 "sum += partial[at];\n"
+                 "}\n");
+}
+
 void gemm_begin_batches(generation *g, emit_launch *launch, const gemm_problem *problem) {
   emit_field_index(g, launch, "batches", problem->batches);
   emit_space_fields(g, launch, &problem->batch, 0, problem->batch.rank);
@@ -102,34 +120,19 @@ void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *p
   emit_space_fields(g, launch, &problem->tile, 0, 2);
 }
 
-/* " + row * shape.…", or nothing for stride 0. */
-static void add_term(text_buffer *text, const gemm_problem *problem, const char *walk,
-                     int32_t dimension, const char *variable) {
-  char stride[96];
-  const char *expression = emit_stride(&problem->tile, walk, dimension, stride, sizeof stride);
-  if (expression[0] == '0') return;
-  if (expression[0] == '1')
-    text_add(text, " + %s", variable);
-  else
-    text_add(text, " + %s * %s", variable, expression);
-}
-
 void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum) {
   const char *value = emit_type(problem->accumulate);
-  char result[64], argument[96];
+  char argument[96];
   text_add(text, "{\n");
   for (uint32_t i = 0; i < problem->tile.walk_count; i++) {
     const char *walk = problem->tile.walk[i].name;
     text_add(text, "const INDEX at_%s = batch_%s", walk, walk);
-    add_term(text, problem, walk, 0, "row");
-    add_term(text, problem, walk, 1, "column");
+    emit_term(text, &problem->tile, walk, 0, "row");
+    emit_term(text, &problem->tile, walk, 1, "column");
     text_add(text, ";\n");
   }
   snprintf(argument, sizeof argument, "(%s)(%s)", value, sum);
-  text_add(text, "const %s result = ", emit_result_type(&problem->epilogue, result, sizeof result));
-  emit_call(g, text, &problem->epilogue, argument, "at_$");
-  text_add(text, ";\n");
-  emit_stores(g, text, &problem->epilogue, "result", "at_$");
+  emit_apply(g, text, &problem->epilogue, argument, "at_$");
   text_add(text, "\n}\n");
 }
 
@@ -163,19 +166,9 @@ void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts
   emit_field_index(g, launch, "parts", parts);
   gemm_store_fields(g, launch, problem);
   text_buffer *text = &launch->body;
-  text_add(text,
-           "const INDEX index = (INDEX)GROUP_ID_X * %u + (INDEX)LOCAL_ID_X;\n"
-           "if (index >= shape.elements) return;\n"
-           "const INDEX row = DIVIDE(index, shape.n);\n"
-           "const INDEX column = index - row * shape.n;\n",
-           (unsigned)group);
+  gemm_begin_element(text, group, "n");
   gemm_begin_batches(g, launch, problem);
-  text_add(text, "INDEX at = batch * shape.parts * shape.elements + index;\n"
-                 "SUM sum = partial[at];\n"
-                 "for (INDEX part = 1; part < shape.parts; part++) {\n"
-                 "at += shape.elements;\n"
-                 "sum += partial[at];\n"
-                 "}\n");
+  gemm_add_parts(text);
   gemm_store(g, text, problem, "sum");
   text_add(text, "}\n");
 }
