@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS compute EXPORT compute LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/compute DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 
 set(compute_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/compute)
 install(EXPORT compute NAMESPACE compute:: FILE computeTargets.cmake

@@ -33,72 +33,13 @@ extern "C" {
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
  * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, u8 and u16 to I32; stores convert
  * back (dtype.h says how values convert). An operation's operands have its result's type, except
- * where the list below says otherwise. Integer division and remainder by zero give 0; integer
- * overflow wraps. Minimum, maximum, relu and sign hand NaN on. */
+ * where its row in compute/instructions.def says otherwise. Integer division and remainder by zero
+ * give 0; integer overflow wraps. Minimum, maximum, relu and sign hand NaN on. */
 typedef enum compute_instruction_code {
-  COMPUTE_I_LOAD = 0,       /* input number immediate.i64 */
-  COMPUTE_I_CONSTANT = 1,   /* immediate.f64 for F types, immediate.i64 for I types and BOOL */
-  COMPUTE_I_COORDINATE = 2, /* position along dimension immediate.i64 of the space, as I64 */
-  COMPUTE_I_POSITION = 3,   /* row-major position in the space, as I64 */
-  COMPUTE_I_RANDOM = 4,     /* uniform [0,1) in F32 or F64; key a (I64), counter b (I64), stream
-                             * immediate.i64. Philox4x32-10: key words = low and high half of a;
-                             * counter words = low(b), high(b), stream, 0; F32: (word0 >> 8) / 2^24;
-                             * F64: (word0 : word1 >> 11) / 2^53 with word1 as the high half */
-  COMPUTE_I_CAST = 5,       /* a of any type */
-
-  COMPUTE_I_NEG = 16,
-  COMPUTE_I_ABS,
-  COMPUTE_I_SIGN,
-  COMPUTE_I_SQUARE,
-  COMPUTE_I_SQRT,
-  COMPUTE_I_RSQRT,
-  COMPUTE_I_RECIPROCAL,
-  COMPUTE_I_EXP,
-  COMPUTE_I_EXPM1,
-  COMPUTE_I_LOG,
-  COMPUTE_I_LOG1P,
-  COMPUTE_I_SIN,
-  COMPUTE_I_COS,
-  COMPUTE_I_TANH,
-  COMPUTE_I_ERF,
-  COMPUTE_I_FLOOR,
-  COMPUTE_I_CEIL,
-  COMPUTE_I_ROUND,
-  COMPUTE_I_TRUNC,
-  COMPUTE_I_RELU,
-  COMPUTE_I_SIGMOID,
-  COMPUTE_I_GELU,
-  COMPUTE_I_GELU_TANH,
-  COMPUTE_I_SILU,
-  COMPUTE_I_SOFTPLUS,
-  COMPUTE_I_LEAKY_RELU, /* immediate.f64: slope */
-  COMPUTE_I_ELU,        /* immediate.f64: alpha */
-  COMPUTE_I_IS_NAN,     /* BOOL from F */
-  COMPUTE_I_IS_FINITE,  /* BOOL from F */
-  COMPUTE_I_NOT,        /* BOOL */
-  /* F32 from F32: what storing to the dtype and loading again would give. */
-  COMPUTE_I_ROUND_F16,
-  COMPUTE_I_ROUND_BF16,
-
-  COMPUTE_I_ADD = 64,
-  COMPUTE_I_SUB,
-  COMPUTE_I_MUL,
-  COMPUTE_I_DIV,
-  COMPUTE_I_MOD,
-  COMPUTE_I_POW,
-  COMPUTE_I_MIN,
-  COMPUTE_I_MAX,
-  COMPUTE_I_EQ, /* comparisons: BOOL from two operands of one type */
-  COMPUTE_I_NE,
-  COMPUTE_I_LT,
-  COMPUTE_I_LE,
-  COMPUTE_I_GT,
-  COMPUTE_I_GE,
-  COMPUTE_I_AND, /* BOOL */
-  COMPUTE_I_OR,
-  COMPUTE_I_XOR,
-  COMPUTE_I_SELECT = 96, /* a (BOOL) ? b : c */
-  COMPUTE_I_END = 97     /* one past the last code */
+#define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
+  COMPUTE_I_##code = number,
+#include "compute/instructions.def"
+  COMPUTE_I_END = 128 /* above every code */
 } compute_instruction_code;
 
 typedef struct compute_instruction {
@@ -123,21 +64,29 @@ typedef struct compute_program {
 
 /* ---- Kernel descriptors -------------------------------------------------------------------- */
 
+/* KIND(code, number, name): COMPUTE_KERNEL_<code> = number, which never changes. Tables that are
+ * made from this list cannot forget a kind. */
+#define COMPUTE_KERNEL_KINDS(KIND)                                                                 \
+  KIND(MAP, 0, map)                                                                                \
+  KIND(REDUCE, 1, reduce)                                                                          \
+  KIND(ROW, 2, row)                                                                                \
+  KIND(GEMM, 3, gemm)                                                                              \
+  KIND(GATHER, 4, gather)                                                                          \
+  KIND(SCATTER, 5, scatter)                                                                        \
+  KIND(COPY, 6, copy)                                                                              \
+  KIND(CONV, 7, conv)                                                                              \
+  KIND(FIT, 8, fit)                                                                                \
+  KIND(WINDOW, 9, window)                                                                          \
+  KIND(SCAN, 10, scan)                                                                             \
+  KIND(TOP_K, 11, top_k)                                                                           \
+  KIND(ATTENTION, 12, attention)                                                                   \
+  KIND(SPOTS, 13, spots)
+
 typedef enum compute_kernel_kind {
-  COMPUTE_KERNEL_MAP = 0,
-  COMPUTE_KERNEL_REDUCE = 1,
-  COMPUTE_KERNEL_ROW = 2,
-  COMPUTE_KERNEL_GEMM = 3,
-  COMPUTE_KERNEL_GATHER = 4,
-  COMPUTE_KERNEL_SCATTER = 5,
-  COMPUTE_KERNEL_COPY = 6,
-  COMPUTE_KERNEL_CONV = 7,
-  COMPUTE_KERNEL_FIT = 8,
-  COMPUTE_KERNEL_WINDOW = 9,
-  COMPUTE_KERNEL_SCAN = 10,
-  COMPUTE_KERNEL_TOP_K = 11,
-  COMPUTE_KERNEL_ATTENTION = 12,
-  COMPUTE_KERNEL_SPOTS = 13
+#define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
+  COMPUTE_KERNEL_KINDS(COMPUTE_KERNEL_KIND)
+#undef COMPUTE_KERNEL_KIND
+      COMPUTE_KERNEL_KIND_COUNT
 } compute_kernel_kind;
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/device.h"
-#include "kernel/cost.h"
+#include "kernel/kernel.h"
 #include "kernel/kernel_key.h"
 #include "kernel/program.h"
 #include "device/collector.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "device/collector.h"
 #include "device/kernel_cache.h"
-#include "kernel/cost.h"
+#include "kernel/kernel.h"
 
 /* Large enough that the cost of a submission does not count, small enough to be always there. */
 #define STAGING_BYTES ((uint64_t)4 << 20)

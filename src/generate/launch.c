@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "generate/emit.h"
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 
 bool emit_for_cpu(const generation *g) {
   return g->target->type == COMPUTE_DEVICE_CPU;

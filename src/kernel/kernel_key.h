@@ -5,7 +5,7 @@
 #ifndef KERNEL_KERNEL_KEY_H
 #define KERNEL_KERNEL_KEY_H
 
-#include "kernel/attributes.h"
+#include "kernel/kernel.h"
 
 /* Room for the head, every operand, two programs of the largest size and the attributes. */
 #define KERNEL_KEY_BYTES                                                                           \

@@ -9,6 +9,19 @@
 
 /* ---- The table of instructions ------------------------------------------------------------- */
 
+/* What an instruction costs, by the name in its row. */
+typedef enum price_class {
+  PRICE_FREE,
+  PRICE_MOVE,
+  PRICE_SIMPLE,
+  PRICE_DIVISION,
+  PRICE_EXP,
+  PRICE_LOG,
+  PRICE_SERIES,
+  PRICE_POWER,
+  PRICE_RANDOM
+} price_class;
+
 /* What types an instruction takes and gives. */
 typedef enum type_rule {
   RULE_NONE = 0, /* no such code */
@@ -27,78 +40,21 @@ typedef enum type_rule {
   RULE_SELECT    /* any from BOOL and two of the same */
 } type_rule;
 
+enum { PLAIN = 0, IMMEDIATE = 1, JUMPS = 2, IMMEDIATE_JUMPS = IMMEDIATE | JUMPS };
+
 typedef struct code_row {
   const char *name;
-  uint8_t operands;
-  uint8_t rule;
-  uint8_t flops;
-  bool has_immediate;
-  bool jumps; /* discontinuous: what a rounding moves by little may move the result by much */
+  uint8_t operands, rule, cost, traits;
 } code_row;
 
-#define TRANSCENDENTAL 8 /* flops */
-
 static const code_row code_table[COMPUTE_I_END] = {
-    [COMPUTE_I_LOAD] = {"load", 0, RULE_LOAD, 0, true, false},
-    [COMPUTE_I_CONSTANT] = {"constant", 0, RULE_CONSTANT, 0, true, false},
-    [COMPUTE_I_COORDINATE] = {"coordinate", 0, RULE_POSITION, 0, true, false},
-    [COMPUTE_I_POSITION] = {"position", 0, RULE_POSITION, 0, false, false},
-    [COMPUTE_I_RANDOM] = {"random", 2, RULE_RANDOM, TRANSCENDENTAL, true, false},
-    [COMPUTE_I_CAST] = {"cast", 1, RULE_CAST, 0, false, true},
-    [COMPUTE_I_NEG] = {"neg", 1, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_ABS] = {"abs", 1, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_SIGN] = {"sign", 1, RULE_NUMBER, 1, false, true},
-    [COMPUTE_I_SQUARE] = {"square", 1, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_SQRT] = {"sqrt", 1, RULE_FLOAT, 1, false, false},
-    [COMPUTE_I_RSQRT] = {"rsqrt", 1, RULE_FLOAT, 2, false, false},
-    [COMPUTE_I_RECIPROCAL] = {"reciprocal", 1, RULE_FLOAT, 1, false, false},
-    [COMPUTE_I_EXP] = {"exp", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_EXPM1] = {"expm1", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_LOG] = {"log", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_LOG1P] = {"log1p", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_SIN] = {"sin", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_COS] = {"cos", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_TANH] = {"tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_ERF] = {"erf", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_FLOOR] = {"floor", 1, RULE_FLOAT, 1, false, true},
-    [COMPUTE_I_CEIL] = {"ceil", 1, RULE_FLOAT, 1, false, true},
-    [COMPUTE_I_ROUND] = {"round", 1, RULE_FLOAT, 1, false, true},
-    [COMPUTE_I_TRUNC] = {"trunc", 1, RULE_FLOAT, 1, false, true},
-    [COMPUTE_I_RELU] = {"relu", 1, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_SIGMOID] = {"sigmoid", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_GELU] = {"gelu", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_GELU_TANH] = {"gelu_tanh", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_SILU] = {"silu", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_SOFTPLUS] = {"softplus", 1, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_LEAKY_RELU] = {"leaky_relu", 1, RULE_FLOAT, 2, true, false},
-    [COMPUTE_I_ELU] = {"elu", 1, RULE_FLOAT, TRANSCENDENTAL, true, false},
-    [COMPUTE_I_IS_NAN] = {"is_nan", 1, RULE_CLASSIFY, 1, false, true},
-    [COMPUTE_I_IS_FINITE] = {"is_finite", 1, RULE_CLASSIFY, 1, false, true},
-    [COMPUTE_I_NOT] = {"not", 1, RULE_LOGIC, 1, false, false},
-    [COMPUTE_I_ROUND_F16] = {"round_f16", 1, RULE_SINGLE, 1, false, false},
-    [COMPUTE_I_ROUND_BF16] = {"round_bf16", 1, RULE_SINGLE, 1, false, false},
-    [COMPUTE_I_ADD] = {"add", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_SUB] = {"sub", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_MUL] = {"mul", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_DIV] = {"div", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_MOD] = {"mod", 2, RULE_NUMBER, 1, false, true},
-    [COMPUTE_I_POW] = {"pow", 2, RULE_FLOAT, TRANSCENDENTAL, false, false},
-    [COMPUTE_I_MIN] = {"min", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_MAX] = {"max", 2, RULE_NUMBER, 1, false, false},
-    [COMPUTE_I_EQ] = {"eq", 2, RULE_EQUALITY, 1, false, true},
-    [COMPUTE_I_NE] = {"ne", 2, RULE_EQUALITY, 1, false, true},
-    [COMPUTE_I_LT] = {"lt", 2, RULE_ORDER, 1, false, true},
-    [COMPUTE_I_LE] = {"le", 2, RULE_ORDER, 1, false, true},
-    [COMPUTE_I_GT] = {"gt", 2, RULE_ORDER, 1, false, true},
-    [COMPUTE_I_GE] = {"ge", 2, RULE_ORDER, 1, false, true},
-    [COMPUTE_I_AND] = {"and", 2, RULE_LOGIC, 1, false, false},
-    [COMPUTE_I_OR] = {"or", 2, RULE_LOGIC, 1, false, false},
-    [COMPUTE_I_XOR] = {"xor", 2, RULE_LOGIC, 1, false, false},
-    [COMPUTE_I_SELECT] = {"select", 3, RULE_SELECT, 1, false, true},
+#define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
+  [number] = {#name, operands, RULE_##rule, PRICE_##cost, traits},
+#include "compute/instructions.def"
 };
 
 static const code_row *row_of(unsigned code) {
-  static const code_row none = {"invalid", 0, RULE_NONE, 0, false, false};
+  static const code_row none = {"invalid", 0, RULE_NONE, PRICE_FREE, PLAIN};
   return code < COMPUTE_I_END && code_table[code].name ? &code_table[code] : &none;
 }
 
@@ -110,8 +66,18 @@ const char *program_code_name(compute_instruction_code code) {
   return row_of((unsigned)code)->name;
 }
 
+program_price program_code_price(compute_instruction_code code) {
+  /* Simple operations, exponentials, and what both count as when only operations are counted. */
+  static const program_price prices[] = {
+      [PRICE_FREE] = {0, 0, 0},     [PRICE_MOVE] = {1, 0, 0},  [PRICE_SIMPLE] = {1, 0, 1},
+      [PRICE_DIVISION] = {3, 0, 1}, [PRICE_EXP] = {0, 1, 8},   [PRICE_LOG] = {0, 1.4, 8},
+      [PRICE_SERIES] = {0, 1.8, 8}, [PRICE_POWER] = {0, 4, 8}, [PRICE_RANDOM] = {40, 0, 8},
+  };
+  return prices[row_of((unsigned)code)->cost];
+}
+
 bool program_code_jumps(compute_instruction_code code) {
-  return row_of((unsigned)code)->jumps;
+  return row_of((unsigned)code)->traits & JUMPS;
 }
 
 /* ---- Building ------------------------------------------------------------------------------ */
@@ -121,7 +87,7 @@ compute_instruction program_normalize(compute_instruction instruction) {
   if (row->operands < 1) instruction.a = 0;
   if (row->operands < 2) instruction.b = 0;
   if (row->operands < 3) instruction.c = 0;
-  if (!row->has_immediate) instruction.immediate.i64 = 0;
+  if (!(row->traits & IMMEDIATE)) instruction.immediate.i64 = 0;
   return instruction;
 }
 
@@ -199,7 +165,7 @@ compute_program program_finish(const program_builder *b) {
 uint32_t program_flops(const compute_program *program) {
   uint32_t flops = 0;
   for (uint32_t i = 0; i < program->count; i++) {
-    flops += row_of(program->instructions[i].code)->flops;
+    flops += program_code_price((compute_instruction_code)program->instructions[i].code).flops;
   }
   return flops;
 }
@@ -352,7 +318,7 @@ static void print_value(const compute_program *program, const uint16_t *uses, ui
   }
   if (instruction->code == COMPUTE_I_RANDOM) {
     text_add(text, ", %" PRId64, instruction->immediate.i64);
-  } else if (row->has_immediate) {
+  } else if (row->traits & IMMEDIATE) {
     text_add(text, ", %.9g", instruction->immediate.f64);
   }
   text_add(text, ")");

@@ -37,6 +37,16 @@ const char *program_code_name(compute_instruction_code code);
  * result by much: casts, comparisons, selections, sign, rounding to integers, remainders. */
 bool program_code_jumps(compute_instruction_code code);
 
+/* What an instruction costs on an ordinary CPU: in additions (simple) or in exponentials
+ * (functions), and in operations when only these are counted. On a GPU memory decides in all but
+ * the longest programs. */
+typedef struct program_price {
+  double simple, functions;
+  uint32_t flops;
+} program_price;
+
+program_price program_code_price(compute_instruction_code code);
+
 /* Arithmetic operations for one element, with transcendental functions counted as 8. */
 uint32_t program_flops(const compute_program *program);
 
@@ -47,9 +57,5 @@ bool program_check(const compute_program *program, uint32_t input_count, char *r
 
 /* "relu(add(in0, in1))" style text of every output. */
 void program_print(const compute_program *program, text_buffer *text);
-
-/* Checks a whole descriptor against the contract in compute/backend.h. */
-bool descriptor_check(const compute_kernel_descriptor *descriptor, char *reason,
-                      size_t reason_bytes);
 
 #endif

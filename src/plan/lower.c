@@ -121,21 +121,9 @@ static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, ui
 }
 
 static bool is_empty(const compute_kernel_descriptor *d) {
-  int32_t rank = d->kind == COMPUTE_KERNEL_REDUCE ? compute_reduce_of(d)->kept_rank : d->rank;
-  for (int32_t i = 0; i < rank; i++)
+  for (int32_t i = 0; i < kernel_output_rank(d); i++)
     if (d->size[i] == 0) return true;
   return false;
-}
-
-/* The first input that the contract of its kind allows an output to overwrite. */
-static uint32_t first_in_place(const compute_kernel_descriptor *k) {
-  switch (k->kind) {
-  case COMPUTE_KERNEL_MAP: return 0;
-  case COMPUTE_KERNEL_GEMM:
-  case COMPUTE_KERNEL_CONV: return 2;
-  case COMPUTE_KERNEL_REDUCE: return k->prologue_inputs;
-  default: return k->input_count;
-  }
 }
 
 /* Operands whose elements lie exactly as the first output's can be overwritten in place. */
@@ -183,7 +171,7 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   s->placement = where->placement;
   s->reason = where->reason;
   s->fallback = where->fallback;
-  s->first_in_place = first_in_place(k);
+  s->first_in_place = kernel_first_in_place(k);
   for (uint32_t i = 0; i < k->input_count; i++) s->in_place[i] = lies_like_output(d, i);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
   compute_status status = kernel_cache_get(l->plan->device[device]->kernels, k, &s->kernel);

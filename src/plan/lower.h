@@ -2,7 +2,7 @@
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H
 
-#include "kernel/attributes.h"
+#include "kernel/kernel.h"
 #include "kernel/program.h"
 #include "plan/fuse.h"
 #include "plan/plan.h"
@@ -38,7 +38,7 @@ typedef struct build_step {
   bool fallback;         /* on the CPU because the device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
-  route_work work;
+  kernel_work work;
 } build_step;
 
 /* One constant's values in the constant memory of a device. */

@@ -34,7 +34,7 @@ typedef struct placing {
   lowering *l;
   kernel_draft *draft;
   unit *units;
-  route_work *works;
+  kernel_work *works;
   uint32_t work_count, work_capacity;
   list reads;           /* values, by unit */
   uint32_t *value_of;   /* per node: its value, IR_NONE */
@@ -101,13 +101,13 @@ static bool note_reader(placing *p, uint32_t node, uint32_t reader) {
 static bool add_work(placing *p, const compute_kernel_descriptor *d) {
   if (p->work_count == p->work_capacity) {
     uint32_t capacity = p->work_capacity ? 2 * p->work_capacity : 32;
-    route_work *grown = scratch_take(p->l->memory, capacity, sizeof *grown);
+    kernel_work *grown = scratch_take(p->l->memory, capacity, sizeof *grown);
     if (grown == NULL) return false;
     if (p->work_count > 0) memcpy(grown, p->works, sizeof *grown * p->work_count);
     p->works = grown;
     p->work_capacity = capacity;
   }
-  p->works[p->work_count++] = route_work_of(d);
+  p->works[p->work_count++] = kernel_work_of(d);
   return true;
 }
 

@@ -40,7 +40,7 @@ typedef struct plan_step {
   bool fallback;            /* on the CPU because the plan's device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
-  route_work work;        /* of a kernel: what its time is predicted from */
+  kernel_work work;       /* of a kernel: what its time is predicted from */
   uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
   uint32_t profile_entry; /* atomic: its number there (src/device/collector.h), or 0 */
 } plan_step;

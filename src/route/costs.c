@@ -2,19 +2,19 @@
 #include "route/costs.h"
 #include "base/arithmetic.h"
 
-static const char *const class_names[ROUTE_CLASSES] = {
+static const char *const class_names[WORK_CLASSES] = {
     "stream",   "reduce",   "row",      "copy",      "gather",      "simple", "function",
     "gemm_f32", "gemm_f64", "gemm_f16", "gemm_bf16", "convolution", "upload", "download"};
 
-const char *route_class_name(route_class class) {
+const char *work_class_name(work_class class) {
   return class_names[class];
 }
 
-static bool is_transfer(route_class class) {
-  return class == ROUTE_UPLOAD || class == ROUTE_DOWNLOAD;
+static bool is_transfer(work_class class) {
+  return class == WORK_UPLOAD || class == WORK_DOWNLOAD;
 }
 
-double route_curve_seconds(const route_costs *costs, route_class class, double work) {
+double route_curve_seconds(const route_costs *costs, work_class class, double work) {
   const route_curve *c = &costs->curve[class];
   double before = 0, seconds = is_transfer(class) ? 0 : costs->launch;
   if (work <= 0 || c->count == 0) return seconds;
@@ -44,42 +44,42 @@ double route_curve_rate(const route_curve *curve) {
 }
 
 double route_copy_seconds(const route_costs *costs, bool upload, double bytes) {
-  return route_curve_seconds(costs, upload ? ROUTE_UPLOAD : ROUTE_DOWNLOAD, bytes);
+  return route_curve_seconds(costs, upload ? WORK_UPLOAD : WORK_DOWNLOAD, bytes);
 }
 
-static double beyond_launch(const route_costs *costs, route_class class, double work) {
+static double beyond_launch(const route_costs *costs, work_class class, double work) {
   double seconds = route_curve_seconds(costs, class, work) - costs->launch;
   return max_f64(seconds, 0);
 }
 
 /* Memory and arithmetic overlap, so the slower of the two decides; but programs beside a reduction,
  * a row or a product are work on top of it. */
-double route_kernel_seconds(const route_costs *costs, const route_work *work) {
+double route_kernel_seconds(const route_costs *costs, const kernel_work *work) {
   double moved = beyond_launch(costs, work->moved, work->bytes);
-  double programs = beyond_launch(costs, ROUTE_SIMPLE, work->simple) +
-                    beyond_launch(costs, ROUTE_FUNCTION, work->functions);
-  if (work->product != ROUTE_CLASSES) {
+  double programs = beyond_launch(costs, WORK_SIMPLE, work->simple) +
+                    beyond_launch(costs, WORK_FUNCTION, work->functions);
+  if (work->product != WORK_CLASSES) {
     double product = beyond_launch(costs, work->product, work->flops);
     return costs->launch + max_f64(product, moved) + programs;
   }
-  if (work->moved == ROUTE_STREAM) return costs->launch + max_f64(moved, programs);
+  if (work->moved == WORK_STREAM) return costs->launch + max_f64(moved, programs);
   return costs->launch + moved + programs;
 }
 
 /* ---- Guesses ------------------------------------------------------------------------------- */
 
-static void guess_rate(route_costs *costs, route_class class, double per_second) {
+static void guess_rate(route_costs *costs, work_class class, double per_second) {
   costs->curve[class] = (route_curve){.count = 1, .work = {1e9}, .seconds = {1e9 / per_second}};
 }
 
-static void guess_copy(route_costs *costs, route_class class, double latency, double per_second) {
+static void guess_copy(route_costs *costs, work_class class, double latency, double per_second) {
   costs->curve[class] = (route_curve){
       .count = 2, .work = {4096, 1e8}, .seconds = {latency, latency + 1e8 / per_second}};
 }
 
 /* Lanes that multiply and add in one cycle, at a clock that most devices come near to. */
 void route_costs_guess(const compute_device_info *info, route_costs *costs) {
-  *costs = (route_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << ROUTE_CLASSES) - 1};
+  *costs = (route_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << WORK_CLASSES) - 1};
   bool host = info->type == COMPUTE_DEVICE_CPU,
        native = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0;
   double units = info->compute_units > 0 ? info->compute_units : 1;
@@ -88,39 +88,39 @@ void route_costs_guess(const compute_device_info *info, route_costs *costs) {
   double bytes = host ? 25e9 : 20e9 + 5e9 * units;
   costs->launch = native ? 0.5e-6 : host ? 30e-6 : 4e-6;
   costs->wait = native ? 0.5e-6 : host ? 60e-6 : 15e-6;
-  guess_rate(costs, ROUTE_STREAM, bytes);
-  guess_rate(costs, ROUTE_REDUCE, bytes * 0.8);
-  guess_rate(costs, ROUTE_ROW, bytes * 0.5);
-  guess_rate(costs, ROUTE_COPY, bytes * 0.4);
-  guess_rate(costs, ROUTE_GATHER, bytes * 0.25);
-  guess_rate(costs, ROUTE_SIMPLE, flops / 8);
-  guess_rate(costs, ROUTE_FUNCTION, flops / 64);
-  guess_rate(costs, ROUTE_GEMM_F32, flops);
-  guess_rate(costs, ROUTE_GEMM_F64, flops / 2);
+  guess_rate(costs, WORK_STREAM, bytes);
+  guess_rate(costs, WORK_REDUCE, bytes * 0.8);
+  guess_rate(costs, WORK_ROW, bytes * 0.5);
+  guess_rate(costs, WORK_COPY, bytes * 0.4);
+  guess_rate(costs, WORK_GATHER, bytes * 0.25);
+  guess_rate(costs, WORK_SIMPLE, flops / 8);
+  guess_rate(costs, WORK_FUNCTION, flops / 64);
+  guess_rate(costs, WORK_GEMM_F32, flops);
+  guess_rate(costs, WORK_GEMM_F64, flops / 2);
   bool matrix = (info->capabilities & COMPUTE_CAPABILITY_MATRIX_CORES) != 0;
-  guess_rate(costs, ROUTE_GEMM_F16, matrix ? 4 * flops : 0.7 * flops);
-  guess_rate(costs, ROUTE_GEMM_BF16, matrix ? 4 * flops : 0.7 * flops);
-  guess_rate(costs, ROUTE_CONVOLUTION, 0.6 * flops);
-  guess_copy(costs, ROUTE_UPLOAD, native ? 0.2e-6 : host ? 20e-6 : 10e-6, 10e9);
-  guess_copy(costs, ROUTE_DOWNLOAD, native ? 0.2e-6 : host ? 20e-6 : 12e-6, 10e9);
+  guess_rate(costs, WORK_GEMM_F16, matrix ? 4 * flops : 0.7 * flops);
+  guess_rate(costs, WORK_GEMM_BF16, matrix ? 4 * flops : 0.7 * flops);
+  guess_rate(costs, WORK_CONVOLUTION, 0.6 * flops);
+  guess_copy(costs, WORK_UPLOAD, native ? 0.2e-6 : host ? 20e-6 : 10e-6, 10e9);
+  guess_copy(costs, WORK_DOWNLOAD, native ? 0.2e-6 : host ? 20e-6 : 12e-6, 10e9);
 }
 
 /* Which measured class may stand for one that was not, the likest first. */
-static const route_class likeness[ROUTE_CLASSES][4] = {
-    [ROUTE_STREAM] = {ROUTE_COPY, ROUTE_REDUCE, ROUTE_ROW, ROUTE_SIMPLE},
-    [ROUTE_REDUCE] = {ROUTE_STREAM, ROUTE_ROW, ROUTE_COPY, ROUTE_SIMPLE},
-    [ROUTE_ROW] = {ROUTE_REDUCE, ROUTE_STREAM, ROUTE_COPY, ROUTE_SIMPLE},
-    [ROUTE_COPY] = {ROUTE_STREAM, ROUTE_REDUCE, ROUTE_ROW, ROUTE_SIMPLE},
-    [ROUTE_GATHER] = {ROUTE_COPY, ROUTE_STREAM, ROUTE_REDUCE, ROUTE_ROW},
-    [ROUTE_SIMPLE] = {ROUTE_FUNCTION, ROUTE_STREAM, ROUTE_GEMM_F32, ROUTE_ROW},
-    [ROUTE_FUNCTION] = {ROUTE_SIMPLE, ROUTE_GEMM_F32, ROUTE_ROW, ROUTE_STREAM},
-    [ROUTE_GEMM_F32] = {ROUTE_GEMM_F64, ROUTE_CONVOLUTION, ROUTE_SIMPLE, ROUTE_FUNCTION},
-    [ROUTE_GEMM_F64] = {ROUTE_GEMM_F32, ROUTE_CONVOLUTION, ROUTE_SIMPLE, ROUTE_FUNCTION},
-    [ROUTE_GEMM_F16] = {ROUTE_GEMM_BF16, ROUTE_GEMM_F32, ROUTE_GEMM_F64, ROUTE_SIMPLE},
-    [ROUTE_GEMM_BF16] = {ROUTE_GEMM_F16, ROUTE_GEMM_F32, ROUTE_GEMM_F64, ROUTE_SIMPLE},
-    [ROUTE_CONVOLUTION] = {ROUTE_GEMM_F32, ROUTE_GEMM_F64, ROUTE_SIMPLE, ROUTE_FUNCTION},
-    [ROUTE_UPLOAD] = {ROUTE_DOWNLOAD, ROUTE_DOWNLOAD, ROUTE_DOWNLOAD, ROUTE_DOWNLOAD},
-    [ROUTE_DOWNLOAD] = {ROUTE_UPLOAD, ROUTE_UPLOAD, ROUTE_UPLOAD, ROUTE_UPLOAD},
+static const work_class likeness[WORK_CLASSES][4] = {
+    [WORK_STREAM] = {WORK_COPY, WORK_REDUCE, WORK_ROW, WORK_SIMPLE},
+    [WORK_REDUCE] = {WORK_STREAM, WORK_ROW, WORK_COPY, WORK_SIMPLE},
+    [WORK_ROW] = {WORK_REDUCE, WORK_STREAM, WORK_COPY, WORK_SIMPLE},
+    [WORK_COPY] = {WORK_STREAM, WORK_REDUCE, WORK_ROW, WORK_SIMPLE},
+    [WORK_GATHER] = {WORK_COPY, WORK_STREAM, WORK_REDUCE, WORK_ROW},
+    [WORK_SIMPLE] = {WORK_FUNCTION, WORK_STREAM, WORK_GEMM_F32, WORK_ROW},
+    [WORK_FUNCTION] = {WORK_SIMPLE, WORK_GEMM_F32, WORK_ROW, WORK_STREAM},
+    [WORK_GEMM_F32] = {WORK_GEMM_F64, WORK_CONVOLUTION, WORK_SIMPLE, WORK_FUNCTION},
+    [WORK_GEMM_F64] = {WORK_GEMM_F32, WORK_CONVOLUTION, WORK_SIMPLE, WORK_FUNCTION},
+    [WORK_GEMM_F16] = {WORK_GEMM_BF16, WORK_GEMM_F32, WORK_GEMM_F64, WORK_SIMPLE},
+    [WORK_GEMM_BF16] = {WORK_GEMM_F16, WORK_GEMM_F32, WORK_GEMM_F64, WORK_SIMPLE},
+    [WORK_CONVOLUTION] = {WORK_GEMM_F32, WORK_GEMM_F64, WORK_SIMPLE, WORK_FUNCTION},
+    [WORK_UPLOAD] = {WORK_DOWNLOAD, WORK_DOWNLOAD, WORK_DOWNLOAD, WORK_DOWNLOAD},
+    [WORK_DOWNLOAD] = {WORK_UPLOAD, WORK_UPLOAD, WORK_UPLOAD, WORK_UPLOAD},
 };
 
 /* A single small point shows the launch and nothing of the rate. */
@@ -133,16 +133,16 @@ static void extend(const route_curve *guess, route_curve *c) {
 }
 
 void route_costs_complete(const route_costs *guess, route_costs *costs) {
-  for (uint32_t class = 0; class < ROUTE_CLASSES; class ++)
+  for (uint32_t class = 0; class < WORK_CLASSES; class ++)
     extend(&guess->curve[class], &costs->curve[class]);
   route_costs whole = *costs;
   whole.guessed = 0;
-  for (uint32_t class = 0; class < ROUTE_CLASSES; class ++) {
+  for (uint32_t class = 0; class < WORK_CLASSES; class ++) {
     if (costs->curve[class].count > 0) continue;
     whole.guessed |= 1u << class;
     whole.curve[class] = guess->curve[class];
     for (int i = 0; i < 4; i++) {
-      route_class like = likeness[class][i];
+      work_class like = likeness[class][i];
       if (costs->curve[like].count == 0) continue;
       double ratio = is_transfer(class) ? 1
                                         : route_curve_rate(&guess->curve[class]) /

@@ -52,8 +52,8 @@ static uint64_t picoseconds(double seconds) {
   return value >= (double)MOST_NUMBER ? MOST_NUMBER : value < 1 ? 1 : (uint64_t)(value + 0.5);
 }
 
-static size_t print_curve(route_class class, const route_curve *c, char *text, size_t room) {
-  size_t used = (size_t)snprintf(text, room, " %s=", route_class_name(class));
+static size_t print_curve(work_class class, const route_curve *c, char *text, size_t room) {
+  size_t used = (size_t)snprintf(text, room, " %s=", work_class_name(class));
   for (uint32_t i = 0; i < c->count && used < room; i++)
     used += (size_t)snprintf(text + used, room - used, "%s%" PRIu64 ":%" PRIu64, i ? "," : "",
                              (uint64_t)c->work[i], picoseconds(c->seconds[i]));
@@ -70,7 +70,7 @@ size_t costs_line_print(uint64_t key, const char *model, const route_costs *cost
   size_t used = (size_t)snprintf(line, COSTS_LINE_BYTES, "%s%016" PRIx64 " %s %" PRIu64 " %" PRIu64,
                                  magic, key, length ? words : "-", picoseconds(costs->launch),
                                  picoseconds(costs->wait));
-  for (uint32_t class = 0; class < ROUTE_CLASSES; class ++)
+  for (uint32_t class = 0; class < WORK_CLASSES; class ++)
     if (costs->curve[class].count > 0)
       used += print_curve(class, &costs->curve[class], line + used, COSTS_LINE_BYTES - used);
   used += (size_t)snprintf(line + used, COSTS_LINE_BYTES - used, " %08" PRIx32 "\n",
@@ -101,10 +101,10 @@ static bool number(reader *r, double *value) {
   return n > 0;
 }
 
-static bool find_class(reader *r, route_class *class) {
-  for (uint32_t i = 0; i < ROUTE_CLASSES; i++) {
-    size_t length = strlen(route_class_name(i));
-    if ((size_t)(r->end - r->at) <= length || memcmp(r->at, route_class_name(i), length) != 0 ||
+static bool find_class(reader *r, work_class *class) {
+  for (uint32_t i = 0; i < WORK_CLASSES; i++) {
+    size_t length = strlen(work_class_name(i));
+    if ((size_t)(r->end - r->at) <= length || memcmp(r->at, work_class_name(i), length) != 0 ||
         r->at[length] != '=')
       continue;
     r->at += length + 1;
@@ -115,7 +115,7 @@ static bool find_class(reader *r, route_class *class) {
 }
 
 static bool parse_curve(reader *r, route_costs *costs) {
-  route_class class;
+  work_class class;
   if (!find_class(r, &class) || costs->curve[class].count > 0) return false;
   route_curve *c = &costs->curve[class];
   do {
@@ -152,7 +152,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, route_costs
   costs->wait /= PICOSECONDS;
   while (take(&r, ' '))
     if (!parse_curve(&r, costs)) return false;
-  return r.at == r.end && costs->curve[ROUTE_STREAM].count > 0;
+  return r.at == r.end && costs->curve[WORK_STREAM].count > 0;
 }
 
 /* ---- The file ------------------------------------------------------------------------------ */

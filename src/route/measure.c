@@ -211,7 +211,7 @@ static compute_status measure_launch(session *s, const probe_kernel *k, double s
   return status;
 }
 
-static compute_status measure_point(session *s, route_class class, uint32_t point, const probe *p) {
+static compute_status measure_point(session *s, work_class class, uint32_t point, const probe *p) {
   const compute_backend *backend = s->device->backend;
   char reason[256] = "";
   probe_kernel k = {.inputs = p->descriptor.input_count};
@@ -222,7 +222,7 @@ static compute_status measure_point(session *s, route_class class, uint32_t poin
   if (status) return status;
   double seconds;
   status = time_point(s, run_probe, &k, true, &seconds);
-  if (!status && class == ROUTE_STREAM && point == 0) status = measure_launch(s, &k, seconds);
+  if (!status && class == WORK_STREAM && point == 0) status = measure_launch(s, &k, seconds);
   if (!status) add_point(&s->costs->curve[class], p->work, seconds);
   if (!device_hangs(s->device)) backend->kernel_destroy(s->device->handle, k.kernel);
   return status;
@@ -230,11 +230,11 @@ static compute_status measure_point(session *s, route_class class, uint32_t poin
 
 /* Sizes grow until one would take too long: its time is told from the one before. The very first
  * point is measured however late it is: nothing can be told without any. */
-static compute_status measure_class(session *s, route_class class, probe *p) {
+static compute_status measure_class(session *s, work_class class, probe *p) {
   const double longest = 20e-3;
   const route_curve *c = &s->costs->curve[class];
   for (uint32_t point = 0; probe_build(class, point, s->elements, p); point++) {
-    if (is_late(s) && s->costs->curve[ROUTE_STREAM].count > 0) break;
+    if (is_late(s) && s->costs->curve[WORK_STREAM].count > 0) break;
     uint32_t n = c->count;
     if (n > 0 && p->work / c->work[n - 1] * c->seconds[n - 1] > longest &&
         c->seconds[n - 1] > 4 * s->costs->launch)
@@ -267,17 +267,17 @@ static compute_status measure_copies(session *s) {
     status = time_point(s, copy_in, &size[i], false, &up);
     if (!status) status = time_point(s, copy_out, &size[i], false, &down);
     if (status) break;
-    add_point(&s->costs->curve[ROUTE_UPLOAD], (double)size[i], up);
-    add_point(&s->costs->curve[ROUTE_DOWNLOAD], (double)size[i], down);
+    add_point(&s->costs->curve[WORK_UPLOAD], (double)size[i], up);
+    add_point(&s->costs->curve[WORK_DOWNLOAD], (double)size[i], down);
   }
   return status;
 }
 
 /* The most telling first: what comes last may have to be guessed. */
-static const route_class in_turn[] = {
-    ROUTE_STREAM,   ROUTE_GEMM_F32,  ROUTE_UPLOAD,  ROUTE_FUNCTION, ROUTE_ROW,
-    ROUTE_REDUCE,   ROUTE_SIMPLE,    ROUTE_COPY,    ROUTE_GATHER,   ROUTE_CONVOLUTION,
-    ROUTE_GEMM_F64, ROUTE_GEMM_BF16, ROUTE_GEMM_F16};
+static const work_class in_turn[] = {WORK_STREAM,  WORK_GEMM_F32,    WORK_UPLOAD,   WORK_FUNCTION,
+                                     WORK_ROW,     WORK_REDUCE,      WORK_SIMPLE,   WORK_COPY,
+                                     WORK_GATHER,  WORK_CONVOLUTION, WORK_GEMM_F64, WORK_GEMM_BF16,
+                                     WORK_GEMM_F16};
 
 compute_status route_measure_device(compute_device *device, double limit, route_costs *costs) {
   session s = {.device = device, .costs = costs, .deadline = clock_seconds() + limit};
@@ -290,12 +290,12 @@ compute_status route_measure_device(compute_device *device, double limit, route_
   compute_error_get(NULL, &before);
   compute_status status = open_session(&s);
   for (size_t i = 0; !status && i < sizeof in_turn / sizeof *in_turn; i++)
-    status = in_turn[i] == ROUTE_UPLOAD ? measure_copies(&s) : measure_class(&s, in_turn[i], p);
+    status = in_turn[i] == WORK_UPLOAD ? measure_copies(&s) : measure_class(&s, in_turn[i], p);
   close_session(&s);
   base_release(p);
   if (status) return status;
   error_restore(NULL, &before); /* refusals are none */
-  if (costs->curve[ROUTE_STREAM].count > 0) return COMPUTE_OK;
+  if (costs->curve[WORK_STREAM].count > 0) return COMPUTE_OK;
   return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, "compute_route_measure",
                    "%s refuses the kernels that it would be measured with", device->info.name);
 }

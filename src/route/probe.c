@@ -217,20 +217,20 @@ static bool convolution(uint32_t point, uint64_t most, probe *p) {
   return true;
 }
 
-bool probe_build(route_class class, uint32_t point, uint64_t most, probe *p) {
+bool probe_build(work_class class, uint32_t point, uint64_t most, probe *p) {
   switch (class) {
-  case ROUTE_STREAM: return stream(point, most, p);
-  case ROUTE_SIMPLE: return simple(point, most, p);
-  case ROUTE_FUNCTION: return function(point, most, p);
-  case ROUTE_ROW: return row(point, most, p);
-  case ROUTE_REDUCE: return reduce(point, most, p);
-  case ROUTE_COPY: return copy(point, most, p);
-  case ROUTE_GATHER: return gather(point, most, p);
-  case ROUTE_GEMM_F32: return gemm(point, most, COMPUTE_F32, PROBE_F32, p);
-  case ROUTE_GEMM_F64: return gemm(point, most, COMPUTE_F64, PROBE_F64, p);
-  case ROUTE_GEMM_F16: return gemm(point, most, COMPUTE_F16, PROBE_F16, p);
-  case ROUTE_GEMM_BF16: return gemm(point, most, COMPUTE_BF16, PROBE_BF16, p);
-  case ROUTE_CONVOLUTION: return convolution(point, most, p);
+  case WORK_STREAM: return stream(point, most, p);
+  case WORK_SIMPLE: return simple(point, most, p);
+  case WORK_FUNCTION: return function(point, most, p);
+  case WORK_ROW: return row(point, most, p);
+  case WORK_REDUCE: return reduce(point, most, p);
+  case WORK_COPY: return copy(point, most, p);
+  case WORK_GATHER: return gather(point, most, p);
+  case WORK_GEMM_F32: return gemm(point, most, COMPUTE_F32, PROBE_F32, p);
+  case WORK_GEMM_F64: return gemm(point, most, COMPUTE_F64, PROBE_F64, p);
+  case WORK_GEMM_F16: return gemm(point, most, COMPUTE_F16, PROBE_F16, p);
+  case WORK_GEMM_BF16: return gemm(point, most, COMPUTE_BF16, PROBE_BF16, p);
+  case WORK_CONVOLUTION: return convolution(point, most, p);
   default: return false;
   }
 }

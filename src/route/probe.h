@@ -2,7 +2,7 @@
 #ifndef ROUTE_PROBE_H
 #define ROUTE_PROBE_H
 
-#include "kernel/attributes.h"
+#include "kernel/kernel.h"
 #include "kernel/program.h"
 #include "route/costs.h"
 
@@ -24,6 +24,6 @@ typedef struct probe {
 
 /* Probe number `point` of a class, of ascending sizes, with buffers of at most `most` f32 elements;
  * false past the end. */
-bool probe_build(route_class class, uint32_t point, uint64_t most, probe *p);
+bool probe_build(work_class class, uint32_t point, uint64_t most, probe *p);
 
 #endif

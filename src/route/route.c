@@ -49,13 +49,13 @@ static struct route_held *hold(compute_device *device) {
 
 /* At the largest size: smaller ones stay in caches. */
 static double streaming_rate(const route_costs *costs) {
-  const route_curve *c = &costs->curve[ROUTE_STREAM];
+  const route_curve *c = &costs->curve[WORK_STREAM];
   return c->count ? c->work[c->count - 1] / c->seconds[c->count - 1] : 0;
 }
 
 /* What the profile compares kernels with; sizes too small to show a peak give none. */
 static void publish_peaks(compute_device *device, const route_costs *costs) {
-  const route_curve *gemm = &costs->curve[ROUTE_GEMM_F32], *stream = &costs->curve[ROUTE_STREAM];
+  const route_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
   double flops = gemm->count > 2 ? route_curve_rate(gemm) : 0;
   double bytes = stream->count > 2 ? streaming_rate(costs) : 0;
   __atomic_store(&device->peak_flops, &flops, __ATOMIC_RELAXED);
@@ -130,10 +130,10 @@ double route_peak_flops(compute_device *device, compute_dtype factors) {
   route_costs costs;
   route_costs_get(device, false, &costs);
   if (costs.source == COMPUTE_COSTS_GUESSED) return 0;
-  route_class class = factors == COMPUTE_F64    ? ROUTE_GEMM_F64
-                      : factors == COMPUTE_F16  ? ROUTE_GEMM_F16
-                      : factors == COMPUTE_BF16 ? ROUTE_GEMM_BF16
-                                                : ROUTE_GEMM_F32;
+  work_class class = factors == COMPUTE_F64    ? WORK_GEMM_F64
+                     : factors == COMPUTE_F16  ? WORK_GEMM_F16
+                     : factors == COMPUTE_BF16 ? WORK_GEMM_BF16
+                                               : WORK_GEMM_F32;
   return costs.guessed >> class & 1 ? 0 : route_curve_rate(&costs.curve[class]);
 }
 
@@ -144,25 +144,25 @@ double route_peak_bytes(compute_device *device) {
 }
 
 static void describe(const route_costs *c, compute_device_costs *result) {
-  const route_curve *up = &c->curve[ROUTE_UPLOAD], *down = &c->curve[ROUTE_DOWNLOAD];
+  const route_curve *up = &c->curve[WORK_UPLOAD], *down = &c->curve[WORK_DOWNLOAD];
   *result =
       (compute_device_costs){.source = c->source,
                              .guessed = (uint32_t)__builtin_popcount(c->guessed),
                              .launch_seconds = c->launch,
                              .wait_seconds = c->wait,
                              .bytes_per_second = streaming_rate(c),
-                             .cached_bytes_per_second = route_curve_rate(&c->curve[ROUTE_STREAM]),
+                             .cached_bytes_per_second = route_curve_rate(&c->curve[WORK_STREAM]),
                              .upload_seconds = up->count ? up->seconds[0] : 0,
                              .download_seconds = down->count ? down->seconds[0] : 0,
                              .upload_bytes_per_second = route_curve_rate(up),
                              .download_bytes_per_second = route_curve_rate(down),
-                             .operations_per_second = route_curve_rate(&c->curve[ROUTE_SIMPLE]),
-                             .functions_per_second = route_curve_rate(&c->curve[ROUTE_FUNCTION]),
-                             .gemm_f32 = route_curve_rate(&c->curve[ROUTE_GEMM_F32]),
-                             .gemm_f64 = route_curve_rate(&c->curve[ROUTE_GEMM_F64]),
-                             .gemm_f16 = route_curve_rate(&c->curve[ROUTE_GEMM_F16]),
-                             .gemm_bf16 = route_curve_rate(&c->curve[ROUTE_GEMM_BF16]),
-                             .convolution_f32 = route_curve_rate(&c->curve[ROUTE_CONVOLUTION])};
+                             .operations_per_second = route_curve_rate(&c->curve[WORK_SIMPLE]),
+                             .functions_per_second = route_curve_rate(&c->curve[WORK_FUNCTION]),
+                             .gemm_f32 = route_curve_rate(&c->curve[WORK_GEMM_F32]),
+                             .gemm_f64 = route_curve_rate(&c->curve[WORK_GEMM_F64]),
+                             .gemm_f16 = route_curve_rate(&c->curve[WORK_GEMM_F16]),
+                             .gemm_bf16 = route_curve_rate(&c->curve[WORK_GEMM_BF16]),
+                             .convolution_f32 = route_curve_rate(&c->curve[WORK_CONVOLUTION])};
 }
 
 /* ---- Public -------------------------------------------------------------------------------- */

@@ -47,12 +47,7 @@
 #ifndef TUNE_KERNEL_CLASS_H
 #define TUNE_KERNEL_CLASS_H
 
-#include "compute/backend.h"
-
-#define KERNEL_CLASS_BYTES 160
-
-/* Into `text`, which has KERNEL_CLASS_BYTES and is returned. The descriptor has been checked. */
-char *kernel_class_print(const compute_kernel_descriptor *descriptor, char *text);
+#include "kernel/kernel.h"
 
 /* Whether `text` could be a class or the beginning of one up to a "/", of any kind. */
 bool kernel_class_valid(const char *text, size_t length);

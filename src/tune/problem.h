@@ -3,7 +3,7 @@
 #ifndef TUNE_PROBLEM_H
 #define TUNE_PROBLEM_H
 
-#include "kernel/attributes.h"
+#include "kernel/kernel.h"
 #include "kernel/program.h"
 
 enum { PROBLEM_INPUTS = 3, PROBLEM_NAME_BYTES = 64 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 #include "type/dtype.h"
 #include "validate/kinds.h"
 

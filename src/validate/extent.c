@@ -1,5 +1,5 @@
 /* Which elements a kernel may touch, operand by operand. */
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 #include "validate/evaluate.h"
 
 static void add(extent *e, int64_t size, int64_t stride) {

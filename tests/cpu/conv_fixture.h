@@ -3,6 +3,7 @@
 #ifndef CPU_CONV_FIXTURE_H
 #define CPU_CONV_FIXTURE_H
 
+#include "kernel/kernel.h"
 #include "kernel_fixture.h"
 #include "support/sample_convolutions.h"
 

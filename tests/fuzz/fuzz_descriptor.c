@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 #include "generate/generate.h"
-#include "kernel/cost.h"
+#include "kernel/kernel.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
 #include "support/attributes.h"

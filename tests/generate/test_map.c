@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "generate/generate.h"
+#include "kernel/kernel.h"
 #include "kernel/program.h"
 #include "support/emulator.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel/kernel.h"
 #include "kernel/program.h"
 #include "support/attributes.h"
 

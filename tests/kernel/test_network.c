@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/cost.h"
+#include "kernel/kernel.h"
 #include "kernel/kernel_key.h"
-#include "kernel/operand.h"
 #include "kernel/program.h"
 #include "support/attributes.h"
 #include "support/test.h"

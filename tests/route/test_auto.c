@@ -108,7 +108,7 @@ static int tear_down(void **state) {
 
 /* ---- Costs --------------------------------------------------------------------------------- */
 
-static void set_rate(route_costs *c, route_class class, double launch, double per_second) {
+static void set_rate(route_costs *c, work_class class, double launch, double per_second) {
   c->curve[class] = (route_curve){.count = 2,
                                   .work = {1, 1e9},
                                   .seconds = {launch + 1 / per_second, launch + 1e9 / per_second}};
@@ -117,16 +117,16 @@ static void set_rate(route_costs *c, route_class class, double launch, double pe
 /* A device on which everything but products goes at `rate`. */
 static route_costs make_costs(double launch, double rate, double products) {
   route_costs c = {.launch = launch, .wait = launch};
-  for (route_class class = 0; class < ROUTE_UPLOAD; class ++)
-    set_rate(&c, class, launch, class >= ROUTE_GEMM_F32 ? products : rate);
-  set_rate(&c, ROUTE_UPLOAD, 0, 1e12);
-  set_rate(&c, ROUTE_DOWNLOAD, 0, 1e12);
+  for (work_class class = 0; class < WORK_UPLOAD; class ++)
+    set_rate(&c, class, launch, class >= WORK_GEMM_F32 ? products : rate);
+  set_rate(&c, WORK_UPLOAD, 0, 1e12);
+  set_rate(&c, WORK_DOWNLOAD, 0, 1e12);
   return c;
 }
 
 static void set_copies(route_costs *c, double latency, double per_second) {
-  set_rate(c, ROUTE_UPLOAD, latency, per_second);
-  set_rate(c, ROUTE_DOWNLOAD, latency, per_second);
+  set_rate(c, WORK_UPLOAD, latency, per_second);
+  set_rate(c, WORK_DOWNLOAD, latency, per_second);
 }
 
 static void put_costs(const route_costs *here, const route_costs *there) {
@@ -217,7 +217,7 @@ static void run_twice_alike(const compute_graph *g, const compute_node *inputs, 
 static void one_plan_uses_both_devices_when_that_is_fastest(void **state) {
   (void)state;
   route_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
-  set_rate(&there, ROUTE_STREAM, 1e-9, 1e12);
+  set_rate(&there, WORK_STREAM, 1e-9, 1e12);
   set_copies(&there, 1e-9, 1e12);
   put_costs(&here, &there);
   compute_graph *g = compute_graph_create(context);
@@ -367,7 +367,7 @@ static compute_node draw_operation(compute_graph *g, const compute_node *from, u
 
 static route_costs draw_costs(void) {
   route_costs c = {.launch = 1e-6, .wait = 1e-6};
-  for (route_class class = 0; class < ROUTE_CLASSES; class ++)
+  for (work_class class = 0; class < WORK_CLASSES; class ++)
     set_rate(&c, class, 1e-6, pow(10, 7 + (double)draw(4)));
   set_copies(&c, 1e-7 * (double)(1 + draw(100)), 1e10);
   return c;
@@ -516,7 +516,7 @@ static void a_failing_allocation_is_an_error_and_no_more(void **state) {
   (void)state;
   route_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
   set_copies(&there, 1e-9, 1e12);
-  set_rate(&there, ROUTE_STREAM, 1e-9, 1e12);
+  set_rate(&there, WORK_STREAM, 1e-9, 1e12);
   put_costs(&here, &there);
   compute_graph *g = compute_graph_create(context);
   compute_binding b[2] = {{.node = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(8, 8))}};

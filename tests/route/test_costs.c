@@ -10,11 +10,11 @@ static const uint64_t key = UINT64_C(0x0123456789abcdef);
 
 static route_costs sample(double scale) {
   route_costs c = {.source = COMPUTE_COSTS_MEASURED, .launch = 1e-6 * scale, .wait = 2e-6 * scale};
-  c.curve[ROUTE_STREAM] = (route_curve){
+  c.curve[WORK_STREAM] = (route_curve){
       .count = 3, .work = {1e4, 1e6, 1e8}, .seconds = {1e-6 * scale, 2e-5 * scale, 1e-2 * scale}};
-  c.curve[ROUTE_GEMM_F32] =
+  c.curve[WORK_GEMM_F32] =
       (route_curve){.count = 2, .work = {1e5, 1e9}, .seconds = {3e-6 * scale, 1e-2 * scale}};
-  c.curve[ROUTE_UPLOAD] =
+  c.curve[WORK_UPLOAD] =
       (route_curve){.count = 2, .work = {4096, 1e7}, .seconds = {1e-5 * scale, 1e-3 * scale}};
   return c;
 }
@@ -26,12 +26,12 @@ static void assert_close(double a, double b) {
 static void curves_pass_through_their_points(void **state) {
   (void)state;
   route_costs c = sample(1);
-  assert_close(route_curve_seconds(&c, ROUTE_STREAM, 0), 1e-6);
-  assert_close(route_curve_seconds(&c, ROUTE_STREAM, 1e6), 2e-5);
-  assert_close(route_curve_seconds(&c, ROUTE_STREAM, 1e8), 1e-2);
+  assert_close(route_curve_seconds(&c, WORK_STREAM, 0), 1e-6);
+  assert_close(route_curve_seconds(&c, WORK_STREAM, 1e6), 2e-5);
+  assert_close(route_curve_seconds(&c, WORK_STREAM, 1e8), 1e-2);
   assert_close(route_copy_seconds(&c, true, 1), 1e-5); /* the latency */
   assert_close(route_copy_seconds(&c, true, 1e7), 1e-3);
-  assert_close(route_curve_rate(&c.curve[ROUTE_GEMM_F32]), 1e11);
+  assert_close(route_curve_rate(&c.curve[WORK_GEMM_F32]), 1e11);
 }
 
 static void time_never_falls_as_work_grows(void **state) {
@@ -40,7 +40,7 @@ static void time_never_falls_as_work_grows(void **state) {
   compute_device_info info = {.type = COMPUTE_DEVICE_GPU, .compute_units = 100};
   route_costs_guess(&info, &guess);
   route_costs_complete(&guess, &c);
-  for (route_class class = 0; class < ROUTE_CLASSES; class ++)
+  for (work_class class = 0; class < WORK_CLASSES; class ++)
     for (double work = 1, before = 0; work < 1e12; work *= 1.3) {
       double seconds = route_curve_seconds(&c, class, work);
       assert_true(isfinite(seconds) && seconds > 0 && seconds >= before);
@@ -55,16 +55,15 @@ static void what_was_not_measured_is_told_from_what_was(void **state) {
   route_costs_guess(&info, &guess);
   assert_int_equal(guess.source, COMPUTE_COSTS_GUESSED);
   route_costs_complete(&guess, &c);
-  assert_int_equal(c.guessed >> ROUTE_STREAM & 1, 0);
-  assert_int_equal(c.guessed >> ROUTE_GEMM_F64 & 1, 1);
-  assert_close(route_curve_rate(&c.curve[ROUTE_GEMM_F64]), 5e10); /* half of f32 */
-  assert_close(route_curve_rate(&c.curve[ROUTE_DOWNLOAD]),
-               route_curve_rate(&c.curve[ROUTE_UPLOAD]));
+  assert_int_equal(c.guessed >> WORK_STREAM & 1, 0);
+  assert_int_equal(c.guessed >> WORK_GEMM_F64 & 1, 1);
+  assert_close(route_curve_rate(&c.curve[WORK_GEMM_F64]), 5e10); /* half of f32 */
+  assert_close(route_curve_rate(&c.curve[WORK_DOWNLOAD]), route_curve_rate(&c.curve[WORK_UPLOAD]));
 }
 
 static bool same(const route_costs *a, const route_costs *b) {
   if (fabs(a->launch - b->launch) > 2e-12 || fabs(a->wait - b->wait) > 2e-12) return false;
-  for (int class = 0; class < ROUTE_CLASSES; class ++) {
+  for (int class = 0; class < WORK_CLASSES; class ++) {
     const route_curve *x = &a->curve[class], *y = &b->curve[class];
     if (x->count != y->count) return false;
     for (uint32_t i = 0; i < x->count; i++)
@@ -105,7 +104,7 @@ static void a_full_set_of_points_fits_into_a_line(void **state) {
   route_costs c = {.launch = 999, .wait = 999}, read;
   memset(model, '~', sizeof model);
   model[sizeof model - 1] = '\0';
-  for (int class = 0; class < ROUTE_CLASSES; class ++)
+  for (int class = 0; class < WORK_CLASSES; class ++)
     c.curve[class] =
         (route_curve){.count = ROUTE_POINTS,
                       .work = {1e14 + 1, 1e14 + 2, 1e14 + 3, 1e14 + 4, 1e14 + 5, 1e14 + 6},

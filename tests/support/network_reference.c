@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 #include "type/dtype.h"
 
 typedef struct reference {

@@ -1,5 +1,5 @@
 /* What all samples are made with, and the targets. */
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 #include "support/sample_convolutions.h"
 
 #include <stdarg.h>

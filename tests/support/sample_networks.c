@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/operand.h"
+#include "kernel/kernel.h"
 #include "support/sample_convolutions.h"
 #include "type/dtype.h"
 

@@ -1,7 +1,7 @@
-/* The check of SPOTS. */
+/* SPOTS: spots in frames. */
 #include <math.h>
 
-#include "kernel/descriptor_check.h"
+#include "kernel/kind.h"
 
 static bool check_search(const compute_spots_attributes *o, const explanation *why) {
   if (o->filter != 0 && o->filter != 1)
@@ -24,7 +24,7 @@ static bool check_search(const compute_spots_attributes *o, const explanation *w
   return true;
 }
 
-bool descriptor_check_spots(const compute_kernel_descriptor *d, const explanation *why) {
+static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank != 3) return descriptor_refuse(why, "SPOTS has three dimensions");
   if (!descriptor_check_counts(d, 1, 1, why) || !descriptor_check_no_programs(d, why) ||
       !check_search(compute_spots_of(d), why))
@@ -40,3 +40,37 @@ bool descriptor_check_spots(const compute_kernel_descriptor *d, const explanatio
                              compute_dtype_name(d->outputs[0].dtype));
   return descriptor_check_outputs_distinct(d, 3, why);
 }
+
+/* Two blurs along two axes, a multiplication and two additions for each pair; noise and maxima. */
+static uint64_t flops(const compute_kernel_descriptor *d) {
+  const compute_spots_attributes *a = compute_spots_of(d);
+  return (uint64_t)kernel_elements(d, 0, 3) * (6 * (uint64_t)(a->radius + a->wide_radius) + 20);
+}
+
+/* In registers, as fits work. */
+static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
+  (void)d;
+  work->simple += 0.25 * (double)cost->flops;
+}
+
+static void print_class(const compute_kernel_descriptor *d, class_text *t) {
+  const compute_spots_attributes *a = compute_spots_of(d);
+  class_add_types(t, d, 1);
+  class_add(t, "%s/n%dh%dw%dr%d", a->filter == 0 ? "gaussians" : "boxes", class_bucket(d->size[0]),
+            class_bucket(d->size[1]), class_bucket(d->size[2]), (int)a->wide_radius);
+}
+
+static const char *operation(const compute_kernel_descriptor *d) {
+  return compute_spots_of(d)->filter == 0 ? "by gaussians" : "by boxes";
+}
+
+const kernel_kind kernel_kind_spots = {
+    .name = "spots",
+    .title = "spots",
+    .check = check,
+    .flops = flops,
+    .attribute_bytes = sizeof(compute_spots_attributes),
+    .work = work,
+    .print_class = print_class,
+    .operation = operation,
+};

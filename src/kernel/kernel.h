@@ -1,0 +1,116 @@
+/* Kernel descriptors: their checks, sizes, prices and names. What differs by kind lives in one file
+ * for each, kinds/<name>.c. Unless it says otherwise, a function takes a descriptor that
+ * descriptor_check accepts. */
+#ifndef KERNEL_KERNEL_H
+#define KERNEL_KERNEL_H
+
+#include <string.h>
+
+#include "compute/backend.h"
+
+/* ---- Attributes ---------------------------------------------------------------------------- */
+
+#define KERNEL_ATTRIBUTE_BYTES 512
+
+/* Room for the attributes of any kind, for those who build descriptors. */
+typedef struct kernel_attributes {
+  _Alignas(16) unsigned char bytes[KERNEL_ATTRIBUTE_BYTES];
+} kernel_attributes;
+
+/* Points the descriptor at `bytes` zeros in `storage`, which must live as long, and returns them.
+ */
+static inline void *kernel_attributes_in(kernel_attributes *storage, compute_kernel_descriptor *d,
+                                         size_t bytes) {
+  memset(storage->bytes, 0, bytes);
+  d->attributes = storage->bytes;
+  d->attribute_bytes = bytes;
+  return storage->bytes;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+/* Checks any descriptor against the contract in compute/backend.h, so that no backend has to. If
+ * it is not well formed, `reason` says why. */
+bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes);
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+/* "map", "conv", …; "unknown" for what is no kind. Constant. */
+const char *kernel_kind_name(compute_kernel_kind kind);
+
+/* Whether `name` (of `length` characters) is that of a kind. */
+bool kernel_kind_exists(const char *name, size_t length);
+
+/* Text for people into `text`: "convolution 3x3, stride 2". `title` gets the kind's word alone, or
+ * what the kernel computes if that says more. */
+struct text_buffer;
+void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *text);
+void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);
+
+/* The class of kernels that share their best parameters: see tune/kernel_class.h for the grammar.
+ * Into `text`, which has KERNEL_CLASS_BYTES and is returned. */
+#define KERNEL_CLASS_BYTES 160
+char *kernel_class_print(const compute_kernel_descriptor *d, char *text);
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+/* How many of the first inputs are the kind's own, before those that its epilogue reads. */
+uint32_t kernel_operands_own(const compute_kernel_descriptor *d);
+
+/* Sizes of the dimensions that operand `index` (inputs, then outputs) has strides for: those of the
+ * space, except where its kind gives an operand dimensions of its own. All kinds but FIT. A size
+ * whose stride is 0 repeats, and what GATHER and SCATTER walk besides is not among them. */
+void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
+                          int64_t size[COMPUTE_MAX_RANK]);
+
+/* Dimensions of the space that outputs run over, which are its first: all but those that REDUCE
+ * folds. */
+int32_t kernel_output_rank(const compute_kernel_descriptor *d);
+
+/* The first input that an output may overwrite element by element; input_count if none. */
+uint32_t kernel_first_in_place(const compute_kernel_descriptor *d);
+
+/* ---- Prices -------------------------------------------------------------------------------- */
+
+typedef struct kernel_cost {
+  uint64_t flops; /* arithmetic operations; one for each instruction of a program */
+  uint64_t bytes_read, bytes_written; /* every distinct element once */
+} kernel_cost;
+
+kernel_cost kernel_cost_of(const compute_kernel_descriptor *d);
+
+/* Kinds of work whose times grow alike; devices have a curve of time for each. */
+typedef enum work_class {
+  /* bytes read and written, every distinct element once */
+  WORK_STREAM = 0, /* elementwise, in memory order */
+  WORK_REDUCE,
+  WORK_ROW,
+  WORK_COPY, /* across memory order: a transpose */
+  WORK_GATHER,
+  /* operations on f32 of elementwise programs */
+  WORK_SIMPLE,   /* additions, products, comparisons */
+  WORK_FUNCTION, /* exponentials */
+  /* floating-point operations */
+  WORK_GEMM_F32,
+  WORK_GEMM_F64,
+  WORK_GEMM_F16,
+  WORK_GEMM_BF16,
+  WORK_CONVOLUTION,
+  /* bytes copied from and to the host, submission and wait included */
+  WORK_UPLOAD,
+  WORK_DOWNLOAD,
+  WORK_CLASSES
+} work_class;
+
+/* The work of one kernel. */
+typedef struct kernel_work {
+  work_class moved; /* how its bytes move */
+  double bytes;
+  work_class product;       /* of a GEMM or CONV; else WORK_CLASSES */
+  double flops;             /* of the product */
+  double simple, functions; /* of its programs: additions, exponentials */
+} kernel_work;
+
+kernel_work kernel_work_of(const compute_kernel_descriptor *d);
+
+#endif

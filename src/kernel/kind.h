@@ -1,0 +1,133 @@
+/* What a kind of kernel is made of, and what the files of kinds share. */
+#ifndef KERNEL_KIND_H
+#define KERNEL_KIND_H
+
+#include "base/text.h"
+#include "kernel/kernel.h"
+#include "kernel/program.h"
+
+/* Where a check writes why it failed. */
+typedef struct explanation {
+  char *text;
+  size_t bytes;
+} explanation;
+
+/* A class under construction. */
+typedef struct class_text {
+  char *text;
+  size_t used;
+} class_text;
+
+/* All but the first four may be NULL or 0, which means what their comments say. */
+typedef struct kernel_kind {
+  const char *name, *title; /* in files, "conv"; for people, "convolution" */
+  bool (*check)(const compute_kernel_descriptor *d, const explanation *why);
+  uint64_t (*flops)(const compute_kernel_descriptor *d);
+
+  size_t attribute_bytes;
+  /* Sets the fields of `attributes`, zeros, that make a difference, so that equal work has equal
+   * bytes. NULL: the attributes have no gaps and all of them count. */
+  void (*normalize)(const compute_kernel_descriptor *d, void *attributes);
+  bool has_prologue, has_accumulate; /* whether prologue_inputs and accumulate count */
+
+  int32_t operand_rank;                                /* dimensions of strides; 0: the space's */
+  uint32_t (*own)(const compute_kernel_descriptor *d); /* NULL: all inputs */
+  /* Changes `size` for an input of its own; NULL: they have the space's. */
+  void (*sizes)(const compute_kernel_descriptor *d, uint32_t input, int64_t *size);
+  int32_t (*output_rank)(const compute_kernel_descriptor *d); /* NULL: the space's */
+  bool in_place; /* outputs may overwrite inputs that are not its own */
+
+  /* Bytes read of an input and written to an output; NULL: distinct elements by strides. */
+  uint64_t (*input_bytes)(const compute_kernel_descriptor *d, uint32_t input);
+  uint64_t (*output_bytes)(const compute_kernel_descriptor *d, uint32_t output);
+  /* Adds to work whose bytes are counted and that moves as WORK_STREAM. NULL: nothing. */
+  void (*work)(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work);
+
+  /* The class after the kind and "/". */
+  void (*print_class)(const compute_kernel_descriptor *d, class_text *text);
+  const char *(*operation)(const compute_kernel_descriptor *d); /* "softmax"; NULL: the title */
+  /* What follows the operation (", stride 2"), and the size. */
+  void (*print_details)(const compute_kernel_descriptor *d, text_buffer *text);
+  void (*print_more)(const compute_kernel_descriptor *d, text_buffer *text);
+  int (*print_size)(const compute_kernel_descriptor *d, char *text, size_t bytes);
+} kernel_kind;
+
+/* NULL for what is no kind. */
+const kernel_kind *kernel_kind_of(compute_kernel_kind kind);
+
+/* Whether the attributes that the kind needs are there. */
+bool kernel_attributes_fit(const compute_kernel_descriptor *d);
+
+/* ---- For checks: each returns false when it has written why --------------------------------- */
+
+bool descriptor_refuse(const explanation *why, const char *format, ...) COMPUTE_PRINTF(2, 3);
+
+bool descriptor_check_counts(const compute_kernel_descriptor *d, uint32_t inputs, uint32_t outputs,
+                             const explanation *why);
+bool descriptor_check_no_programs(const compute_kernel_descriptor *d, const explanation *why);
+
+/* Whether memory can hold an axis of that size. */
+bool descriptor_check_axis(int64_t size, const explanation *why);
+
+/* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
+bool descriptor_check_outputs_distinct(const compute_kernel_descriptor *d, int32_t rank,
+                                       const explanation *why);
+
+/* The program of MAP, on all inputs. */
+bool descriptor_check_map_program(const compute_kernel_descriptor *d, const explanation *why);
+
+/* The prologue makes one element of type `accumulate`. */
+bool descriptor_check_prologue(const compute_kernel_descriptor *d, const explanation *why);
+
+/* An epilogue over value 0 of the kernel (of type `first`) and the inputs from `rest` on; without a
+ * program there must be one output and no such inputs. */
+bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype first,
+                               uint32_t rest, int32_t rank, const explanation *why);
+
+/* The two factors of a product, what it may round (bits of `known`), and its epilogue. */
+bool descriptor_check_product(const compute_kernel_descriptor *d, compute_precision precision,
+                              unsigned known, const explanation *why);
+
+/* Whether programs can sum in this type. */
+bool descriptor_is_arithmetic(compute_dtype type);
+
+/* ---- For classes ----------------------------------------------------------------------------- */
+
+void class_add(class_text *t, const char *format, ...) COMPUTE_PRINTF(2, 3);
+
+/* "f32+f16>f32/": the dtypes of the first `inputs` inputs and of the outputs; with accumulate
+ * between them if the kind has one. */
+void class_add_types(class_text *t, const compute_kernel_descriptor *d, uint32_t inputs);
+
+/* The base-2 logarithm rounded to nearest; 0 for 0. */
+int class_bucket(int64_t count);
+
+/* The dimension whose neighbours are nearest in memory, or −1 if the operand does not move. */
+int32_t class_fastest(const compute_kernel_descriptor *d, const compute_operand *operand);
+
+/* "dense", "broadcast" or "strided": the worst of all operands. */
+const char *class_walk(const compute_kernel_descriptor *d);
+
+/* ---- For prices and text --------------------------------------------------------------------- */
+
+/* The product of sizes `first` … `end` − 1 of the space. */
+int64_t kernel_elements(const compute_kernel_descriptor *d, int32_t first, int32_t end);
+
+/* All elements of the space by the operations of the epilogue. */
+uint64_t kernel_epilogue_flops(const compute_kernel_descriptor *d);
+
+/* A program's operations on so many elements. */
+void work_add_program(const compute_program *program, double elements, kernel_work *work);
+
+/* The class of a product of such factors, and by how much one too narrow to fill tiles is slower.
+ */
+work_class work_product(compute_dtype factors);
+double work_narrowness(int64_t m, int64_t n, int64_t k);
+
+/* Whether neighbours in the last dimension are neighbours in the memory of every operand. */
+bool work_streams(const compute_kernel_descriptor *d);
+
+/* ", stride 2" or ", stride 2x1", only what is not usual. */
+void text_add_pair(text_buffer *text, const char *name, const int64_t *pair, int64_t usual);
+
+#endif

@@ -1,0 +1,154 @@
+/* CONV: convolution in two dimensions, and its gradients. */
+#include <inttypes.h>
+
+#include "kernel/kind.h"
+#include "type/shape.h"
+
+/* The sizes of the space, which the convolution's own must give again. */
+static bool check_convolution_space(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  int64_t want[4] = {c->batch, c->result_channels, c->result_size[0], c->result_size[1]};
+  if (c->direction == COMPUTE_CONVOLUTION_BY_DATA) {
+    want[1] = c->data_channels;
+    want[2] = c->data_size[0];
+    want[3] = c->data_size[1];
+  } else if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER) {
+    want[0] = c->result_channels;
+    want[1] = c->data_channels / c->groups;
+    want[2] = c->filter_size[0];
+    want[3] = c->filter_size[1];
+  }
+  for (int i = 0; i < 4; i++) {
+    if (d->size[i] != want[i]) {
+      return descriptor_refuse(why, "dimension %d of the space is %" PRId64 " instead of %" PRId64,
+                               i, d->size[i], want[i]);
+    }
+  }
+  return true;
+}
+
+/* Positions lie in the padding, too, so that strides are multiplied by more than sizes: `reach`,
+ * for height and width. */
+static bool check_convolution_strides(const compute_kernel_descriptor *d, const int64_t reach[2],
+                                      const explanation *why) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  int64_t most = c->batch, steps;
+  if (c->data_channels > most) most = c->data_channels;
+  if (c->result_channels > most) most = c->result_channels;
+  for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
+    const compute_operand *o = k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
+    for (int i = 0; i < 4; i++)
+      if (__builtin_mul_overflow(i < 2 ? most : reach[i - 2], o->stride[i], &steps) ||
+          steps > SHAPE_MOST_ELEMENTS || steps < -SHAPE_MOST_ELEMENTS)
+        return descriptor_refuse(why, "the convolution is too large to address");
+  }
+  return true;
+}
+
+static bool check(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  int64_t reach[2]; /* of the last result: with it, no position in x can overflow */
+  if (d->rank != 4) return descriptor_refuse(why, "CONV needs four dimensions");
+  if ((unsigned)c->direction > COMPUTE_CONVOLUTION_BY_FILTER) {
+    return descriptor_refuse(why, "unknown direction of a convolution");
+  }
+  if (c->groups < 1 || c->batch < 0 || c->data_channels < 0 || c->result_channels < 0 ||
+      c->data_channels % c->groups != 0 || c->result_channels % c->groups != 0) {
+    return descriptor_refuse(why, "%d groups do not divide %" PRId64 " and %" PRId64 " channels",
+                             (int)c->groups, c->data_channels, c->result_channels);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (c->data_size[i] < 0 || c->result_size[i] < 0 || c->filter_size[i] < 1 || c->stride[i] < 1 ||
+        c->dilation[i] < 1 || c->padding[i] < 0) {
+      return descriptor_refuse(
+          why, "a size, stride, dilation or padding of the convolution is too small");
+    }
+    int64_t steps, taps;
+    if (__builtin_mul_overflow(c->result_size[i], c->stride[i], &steps) ||
+        __builtin_mul_overflow(c->filter_size[i], c->dilation[i], &taps) ||
+        __builtin_add_overflow(steps, taps, &reach[i]) ||
+        __builtin_add_overflow(reach[i], c->padding[i], &reach[i])) {
+      return descriptor_refuse(why, "the convolution reaches beyond 63 bits");
+    }
+  }
+  return check_convolution_space(d, why) &&
+         descriptor_check_product(d, c->precision,
+                                  COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD, why) &&
+         check_convolution_strides(d, reach, why);
+}
+
+static uint32_t own(const compute_kernel_descriptor *d) {
+  (void)d;
+  return 2;
+}
+
+static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  const bool filter = input == 1 && c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
+  const bool data = input == 0 && c->direction != COMPUTE_CONVOLUTION_BY_DATA;
+  const int64_t *plane = filter ? c->filter_size : data ? c->data_size : c->result_size;
+  size[0] = filter ? c->result_channels : c->batch;
+  size[1] = filter ? c->data_channels / c->groups : data ? c->data_channels : c->result_channels;
+  size[2] = plane[0];
+  size[3] = plane[1];
+}
+
+/* Whatever its direction, a convolution multiplies as often as the forward one. */
+static uint64_t flops(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  return 2 * (uint64_t)c->batch * (uint64_t)c->result_channels *
+             (uint64_t)(c->result_size[0] * c->result_size[1]) *
+             (uint64_t)(c->data_channels / c->groups) *
+             (uint64_t)(c->filter_size[0] * c->filter_size[1]) +
+         kernel_epilogue_flops(d);
+}
+
+static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
+  work->product = WORK_CONVOLUTION;
+  work->flops =
+      (double)(cost->flops - kernel_epilogue_flops(d)) * (d->accumulate == COMPUTE_F64 ? 2 : 1);
+  work_add_program(&d->epilogue, (double)kernel_elements(d, 0, d->rank), work);
+}
+
+static void print_class(const compute_kernel_descriptor *d, class_text *t) {
+  static const char *const direction[] = {"forward", "data", "filter"};
+  const compute_conv_attributes *c = compute_conv_of(d);
+  const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
+  const bool strided = c->stride[0] > 1 || c->stride[1] > 1;
+  class_add_types(t, d, 2);
+  class_add(t, "%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
+            strided ? ".strided" : "", c->groups > 1 ? ".groups" : "", class_bucket(c->batch),
+            class_bucket(c->data_channels / c->groups),
+            class_bucket(c->result_channels / c->groups),
+            class_bucket(c->result_size[0] * c->result_size[1]));
+}
+
+static const char *operation(const compute_kernel_descriptor *d) {
+  static const char *const names[] = {"convolution", "by data", "by filter"};
+  return names[compute_conv_of(d)->direction];
+}
+
+static void print_details(const compute_kernel_descriptor *d, text_buffer *text) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  text_add(text, " %lldx%lld", (long long)c->filter_size[0], (long long)c->filter_size[1]);
+  text_add_pair(text, "stride", c->stride, 1);
+  text_add_pair(text, "dilation", c->dilation, 1);
+  text_add_pair(text, "padding", c->padding, 0);
+  if (c->groups > 1) text_add(text, ", %d groups", (int)c->groups);
+}
+
+const kernel_kind kernel_kind_conv = {
+    .name = "conv",
+    .title = "convolution",
+    .check = check,
+    .flops = flops,
+    .attribute_bytes = sizeof(compute_conv_attributes),
+    .has_accumulate = true,
+    .own = own,
+    .sizes = sizes,
+    .in_place = true,
+    .work = work,
+    .print_class = print_class,
+    .operation = operation,
+    .print_details = print_details,
+};
