@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/device.h"
-#include "io/tensor_file.h"
 #include "tensor/tensor.h"
 #include "device/transfer.h"
 
@@ -136,26 +134,4 @@ compute_status elements_write(const char *operation, const compute_tensor *tenso
   if (!status) status = download(operation, dense, swapped, sink, user);
   compute_tensor_release(dense);
   return status;
-}
-
-/* ---- Lists of tensors ----------------------------------------------------------------------- */
-
-stored_tensor *tensor_file_add(compute_tensor_file *file) {
-  void *tensors = file->tensors;
-  if (base_grow(&tensors, &file->capacity, file->count + 1, sizeof *file->tensors)) return NULL;
-  file->tensors = tensors;
-  stored_tensor *added = &file->tensors[file->count++];
-  *added = (stored_tensor){.name = NULL};
-  return added;
-}
-
-bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes) {
-  int64_t all = (int64_t)compute_dtype_size(dtype);
-  bool empty = false;
-  for (int32_t i = 0; i < shape.rank; i++) {
-    empty = empty || shape.size[i] == 0;
-    if (shape.size[i] > 0 && !checked_multiply(all, shape.size[i], &all)) return false;
-  }
-  *bytes = empty ? 0 : (uint64_t)all;
-  return true;
 }

@@ -9,12 +9,51 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "io/file_error.h"
 #include "tensor/tensor.h"
+
+/* ---- For the formats ----------------------------------------------------------------------- */
+
+stored_tensor *tensor_file_add(compute_tensor_file *file) {
+  void *tensors = file->tensors;
+  if (base_grow(&tensors, &file->capacity, file->count + 1, sizeof *file->tensors)) return NULL;
+  file->tensors = tensors;
+  stored_tensor *added = &file->tensors[file->count++];
+  *added = (stored_tensor){.name = NULL};
+  return added;
+}
+
+bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes) {
+  int64_t all = (int64_t)compute_dtype_size(dtype);
+  bool empty = false;
+  for (int32_t i = 0; i < shape.rank; i++) {
+    empty = empty || shape.size[i] == 0;
+    if (shape.size[i] > 0 && !checked_multiply(all, shape.size[i], &all)) return false;
+  }
+  *bytes = empty ? 0 : (uint64_t)all;
+  return true;
+}
+
+const char *tensor_file_show(const char *name, char text[SHOWN_NAME_BYTES]) {
+  size_t used = 0;
+  const char *at = name;
+  while (*at) {
+    size_t length = utf8_length(at);
+    if (used + (length ? length : 1) > SHOWN_NAME_BYTES - 4) break;
+    bool plain = length > 1 || (length == 1 && *at >= ' ' && *at != 127);
+    if (!plain) length = 1;
+    memcpy(text + used, plain ? at : "?", length);
+    used += length;
+    at += length;
+  }
+  memcpy(text + used, *at ? "..." : "", *at ? 4 : 1);
+  return text;
+}
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
