@@ -1,0 +1,25 @@
+/* Maps of the camera that were given as files. */
+#ifndef TOOLS_FIT_CAMERA_H
+#define TOOLS_FIT_CAMERA_H
+
+#include "tools/fit/arguments.h"
+
+typedef struct camera_maps {
+  compute_fit_map offset, gain, variance; /* values NULL: a number does it */
+  uint8_t *mask;
+  int64_t mask_rows, mask_columns;
+} camera_maps;
+
+/* Reads the files that the options name and checks what is in them: finite numbers, gains above 0,
+ * variances of at least 0. Every map must have `rows` × `columns`, or `other_rows` ×
+ * `other_columns` where these are not 0; all the same of the two. `whose` says what has that shape:
+ * "the frames". Returns an exit status; what was read is freed by camera_release in any case. */
+int camera_read(const fit_arguments *a, int64_t rows, int64_t columns, int64_t other_rows,
+                int64_t other_columns, const char *whose, camera_maps *maps);
+
+void camera_release(camera_maps *maps);
+
+/* The shape of the maps, in rows and columns; false if there are none. */
+bool camera_shape(const camera_maps *maps, int64_t *rows, int64_t *columns);
+
+#endif

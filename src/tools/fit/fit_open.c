@@ -1,0 +1,242 @@
+/* Everything that can be wrong with a job before a pixel is fitted. The order is such that the
+ * likeliest mistakes are found first, and the output is made last. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/fit/fit_job.h"
+#include "tools/fit/problem.h"
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text), wanted = strlen(end);
+  return length > wanted && !strcasecmp(text + length - wanted, end);
+}
+
+/* For what is written at the end: a folder that is missing should not be found out then. */
+static int check_writable(const char *option, const char *path) {
+  char folder[4096];
+  struct stat found;
+  if (!path || !strcmp(path, "-")) return EXIT_GOOD;
+  snprintf(folder, sizeof folder, "%s", path);
+  if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+    fit_say("%s: '%s' is a folder", option, path);
+    return EXIT_FAILED;
+  }
+  if (access(dirname(folder), W_OK) == 0 && (access(path, F_OK) || access(path, W_OK) == 0))
+    return EXIT_GOOD;
+  fit_say("%s: '%s' cannot be written: %s", option, path, strerror(errno));
+  return EXIT_FAILED;
+}
+
+static int choose_format(fit_job *job) {
+  const fit_arguments *a = job->a;
+  static const char *const name[] = {"npy", "csv", "hdf5"};
+  static const results_format format[] = {RESULTS_NPY, RESULTS_CSV, RESULTS_HDF5};
+  bool known = results_format_of_path(a->output, &job->format);
+  for (size_t i = 0; a->format && i < 3; i++) {
+    if (strcasecmp(a->format, name[i])) continue;
+    job->format = format[i];
+    known = true;
+  }
+  if (!known) {
+    fit_say("--output: '%s' ends in none of .csv, .hdf5, .h5 and .npy; --format says what to write",
+            a->output);
+    return EXIT_USAGE;
+  }
+  if (results_format_available(job->format)) return EXIT_GOOD;
+  fit_say("--output: this compute-fit was built without what %s needs",
+          results_format_name(job->format));
+  return EXIT_FAILED;
+}
+
+static int check_arguments(fit_job *job) {
+  const fit_arguments *a = job->a;
+  if (!a->input) {
+    fit_say("fit needs a movie or a stack: a .tif, .npy or .raw file");
+    return EXIT_USAGE;
+  }
+  if (!a->output) {
+    fit_say("fit needs --output FILE (-o): a .csv, .hdf5 or .npy file");
+    return EXIT_USAGE;
+  }
+  if (a->find && (a->roi_stack || a->corners)) {
+    fit_say("--find is for frames without --corners; here %s says where the ROIs are",
+            a->roi_stack ? "--roi-stack" : "--corners");
+    return EXIT_USAGE;
+  }
+  static const char *const spot[] = {"--threshold", "--distance", "--filter", "--limit"};
+  for (size_t i = 0; i < sizeof spot / sizeof *spot; i++)
+    if (arguments_given(a, spot[i]) && (a->roi_stack || a->corners)) {
+      fit_say("%s is for finding spots; here %s says where the ROIs are", spot[i],
+              a->roi_stack ? "--roi-stack" : "--corners");
+      return EXIT_USAGE;
+    }
+  if (a->picture && !ends_with(a->picture, ".png") && !ends_with(a->picture, ".svg")) {
+    fit_say("--picture: '%s' ends in neither .png nor .svg", a->picture);
+    return EXIT_USAGE;
+  }
+  if (a->picture && ends_with(a->picture, ".png") && !picture_available()) {
+    fit_say("--picture: this compute-fit was built without libpng; .svg works");
+    return EXIT_FAILED;
+  }
+  if (a->start_file && !a->roi_stack && !a->corners) {
+    fit_say("--start-file needs --roi-stack or --corners: found spots have no numbers before");
+    return EXIT_USAGE;
+  }
+  return choose_format(job);
+}
+
+/* ---- Fitter and output --------------------------------------------------------------------- */
+
+static int make_fitter(fit_job *job) {
+  const fit_arguments *a = job->a;
+  compute_fit_options options = {
+      .problem = job->problem,
+      .dtype = job->info.dtype,
+      .frame_rows = job->frames ? job->info.rows : 0,
+      .frame_columns = job->frames ? job->info.columns : 0,
+      .offset = job->maps.offset,
+      .gain = job->maps.gain,
+      .variance = job->maps.variance,
+      .mask = job->maps.mask,
+      .mask_rows = job->maps.mask_rows,
+      .mask_columns = job->maps.mask_columns,
+      .find = job->frames && !a->corners,
+      .spots = {.filter = (compute_spot_filter)a->filter,
+                .sigma = job->problem.sigma[0],
+                .threshold = a->threshold,
+                .distance = (int32_t)a->distance,
+                .limit = a->limit},
+      .devices = job->session.device,
+      .device_count = job->session.device_count,
+      .batch = a->batch,
+      .memory = (uint64_t)a->memory,
+      .name = "compute-fit",
+  };
+  if (!job->frames && a->corners &&
+      camera_shape(&job->maps, &options.frame_rows, &options.frame_columns))
+    options.problem.flags |= COMPUTE_FIT_STACK;
+  if (compute_fit_create(job->session.context, &options, &job->fit))
+    return fit_say_error(NULL, job->session.context);
+  return EXIT_GOOD;
+}
+
+/* Size and time of a file that the result depends on, into a hash. */
+static uint64_t hash_file(uint64_t hash, const char *path) {
+  struct stat found;
+  if (!path || stat(path, &found)) return hash;
+  const uint64_t part[] = {(uint64_t)found.st_size, (uint64_t)found.st_mtim.tv_sec,
+                           (uint64_t)found.st_mtim.tv_nsec};
+  for (size_t i = 0; i < 3; i++) hash = (hash ^ part[i]) * 0x100000001b3u;
+  return hash;
+}
+
+static int make_output(fit_job *job) {
+  const fit_arguments *a = job->a;
+  char generator[64], fingerprint[256];
+  const char *const file[] = {a->corners,   a->start_file,    a->astigmatism,   a->mask,
+                              a->gain.file, a->gain_adu.file, a->variance.file, a->offset.file};
+  uint64_t files = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < sizeof file / sizeof *file; i++) files = hash_file(files, file[i]);
+  snprintf(generator, sizeof generator, "compute-fit %s", compute_version_text());
+  snprintf(fingerprint, sizeof fingerprint,
+           "input %" PRIu64 " bytes of %" PRId64 ", options %016" PRIx64 ", files %016" PRIx64,
+           job->info.file_bytes, job->info.file_time, a->fingerprint, files);
+  const results_options options = {.format = job->format,
+                                   .problem = &job->problem,
+                                   .corners = job->frames || a->corners,
+                                   .rows = job->info.rows,
+                                   .columns = job->info.columns,
+                                   .pixel_size = a->pixel_size,
+                                   .generated_by = generator,
+                                   .input = a->input,
+                                   .fingerprint = fingerprint,
+                                   .resume = a->resume,
+                                   .overwrite = a->force,
+                                   .expected_rows = job->frames ? 0 : job->info.count,
+                                   .checkpoint_seconds = a->checkpoint,
+                                   .threads = job->session.threads};
+  results_progress begin = {0};
+  failure why = {0};
+  if (results_file_create(a->output, &options, &job->results, &begin, &why))
+    return fit_say_failure(&why);
+  job->first_roi = begin.rois;
+  job->first_frame = begin.frames;
+  return EXIT_GOOD;
+}
+
+/* The corners of this run: all of frame first_frame and later. */
+static int cut_corners(fit_job *job) {
+  const int32_t *all = job->corners.values;
+  int64_t first = 0, count = all ? job->corners.shape.size[0] : 0;
+  if (!all) return EXIT_GOOD;
+  /* Of a stack, some of a frame's ROIs may be done and others not. */
+  if (!job->frames) first = job->first_roi;
+  while (job->frames && first < count && all[3 * first] < job->first_frame) first++;
+  job->first_roi = first;
+  job->run_corners = all + 3 * first;
+  job->run_corner_count = count - first;
+  if (job->first_frame == 0 || job->run_corner_count == 0) return EXIT_GOOD;
+  job->shifted = malloc((size_t)job->run_corner_count * 3 * sizeof *job->shifted);
+  if (!job->shifted) {
+    fit_say("no memory for the corners");
+    return EXIT_FAILED;
+  }
+  for (int64_t i = 0; i < 3 * job->run_corner_count; i++)
+    job->shifted[i] = job->run_corners[i] - (i % 3 == 0 ? (int32_t)job->first_frame : 0);
+  job->run_corners = job->shifted;
+  return EXIT_GOOD;
+}
+
+static int make_observers(fit_job *job) {
+  job->statistics = statistics_create(job->problem.model);
+  const bool image = job->a->picture && ends_with(job->a->picture, ".png");
+  int64_t rows = job->info.rows, columns = job->info.columns;
+  if (!job->frames && job->a->corners) {
+    rows = columns = 0;
+    const int32_t *c = job->corners.values;
+    for (int64_t i = 0; i < job->corners.shape.size[0]; i++, c += 3) {
+      if (c[1] + job->problem.rows > rows) rows = c[1] + job->problem.rows;
+      if (c[2] + job->problem.columns > columns) columns = c[2] + job->problem.columns;
+    }
+  }
+  if (image) job->picture = picture_create(job->problem.model, rows, columns);
+  if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
+  fit_say("no memory for statistics and picture");
+  return EXIT_FAILED;
+}
+
+int fit_job_open(fit_job *job, const fit_arguments *a) {
+  *job = (fit_job){.a = a};
+  int result = check_arguments(job);
+  if (!result) result = problem_from_arguments(a, &job->problem);
+  if (!result) result = fit_input_open(job);
+  if (!result) result = check_writable("--json", a->json);
+  if (!result) result = check_writable("--picture", a->picture);
+  if (!result) result = session_open(a, &job->session);
+  if (!result) result = make_fitter(job);
+  if (!result) result = make_observers(job);
+  if (!result) result = make_output(job);
+  return result ? result : cut_corners(job);
+}
+
+void fit_job_close(fit_job *job) {
+  results_file_abandon(job->results, NULL);
+  compute_fit_release(job->fit);
+  if (job->session.context) session_close(&job->session);
+  picture_release(job->picture);
+  free(job->statistics);
+  free(job->shifted);
+  free(job->corners.values);
+  free(job->start.values);
+  free(job->truth.values);
+  camera_release(&job->maps);
+  movie_close(job->movie);
+}
