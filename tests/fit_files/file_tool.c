@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "tools/fit/array_file.h"
-#include "tools/fit/movie.h"
+#include "tools/fit/movie_file.h"
 #include "tools/fit/results_file.h"
 #include "compute/compute.h"
 #include "fit_files/sample_results.h"

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "tools/fit/array_elements.h"
-#include "tools/fit/movie.h"
+#include "tools/fit/movie_file.h"
 #include "compute/io.h"
 
 #define BLOCK_BYTES 65536

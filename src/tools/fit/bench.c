@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/fit/json.h"
+#include "tools/fit/summary_json.h"
 #include "tools/fit/simulate.h"
 #include "tools/fit/trial.h"
 

@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_CAMERA_H
 #define TOOLS_FIT_CAMERA_H
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 
 typedef struct camera_maps {
   compute_fit_map offset, gain, variance; /* values NULL: a number does it */

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 #include "tools/fit/failure.h"
 
 /* Each returns an exit status; what went wrong stands on standard error. */

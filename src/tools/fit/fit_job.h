@@ -6,11 +6,11 @@
 #include "tools/fit/camera.h"
 #include "tools/fit/command.h"
 #include "tools/fit/match.h"
-#include "tools/fit/movie.h"
+#include "tools/fit/movie_file.h"
 #include "tools/fit/picture.h"
 #include "tools/fit/progress.h"
 #include "tools/fit/results_file.h"
-#include "tools/fit/session.h"
+#include "tools/fit/devices.h"
 
 typedef struct fit_job {
   const fit_arguments *a;

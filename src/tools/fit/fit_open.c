@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tools/fit/fit_job.h"
-#include "tools/fit/problem.h"
+#include "tools/fit/settings.h"
 
 /* ---- Files --------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "tools/fit/fit_job.h"
-#include "tools/fit/json.h"
+#include "tools/fit/summary_json.h"
 #include "tools/fit/quality.h"
 
 static double share(int64_t part, int64_t whole) {

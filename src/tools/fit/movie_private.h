@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_MOVIE_PRIVATE_H
 #define TOOLS_FIT_MOVIE_PRIVATE_H
 
-#include "tools/fit/movie.h"
+#include "tools/fit/movie_file.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 
 typedef enum option_kind {
   OPTION_FLAG,

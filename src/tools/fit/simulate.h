@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_SIMULATE_H
 #define TOOLS_FIT_SIMULATE_H
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 #include "tools/fit/camera.h"
 
 /* The simulation for `problem`, without dtype. `maps` may be NULL; they are not copied. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/fit/clock.h"
-#include "tools/fit/problem.h"
+#include "tools/fit/settings.h"
 
 typedef struct buffers {
   void *pixels;

@@ -3,7 +3,7 @@
 #define TOOLS_FIT_TRIAL_H
 
 #include "tools/fit/command.h"
-#include "tools/fit/session.h"
+#include "tools/fit/devices.h"
 #include "tools/fit/statistics.h"
 
 typedef struct trial {

@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_PROBLEM_H
 #define TOOLS_FIT_PROBLEM_H
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 
 /* Fills in model, profile, solver, widths, astigmatism, starts, bounds, outputs and the camera's
  * plain numbers. rows and columns are those of --roi. Returns EXIT_GOOD, or EXIT_USAGE or

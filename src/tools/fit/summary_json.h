@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_JSON_H
 #define TOOLS_FIT_JSON_H
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 #include "tools/json_text.h"
 
 /* {"program", "version", "command", "model", "camera", "solver", "profile", "roi", "sigma"}; for a

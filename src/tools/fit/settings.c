@@ -1,6 +1,6 @@
 /* The problem that the command line describes: names of parameters become places, lists become
  * fields, the astigmatism's file is read. Ranges that only the library knows are left to it. */
-#include "tools/fit/problem.h"
+#include "tools/fit/settings.h"
 
 #include <errno.h>
 #include <math.h>

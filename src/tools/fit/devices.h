@@ -2,7 +2,7 @@
 #ifndef TOOLS_FIT_SESSION_H
 #define TOOLS_FIT_SESSION_H
 
-#include "tools/fit/arguments.h"
+#include "tools/fit/options.h"
 
 enum { SESSION_MAX_DEVICES = 32 };
 

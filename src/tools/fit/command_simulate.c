@@ -11,10 +11,10 @@
 #include "tools/fit/clock.h"
 #include "tools/fit/command.h"
 #include "tools/fit/image_file.h"
-#include "tools/fit/json.h"
-#include "tools/fit/problem.h"
+#include "tools/fit/summary_json.h"
+#include "tools/fit/settings.h"
 #include "tools/fit/progress.h"
-#include "tools/fit/session.h"
+#include "tools/fit/devices.h"
 
 /* Bytes of pixels that are made at a time: enough for all threads, little beside the files. */
 #define PIECE_BYTES (16 << 20)

@@ -1,5 +1,5 @@
 /* What the summaries of all subcommands as JSON have in common; see json.h. */
-#include "tools/fit/json.h"
+#include "tools/fit/summary_json.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/fit/json.h"
+#include "tools/fit/summary_json.h"
 #include "tools/fit/quality.h"
 #include "tools/fit/simulate.h"
 #include "tools/fit/trial.h"

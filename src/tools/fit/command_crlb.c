@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "tools/fit/command.h"
-#include "tools/fit/json.h"
-#include "tools/fit/problem.h"
-#include "tools/fit/session.h"
+#include "tools/fit/summary_json.h"
+#include "tools/fit/settings.h"
+#include "tools/fit/devices.h"
 
 enum { P = COMPUTE_FIT_MAX_PARAMETERS };
 

@@ -1,5 +1,5 @@
 /* The context and the devices that a subcommand works with. */
-#include "tools/fit/session.h"
+#include "tools/fit/devices.h"
 
 #include <stdio.h>
 #include <string.h>
