@@ -3,8 +3,10 @@
 #ifndef TOOLS_FIT_ARRAY_FILE_H
 #define TOOLS_FIT_ARRAY_FILE_H
 
-#include "tools/fit/failure.h"
+#include <stdbool.h>
+
 #include "compute/dtype.h"
+#include "tools/fit/failure.h"
 
 typedef struct array_data {
   void *values; /* dense; to be freed with free() */

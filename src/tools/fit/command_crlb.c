@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "tools/fit/command.h"
-#include "tools/fit/summary_json.h"
+#include "tools/fit/summary.h"
 #include "tools/fit/settings.h"
-#include "tools/fit/devices.h"
 
 enum { P = COMPUTE_FIT_MAX_PARAMETERS };
 

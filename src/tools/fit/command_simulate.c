@@ -1,6 +1,6 @@
 /* compute-fit simulate: ROI stacks and movies with known truth, written piece by piece, so that
  * there may be more of them than memory. */
-#include "tools/fit/simulate.h"
+#include "tools/fit/simulation.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +10,8 @@
 #include "tools/fit/array_file.h"
 #include "tools/fit/clock.h"
 #include "tools/fit/command.h"
-#include "tools/fit/image_file.h"
-#include "tools/fit/summary_json.h"
+#include "tools/fit/summary.h"
 #include "tools/fit/settings.h"
-#include "tools/fit/progress.h"
-#include "tools/fit/devices.h"
 
 /* Bytes of pixels that are made at a time: enough for all threads, little beside the files. */
 #define PIECE_BYTES (16 << 20)

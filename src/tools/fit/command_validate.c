@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/fit/summary_json.h"
-#include "tools/fit/quality.h"
-#include "tools/fit/simulate.h"
-#include "tools/fit/trial.h"
+#include "tools/fit/summary.h"
+#include "tools/fit/simulation.h"
 
 enum { USUAL_COUNT = 50000 };
 

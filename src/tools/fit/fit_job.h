@@ -3,14 +3,12 @@
 #define TOOLS_FIT_FIT_JOB_H
 
 #include "tools/fit/array_file.h"
-#include "tools/fit/camera.h"
+#include "tools/fit/settings.h"
 #include "tools/fit/command.h"
-#include "tools/fit/match.h"
+#include "tools/fit/statistics.h"
 #include "tools/fit/movie_file.h"
 #include "tools/fit/picture.h"
-#include "tools/fit/progress.h"
 #include "tools/fit/results_file.h"
-#include "tools/fit/devices.h"
 
 typedef struct fit_job {
   const fit_arguments *a;
@@ -49,9 +47,6 @@ typedef struct fit_job {
  * what is wrong. Returns an exit status. fit_job_close comes after it in any case. */
 int fit_job_open(fit_job *job, const fit_arguments *a);
 void fit_job_close(fit_job *job);
-
-/* The part of it that reads: movie, maps, corners, starts, truth. */
-int fit_input_open(fit_job *job);
 
 /* The part of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
 const char *fit_job_slowest(const compute_fit_times *times);

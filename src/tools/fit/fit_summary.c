@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "tools/fit/fit_job.h"
-#include "tools/fit/summary_json.h"
-#include "tools/fit/quality.h"
+#include "tools/fit/summary.h"
 
 static double share(int64_t part, int64_t whole) {
   return whole > 0 ? (double)part / (double)whole : NAN;

@@ -1,6 +1,6 @@
 /* Simulated images on their way to a file; see image_file.h. NumPy's format is left to
  * array_file.h. */
-#include "tools/fit/image_file.h"
+#include "tools/fit/simulation.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,74 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/fit/pixels.h"
+#include "compute/io.h"
 
 #define BLOCK_PIXELS 16384 /* converted at a time */
+
+/* ---- Pixels -------------------------------------------------------------------------------- */
+
+/* memcpy and shifts, so that neither alignment nor aliasing matters; compilers vectorise them. */
+
+compute_dtype pixels_dtype(compute_dtype stored) {
+  switch (stored) {
+  case COMPUTE_U8:
+  case COMPUTE_U16: return COMPUTE_U16;
+  case COMPUTE_F32:
+  case COMPUTE_F64: return COMPUTE_F32;
+  default: return COMPUTE_DTYPE_NONE;
+  }
+}
+
+static void widen(const unsigned char *source, unsigned char *target, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint16_t value = source[i];
+    memcpy(target + 2 * i, &value, 2);
+  }
+}
+
+static void swap_u16(const unsigned char *source, unsigned char *target, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint16_t value;
+    memcpy(&value, source + 2 * i, 2);
+    value = __builtin_bswap16(value);
+    memcpy(target + 2 * i, &value, 2);
+  }
+}
+
+static void swap_f32(const unsigned char *source, unsigned char *target, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint32_t value;
+    memcpy(&value, source + 4 * i, 4);
+    value = __builtin_bswap32(value);
+    memcpy(target + 4 * i, &value, 4);
+  }
+}
+
+static void narrow_f64(const unsigned char *source, bool swapped, unsigned char *target,
+                       size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits;
+    double value;
+    memcpy(&bits, source + 8 * i, 8);
+    if (swapped) bits = __builtin_bswap64(bits);
+    memcpy(&value, &bits, 8);
+    float narrow = (float)value;
+    memcpy(target + 4 * i, &narrow, 4);
+  }
+}
+
+void pixels_convert(compute_dtype stored, bool swapped, const void *source, void *target,
+                    size_t count) {
+  if (stored == COMPUTE_U8) {
+    widen(source, target, count);
+  } else if (stored == COMPUTE_F64) {
+    narrow_f64(source, swapped, target, count);
+  } else if (swapped) {
+    (stored == COMPUTE_U16 ? swap_u16 : swap_f32)(source, target, count);
+  } else if (source != target) {
+    memcpy(target, source, count * compute_dtype_size(stored));
+  }
+}
 
 /* ---- Dense files --------------------------------------------------------------------------- */
 
@@ -82,6 +148,47 @@ compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, 
   file->info.count = count;
   file->info.rows = rows;
   file->info.columns = columns;
+  return COMPUTE_OK;
+}
+
+/* ---- NumPy --------------------------------------------------------------------------------- */
+
+/* The library reads the header, and the images lie dense after it. */
+
+static compute_status movie_npy_open(movie *file, failure *why) {
+  compute_npy_info found;
+  compute_status status = compute_npy_inspect(NULL, file->path, &found);
+  if (status) {
+    compute_error error;
+    compute_error_get(NULL, &error);
+    return failure_set(why, status, error.remedy, "%s", error.message);
+  }
+  char shape[96];
+  compute_shape_text(found.shape, shape, sizeof shape);
+  if (found.shape.rank != 3) {
+    return failure_set(why, COMPUTE_ERROR_SHAPE, "reshape it and save it again",
+                       "%s has the shape %s; images are [n, rows, columns]", file->path, shape);
+  }
+  if (pixels_dtype(found.dtype) == COMPUTE_DTYPE_NONE) {
+    return failure_set(why, COMPUTE_ERROR_DTYPE,
+                       "in Python: np.save(path, array.astype(np.float32))",
+                       "%s holds %s; images are uint8, uint16, float32 or float64", file->path,
+                       compute_dtype_name(found.dtype));
+  }
+  if (found.fortran_order) {
+    return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
+                       "in Python: np.save(path, np.ascontiguousarray(array))",
+                       "%s is in Fortran's order: no image of it lies in one piece", file->path);
+  }
+  status = movie_set_size(file, found.dtype, found.shape.size[0], found.shape.size[1],
+                          found.shape.size[2], why);
+  if (status) return status;
+  file->offset = found.offset;
+  file->swapped = found.swapped;
+  file->info.format = "NumPy";
+  snprintf(file->info.stored, sizeof file->info.stored, "%s%s", compute_dtype_name(found.dtype),
+           found.swapped ? ", big-endian" : "");
+  movie_use_flat(file);
   return COMPUTE_OK;
 }
 

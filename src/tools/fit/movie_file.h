@@ -9,8 +9,8 @@
  *
  * Values come as u16 (from u8 and u16) or as f32 (from f32 and f64), rows from the top. Memory does
  * not grow with the number of images. */
-#ifndef TOOLS_FIT_MOVIE_H
-#define TOOLS_FIT_MOVIE_H
+#ifndef TOOLS_FIT_MOVIE_FILE_H
+#define TOOLS_FIT_MOVIE_FILE_H
 
 #include "tools/fit/failure.h"
 #include "compute/dtype.h"

@@ -2,9 +2,11 @@
 #ifndef TOOLS_FIT_MOVIE_PRIVATE_H
 #define TOOLS_FIT_MOVIE_PRIVATE_H
 
-#include "tools/fit/movie_file.h"
-
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "compute/dtype.h"
+#include "tools/fit/movie_file.h"
 
 /* Pixels of an image that is still believed; larger ones are damage. */
 #define MOVIE_MAX_PIXELS ((int64_t)1 << 30)
@@ -25,7 +27,6 @@ struct movie {
 
 /* Each completes a movie whose path, descriptor and file size are there. */
 compute_status movie_tiff_open(movie *file, failure *why);
-compute_status movie_npy_open(movie *file, failure *why);
 compute_status movie_raw_open(movie *file, failure *why);
 
 /* Whether the file begins as a TIFF. */
@@ -41,5 +42,13 @@ void movie_use_flat(movie *file);
 /* All `bytes` at `offset` of the file. */
 compute_status movie_read_at(const movie *file, void *data, uint64_t bytes, uint64_t offset,
                              failure *why);
+
+/* The dtype that pixels of `stored` come as, or COMPUTE_DTYPE_NONE if they are no image's. */
+compute_dtype pixels_dtype(compute_dtype stored);
+
+/* Converts `count` pixels. `swapped`: their bytes are in the other order. `target` may be `source`
+ * if both dtypes are as large; else they do not overlap. */
+void pixels_convert(compute_dtype stored, bool swapped, const void *source, void *target,
+                    size_t count);
 
 #endif

@@ -24,8 +24,6 @@ bool movie_is_tiff(const unsigned char *bytes, size_t length) {
 #include <tiffio.h>
 #include <unistd.h>
 
-#include "tools/fit/pixels.h"
-
 #define TABLE_PAGES     1024
 #define MAX_STRIP_BYTES ((uint64_t)1 << 31) /* of a strip or tile that is still believed */
 

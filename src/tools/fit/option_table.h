@@ -38,18 +38,4 @@ typedef struct option_row {
 extern const option_row option_table[];
 extern const size_t option_count;
 
-/* Text that grows up to its size. */
-typedef struct option_words {
-  char text[400];
-  size_t length;
-} option_words;
-
-void option_words_add(option_words *w, const char *format, ...) COMPUTE_PRINTF(2, 3);
-
-/* Reads `text` into the option's field of `a`; false if it is not allowed. Not for flags. */
-bool option_parse(const option_row *row, const char *text, fit_arguments *a);
-
-/* Adds what is allowed: "a number above 0". */
-void option_add_allowed(option_words *w, const option_row *row);
-
 #endif

@@ -1,6 +1,6 @@
 /* What the command line of compute-fit said, and how it is read. */
-#ifndef TOOLS_FIT_ARGUMENTS_H
-#define TOOLS_FIT_ARGUMENTS_H
+#ifndef TOOLS_FIT_OPTIONS_H
+#define TOOLS_FIT_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* Pictures of a result: the localisations as an image, in memory that does not grow. */
+/* Pictures of a result: the localisations as an image, in memory that does not grow, and
+ * histograms. */
 #ifndef TOOLS_FIT_PICTURE_H
 #define TOOLS_FIT_PICTURE_H
 

@@ -1,5 +1,4 @@
 /* How far a run is: a line on standard error that changes in place, if that is a terminal. */
-#include "tools/fit/progress.h"
 
 #include <math.h>
 #include <stdio.h>

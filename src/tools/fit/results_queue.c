@@ -1,5 +1,4 @@
 /* See results_queue.h. Blocks have numbers, and number n lies in place n modulo QUEUE_BLOCKS. */
-#include "tools/fit/results_queue.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* See results_rows.h. Many results are cut into chunks of a block each, which threads take in turn;
  * the queue puts them in order. What they are does not depend on how they are cut. Records are
  * little more than copied, so that help with them would cost more than it saves. */
-#include "tools/fit/results_rows.h"
+#include "tools/fit/results_private.h"
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* Written whole beside the old one, made durable, and given its name: there is always one that is
  * good, and it never counts bytes that are not durable themselves. */
-#include "tools/fit/results_state.h"
+#include "tools/fit/results_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* ROIs that are simulated and fitted in memory; see trial.h. */
-#include "tools/fit/trial.h"
+#include "tools/fit/simulation.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/fit/summary_json.h"
-#include "tools/fit/simulate.h"
-#include "tools/fit/trial.h"
+#include "tools/fit/summary.h"
+#include "tools/fit/simulation.h"
 
 /* Enough that a run takes longer than its start. */
 enum { USUAL_COUNT = 100000 };
