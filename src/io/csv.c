@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "io/field_reader.h"
-#include "io/number.h"
 #include "memory/scope.h"
 #include "memory/transfer.h"
 #include "tensor/dtype.h"

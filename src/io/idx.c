@@ -1,7 +1,7 @@
 /* IDX: two zeros, the type of the elements, the number of axes, a big-endian size of 32 bits for
  * each, the elements, big-endian. After the description beside the MNIST files of LeCun, Cortes and
  * Burges. Nothing is allocated for a size that the file, unpacked, cannot have. */
-#include "io/idx.h"
+#include "io/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "io/elements.h"
-#include "io/file_error.h"
+#include "io/new_file.h"
 #include "io/tensor_file.h"
 
 #define MAX_RATIO 1032u /* of deflate */

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "io/file_error.h"
 
 static compute_status fail(const new_file *file, const char *path, const char *what, int code) {
   return file_error(file->context, file->operation, path, what, code);
@@ -69,4 +68,16 @@ compute_status new_file_close(new_file *file, compute_status status) {
   if (status) unlink(file->name);
   base_release(file->name);
   return status;
+}
+
+compute_status file_error(const compute_context *context, const char *operation, const char *path,
+                          const char *what, int code) {
+  char words[128];
+  if (code == FILE_ENDED) {
+    return error_set_native(context, COMPUTE_ERROR_FORMAT, 0, operation,
+                            "the file may be truncated: copy or make it again",
+                            "%s ends before its header says", path);
+  }
+  return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
+                          path, what, strerror_r(code, words, sizeof words));
 }

@@ -15,10 +15,8 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "io/elements.h"
-#include "io/file_error.h"
 #include "io/new_file.h"
 #include "io/npy.h"
-#include "io/npy_header.h"
 #include "memory/scope.h"
 
 /* ---- Errors -------------------------------------------------------------------------------- */

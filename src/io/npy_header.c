@@ -1,6 +1,6 @@
 /* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing behind the
  * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
-#include "io/npy_header.h"
+#include "io/npy.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "io/npy_header.h"
+#include "io/npy.h"
 #include "io/tensor_file.h"
 
 static zip_file archive_of(const compute_tensor_file *file, const char *operation,

@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "io/file_error.h"
-#include "io/json.h"
+#include "io/new_file.h"
+#include "base/json.h"
 #include "io/tensor_file.h"
 
 static const struct {
@@ -36,7 +36,7 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };
 typedef struct header_reader {
   compute_tensor_file *file;
   const char *operation;
-  json_text text;
+  json_input text;
   const char *name; /* of the tensor that is being read, or NULL */
 } header_reader;
 
@@ -283,7 +283,7 @@ compute_status safetensors_list(compute_tensor_file *file, const char *operation
   if (!file->text) return refuse_as(&reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for it");
   code = file_read_at(file->descriptor, sizeof prefix, file->text, length);
   if (code) return file_error(file->context, operation, file->path, "read", code);
-  reader.text = (json_text){file->text, file->text, file->text + length};
+  reader.text = (json_input){file->text, file->text, file->text + length};
   file->read = safetensors_read;
   compute_status status = take_header(&reader);
   return status ? status : check_header(&reader, sizeof prefix + length);
@@ -317,18 +317,6 @@ static compute_status safetensors_read(const compute_tensor_file *file, const ch
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static void add_string(text_buffer *text, const char *string) {
-  text_add(text, "\"");
-  for (const char *at = string; *at;) {
-    size_t plain = 0;
-    while ((unsigned char)at[plain] >= ' ' && at[plain] != '"' && at[plain] != '\\') plain++;
-    if (plain > 0) text_add(text, "%.*s", (int)plain, at);
-    at += plain;
-    if (*at) text_add(text, "\\u%04x", (unsigned)(unsigned char)*at++);
-  }
-  text_add(text, "\"");
-}
-
 static const char *dtype_name(compute_dtype dtype) {
   size_t i = 0;
   while (i + 1 < DTYPE_COUNT && dtypes[i].dtype != dtype) i++;
@@ -344,7 +332,7 @@ static void add_header(text_buffer *text, const compute_named_tensor *tensors, c
     char shape[176];
     compute_shape_text(tensor->shape, shape, sizeof shape);
     text_add(text, ",");
-    add_string(text, tensors[order[i]].name);
+    json_put_string(text, tensors[order[i]].name);
     text_add(text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
              dtype_name(tensor->dtype), shape, offset, offset + tensor_dense_bytes(tensor));
     offset += tensor_dense_bytes(tensor);

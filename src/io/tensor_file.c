@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "device/device.h"
-#include "io/file_error.h"
+#include "io/new_file.h"
 #include "memory/scope.h"
 
 /* ---- For the formats ----------------------------------------------------------------------- */

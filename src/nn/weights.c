@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "compute/io.h"
-#include "io/restore.h"
+#include "io/tensor_file.h"
 #include "nn/layer.h"
 
 static compute_status check_call(const compute_layer *layer, const char *path,

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "compute/io.h"
-#include "io/restore.h"
+#include "io/tensor_file.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
 #include "train/trainer.h"

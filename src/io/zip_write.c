@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "io/zip.h"
-#include "io/zip_format.h"
 
 #define FIRST_DATE 0x00210000u /* 1980-01-01 00:00 */
 

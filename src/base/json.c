@@ -1,29 +1,92 @@
-/* Pieces of JSON. */
-#include "io/json.h"
+/* Pieces of JSON; see json.h. */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/utf8.h"
 
-static void skip_blanks(json_text *text) {
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+/* Bytes of `words` that stand in JSON as they are. */
+static size_t plain_length(const char *words) {
+  size_t plain = 0;
+  for (;;) {
+    const char c = words[plain];
+    if ((unsigned char)c < 0x20 || c == '"' || c == '\\') return plain;
+    const size_t length = utf8_length(words + plain);
+    if (length == 0) return plain;
+    plain += length;
+  }
+}
+
+void json_put_string(text_buffer *text, const char *words) {
+  text_add(text, "\"");
+  for (;;) {
+    const size_t plain = plain_length(words);
+    if (plain > 0) text_add(text, "%.*s", (int)plain, words);
+    words += plain;
+    if (!*words) break;
+    if (*words == '"' || *words == '\\')
+      text_add(text, "\\%c", *words);
+    else if ((unsigned char)*words < 0x20)
+      text_add(text, "\\u%04x", (unsigned)*words);
+    else
+      text_add(text, "%s", UTF8_REPLACEMENT);
+    words++;
+  }
+  text_add(text, "\"");
+}
+
+void json_put_member(text_buffer *text, const char *name, const char *words) {
+  text_add(text, "\"%s\": ", name);
+  json_put_string(text, words);
+}
+
+/* printf writes the locale's decimal point, JSON knows only one. */
+void json_put_number(text_buffer *text, const char *name, double value) {
+  char number[48], plain[48];
+  size_t length = 0;
+  snprintf(number, sizeof number, "%.9g", isfinite(value) ? value : 0.0);
+  for (const char *c = number; *c; c++) {
+    if (strchr("0123456789+-e", *c) != NULL)
+      plain[length++] = *c;
+    else if (length == 0 || plain[length - 1] != '.')
+      plain[length++] = '.';
+  }
+  plain[length] = '\0';
+  text_add(text, ", \"%s\": %s", name, plain);
+}
+
+void json_put_count(text_buffer *text, const char *name, uint64_t value) {
+  text_add(text, ", \"%s\": %" PRIu64, name, value);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static void skip_blanks(json_input *text) {
   while (text->at < text->end &&
          (*text->at == ' ' || *text->at == '\t' || *text->at == '\n' || *text->at == '\r')) {
     text->at++;
   }
 }
 
-bool json_take(json_text *text, char c) {
+bool json_take(json_input *text, char c) {
   skip_blanks(text);
   if (text->at == text->end || *text->at != c) return false;
   text->at++;
   return true;
 }
 
-bool json_ends(json_text *text) {
+bool json_ends(json_input *text) {
   skip_blanks(text);
   return text->at == text->end;
 }
 
-json_number json_take_whole(json_text *text, int64_t *value) {
+json_number json_take_whole(json_input *text, int64_t *value) {
   skip_blanks(text);
   const char *begin = text->at;
   bool fits = true;
@@ -42,7 +105,7 @@ json_number json_take_whole(json_text *text, int64_t *value) {
 /* ---- Strings ------------------------------------------------------------------------------- */
 
 /* Four hexadecimal digits, or −1. */
-static int32_t take_hexadecimal(json_text *text) {
+static int32_t take_hexadecimal(json_input *text) {
   int32_t value = 0;
   if (text->end - text->at < 4) return -1;
   for (int i = 0; i < 4; i++) {
@@ -57,9 +120,9 @@ static int32_t take_hexadecimal(json_text *text) {
   return value;
 }
 
-/* The character of a \u escape behind its u, of two escapes for one beyond U+FFFF; 0 if there is
+/* The character of a \u escape after its u, of two escapes for one beyond U+FFFF; 0 if there is
  * none. */
-static uint32_t take_code(json_text *text) {
+static uint32_t take_code(json_input *text) {
   int32_t code = take_hexadecimal(text);
   if (code <= 0 || (code >= 0xdc00 && code < 0xe000)) return 0;
   if (code < 0xd800 || code >= 0xe000) return (uint32_t)code;
@@ -91,7 +154,7 @@ static char *put_code(char *to, uint32_t code) {
 }
 
 /* What an escape stands for; `to` is left alone if it is none. */
-static char *take_escape(json_text *text, char *to) {
+static char *take_escape(json_input *text, char *to) {
   static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
   if (text->at == text->end) return to;
   char c = *text->at++;
@@ -107,7 +170,7 @@ static char *take_escape(json_text *text, char *to) {
   return to;
 }
 
-bool json_take_string(json_text *text, char **string) {
+bool json_take_string(json_input *text, char **string) {
   if (!json_take(text, '"')) return false;
   char *to = text->at;
   *string = to;
