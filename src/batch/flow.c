@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "batch/share.h"
+#include "batch/work.h"
 
 static const char HERE[] = "compute_batch_run";
 

@@ -7,7 +7,7 @@
  *
  * Inputs stay as they are until a batch is done, so it can always be repeated: in pieces where
  * memory was short, on the CPU where the device has failed. */
-#include "batch/lane.h"
+#include "batch/batch.h"
 
 #include "base/error.h"
 #include "batch/flow.h"

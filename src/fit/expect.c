@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "compute/fit.h"
 #include "fit/model.h"
-#include "fit/problem.h"
 #include "kernel/fit_problem.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */

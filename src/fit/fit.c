@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "fit/problem.h"
+#include "fit/model.h"
 
 static const char HERE[] = "compute_fit_create";
 

@@ -1,7 +1,7 @@
 /* Inside of a fitter.
  *
  * Stacks of ROIs go through the batch iterator as items, by a graph that it compiles itself
- * (stack.c). Frames go through it as items, too, but have any number of ROIs each, so they need a
+ * (run.c). Frames go through it as items, too, but have any number of ROIs each, so they need a
  * step of their own (frames.c), which finds the ROIs of its frames among the caller's corners, or
  * on the frames (movie.c), and has its own plans and memory for records (station.c). Either way
  * records arrive in order on the thread that runs the fitter and are dealt out there
@@ -90,7 +90,7 @@ compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_no
 /* The iterator's options that stacks and frames share. */
 compute_batch_options fit_batch_options(compute_fit *fit);
 
-/* stack.c: makes the iterator for these inputs of single ROIs. */
+/* Makes the iterator for these inputs of single ROIs. */
 compute_status stack_open(compute_fit *fit, uint32_t inputs);
 compute_status stack_run(compute_fit *fit, const compute_fit_run_options *options,
                          struct fit_delivery *delivery);
@@ -108,5 +108,36 @@ compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_optio
 compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
                              const compute_batch_run_options *options,
                              struct fit_delivery *delivery);
+
+/* From records to the caller's arrays and function: one run's. All calls come from the thread that
+ * runs the fitter. */
+typedef struct fit_delivery {
+  compute_fit *fit;
+  const compute_fit_run_options *options;
+  compute_fit_summary summary;
+  int32_t columns; /* of a record */
+  int32_t at[8];   /* where output i (a bit's number) begins in it, or −1 */
+  bool streams;    /* results go past the caches */
+
+  /* Of the batch that is being delivered: */
+  compute_fit_results to; /* where its results go; NULL: nowhere */
+  int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
+
+  void *scratch; /* for results that only the caller's function gets */
+  size_t scratch_bytes;
+} fit_delivery;
+
+/* A run. When it begins, all statuses are COMPUTE_FIT_NOT_RUN; when it ends, ROIs that are not
+ * complete have this status and NaN everywhere, whatever was written of them before. */
+void delivery_open(fit_delivery *delivery, compute_fit *fit,
+                   const compute_fit_run_options *options);
+void delivery_close(fit_delivery *delivery);
+
+/* A batch of `count` records in pieces: begin, pieces one after the other with their places in the
+ * batch, end. It counts as complete when the end succeeds. */
+compute_status delivery_begin(fit_delivery *delivery, int64_t count);
+void delivery_take(fit_delivery *delivery, int64_t place, int64_t count, const float *records);
+compute_status delivery_end(fit_delivery *delivery, int64_t count, const int32_t *corners,
+                            int64_t frames);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "fit/delivery.h"
+#include "fit/fit.h"
 
 static const char HERE[] = "compute_fit_run";
 

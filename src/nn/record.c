@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "graph/build.h"
 #include "nn/layer.h"
-#include "nn/trace.h"
 #include "tensor/dtype.h"
 
 /* ---- Weights ------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "graph/network.h"
-#include "nn/trace.h"
+#include "nn/layer.h"
 #include "tensor/shape.h"
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
