@@ -25,13 +25,13 @@ static compute_status prepare(batch_slot *slot) {
   for (;;) {
     /* As it was: another thread may notice the loss at the same time. */
     const bool lost = atomic_load(&lane->lost);
-    const compute_status s = slot_prepare(slot);
-    if (s == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
-    if (s != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || lost ||
+    const compute_status status = slot_prepare(slot);
+    if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
+    if (status != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || lost ||
         batch->fallback == COMPUTE_FALLBACK_STRICT)
-      return s;
+      return status;
     if (slot->room == 1) {
-      if (!lane_give_up(lane)) return s;
+      if (!lane_give_up(lane)) return status;
       continue;
     }
     slot->room = slot->most = lane_halve(lane, slot->room);
@@ -41,16 +41,16 @@ static compute_status prepare(batch_slot *slot) {
 
 static void *read_all(void *argument) {
   compute_batch *batch = argument;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   bool ended = false;
-  for (batch_slot *slot; s == COMPUTE_OK && !ended && (slot = flow_take_free(batch)) != NULL;) {
+  for (batch_slot *slot; !status && !ended && (slot = flow_take_free(batch)) != NULL;) {
     int64_t count = 0;
-    s = prepare(slot);
-    if (s == COMPUTE_OK) {
+    status = prepare(slot);
+    if (!status) {
       const compute_profile_span span =
           compute_profile_span_begin(batch->context, "source", "read");
       flow_watch(batch, &batch->flow.reading, true);
-      s = ports_read(batch, slot, &count);
+      status = ports_read(batch, slot, &count);
       flow_watch(batch, &batch->flow.reading, false);
       compute_profile_span_end(batch->context, &span);
       ended = count < slot->items;
@@ -61,7 +61,7 @@ static void *read_all(void *argument) {
     else
       flow_give_back(slot);
   }
-  flow_end_reading(batch, ended, s);
+  flow_end_reading(batch, ended, status);
   return NULL;
 }
 
@@ -91,7 +91,7 @@ static void update_rate(delivery *d, int64_t now) {
 /* Tells the caller where it is; false if that cancelled the run. */
 static bool report(delivery *d) {
   const int64_t total = d->batch->flow.total, now = batch_clock();
-  if (d->options->progress == NULL) return true;
+  if (!d->options->progress) return true;
   update_rate(d, now);
   const bool known = total != COMPUTE_BATCH_UNTIL_END && (d->rate > 0 || d->result.items == total);
   const double left = (double)(total - d->result.items);
@@ -114,11 +114,11 @@ static void deliver(delivery *d, batch_slot *slot) {
   compute_batch *batch = d->batch;
   const compute_profile_span span = compute_profile_span_begin(batch->context, "sink", "write");
   flow_watch(batch, &batch->flow.writing, true);
-  const compute_status s = ports_write(batch, slot);
+  const compute_status status = ports_write(batch, slot);
   flow_watch(batch, &batch->flow.writing, false);
   compute_profile_span_end(batch->context, &span);
-  if (s != COMPUTE_OK) {
-    flow_stop(batch, s);
+  if (status) {
+    flow_stop(batch, status);
     return;
   }
   d->result.items += slot->items;
@@ -159,19 +159,19 @@ static compute_status start_thread(const compute_batch *batch, pthread_t *thread
 static void run_threads(delivery *d, pthread_t *threads) {
   compute_batch *batch = d->batch;
   uint32_t started = 0;
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->lane_count; i++) {
-    s = start_thread(batch, &threads[started], lane_submit_all, &batch->lanes[i]);
-    if (s != COMPUTE_OK) break;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
+    status = start_thread(batch, &threads[started], lane_submit_all, &batch->lanes[i]);
+    if (status) break;
     started++;
-    s = start_thread(batch, &threads[started], lane_finish_all, &batch->lanes[i]);
-    if (s == COMPUTE_OK) started++;
+    status = start_thread(batch, &threads[started], lane_finish_all, &batch->lanes[i]);
+    if (!status) started++;
   }
-  if (s == COMPUTE_OK) {
-    s = start_thread(batch, &threads[started], read_all, batch);
-    if (s == COMPUTE_OK) started++;
+  if (!status) {
+    status = start_thread(batch, &threads[started], read_all, batch);
+    if (!status) started++;
   }
-  if (s != COMPUTE_OK) flow_end_reading(batch, false, s);
+  if (status) flow_end_reading(batch, false, status);
   write_all(d);
   flow_wake(batch);
   while (started > 0) pthread_join(threads[--started], NULL);
@@ -181,7 +181,7 @@ static void run_threads(delivery *d, pthread_t *threads) {
 
 static compute_status check_options(const compute_batch *batch,
                                     const compute_batch_run_options *options) {
-  if (options == NULL)
+  if (!options)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options is NULL");
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     if (options->reserved[i] != 0)
@@ -219,7 +219,7 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
   char label[80];
   const long long items = (long long)d->result.items;
   batch_label(batch, label, sizeof label);
-  if (f->status != COMPUTE_OK) {
+  if (f->status) {
     const bool known = f->error.status == f->status;
     return error_set_native(batch->context, f->status, known ? f->error.native_code : 0, HERE,
                             known ? f->error.remedy : NULL, "%s: %.380s; %lld items are complete",
@@ -234,39 +234,39 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
 
 static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   flow_start(batch); /* first of all: its counts are the result also of a run that fails early */
   pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
-  if (threads == NULL)
-    s = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for threads");
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->work_count; i++)
-    s = work_refresh(&batch->works[i]);
-  if (s == COMPUTE_OK) s = ports_open(batch, d->options);
-  if (s == COMPUTE_OK) {
+  if (!threads)
+    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for threads");
+  for (uint32_t i = 0; !status && i < batch->work_count; i++)
+    status = work_refresh(&batch->works[i]);
+  if (!status) status = ports_open(batch, d->options);
+  if (!status) {
     flow_watch(batch, &batch->flow.running, true);
     run_threads(d, threads);
     flow_watch(batch, &batch->flow.running, false);
-    s = outcome(batch, d);
+    status = outcome(batch, d);
   }
   compute_error error;
   compute_error_get(batch->context, &error);
   const compute_status closed = ports_close(batch);
-  if (s != COMPUTE_OK && closed != COMPUTE_OK) error_restore(batch->context, &error);
+  if (status && closed != COMPUTE_OK) error_restore(batch->context, &error);
   base_release(threads);
-  return s != COMPUTE_OK ? s : closed;
+  return status ? status : closed;
 }
 
 compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
                                  compute_batch_result *result) {
-  if (result != NULL) *result = (compute_batch_result){0};
-  if (batch == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
-  compute_status s = check_options(batch, options);
-  if (s == COMPUTE_OK) s = begin(batch);
-  if (s != COMPUTE_OK) return s;
+  if (result) *result = (compute_batch_result){0};
+  if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
+  compute_status status = check_options(batch, options);
+  if (!status) status = begin(batch);
+  if (status) return status;
   delivery d = {.batch = batch, .options = options, .start = batch_clock()};
   d.last_report = d.start;
-  s = run(&d);
-  if (s == COMPUTE_OK) (void)report(&d);
+  status = run(&d);
+  if (!status) (void)report(&d);
   d.result.seconds = (double)(batch_clock() - d.start) * 1e-9;
   d.result.halved = batch->flow.halved;
   d.result.on_cpu = batch->flow.on_cpu;
@@ -274,12 +274,12 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
     for (uint32_t k = 0; k < batch->slot_count; k++)
       d.result.slot_bytes += slot_bytes(&batch->lanes[i].slots[k]);
   end(batch);
-  if (result != NULL) *result = d.result;
-  return s;
+  if (result) *result = d.result;
+  return status;
 }
 
 void compute_batch_cancel(compute_batch *batch) {
-  if (batch == NULL) return;
+  if (!batch) return;
   atomic_store(&batch->cancelled, true);
   flow_wake(batch);
 }

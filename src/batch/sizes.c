@@ -56,12 +56,12 @@ static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) 
   const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
   compute_plan_info info = {0};
   batch_plan *plan;
-  compute_status s = COMPUTE_OK;
-  if (batch->build != NULL && (s = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
-    s = compute_plan_describe(plan->plan, &info);
+  compute_status status = COMPUTE_OK;
+  if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
+    status = compute_plan_describe(plan->plan, &info);
   *bytes = batch->slot_count * (copies * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
            info.constant_bytes;
-  return s;
+  return status;
 }
 
 compute_status size_choose(batch_lane *lane) {
@@ -74,12 +74,11 @@ compute_status size_choose(batch_lane *lane) {
   }
   for (;;) {
     uint64_t bytes;
-    const compute_status s = measure(lane, items, &bytes);
-    const bool short_of_memory = s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
-    if (s != COMPUTE_OK &&
-        (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
-      return s;
-    if (s == COMPUTE_OK && (batch->given > 0 || bytes <= limit || items == 1)) break;
+    const compute_status status = measure(lane, items, &bytes);
+    const bool short_of_memory = status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (status && (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
+      return status;
+    if (!status && (batch->given > 0 || bytes <= limit || items == 1)) break;
     if (short_of_memory)
       fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
                     batch->fallback == COMPUTE_FALLBACK_WARN,
@@ -130,7 +129,7 @@ void share_learn(const batch_slot *slot) {
   compute_batch *batch = slot->lane->batch;
   learn_rate(slot->lane, slot);
   const batch_lane *best = batch->lane_count > 1 ? fastest(batch) : NULL;
-  if (best == NULL) return;
+  if (!best) return;
   const double seconds = (double)best->most / best->rate;
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     batch_lane *lane = &batch->lanes[i];

@@ -11,10 +11,10 @@ COMPUTE_PRINTF(2, 3)
 static compute_status refuse(const compute_fit *fit, const char *format, ...) {
   va_list list;
   va_start(list, format);
-  const compute_status s = error_record_list(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
-                                             NULL, __FILE__, __LINE__, format, list);
+  const compute_status status = error_record_list(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0,
+                                                  HERE, NULL, __FILE__, __LINE__, format, list);
   va_end(list);
-  return s;
+  return status;
 }
 
 /* ---- Results ------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static compute_status check_results(const compute_fit *fit,
                 {r->iterations, "iterations"}, {r->status, "status"}};
   bool any = false;
   for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    if (wanted[i].array == NULL) continue;
+    if (!wanted[i].array) continue;
     any = true;
     if ((fit->wanted >> i & 1) == 0)
       return refuse(fit, "results.%s: not among the outputs of the problem", wanted[i].name);
@@ -119,10 +119,9 @@ static compute_status check_count(const compute_fit *fit, const compute_fit_run_
   if (!fit->frames && options->frames != 0)
     return refuse(fit, "frames: the fitter was made for a stack; say frame_rows and frame_columns");
   if (!open) return COMPUTE_OK;
-  if (options->pixels.array != NULL)
+  if (options->pixels.array)
     return refuse(fit, "pixels: an array has no end of its own; say how many there are");
-  if (options->write == NULL)
-    return refuse(fit, "write: a run until the end of its source needs it");
+  if (!options->write) return refuse(fit, "write: a run until the end of its source needs it");
   return COMPUTE_OK;
 }
 
@@ -136,7 +135,7 @@ static compute_status check_arrays(const compute_fit *fit, const compute_fit_run
       return refuse(fit, "%s: must be as long as there are ROIs, and count does not say",
                     fit_input_name(i));
   }
-  if (options->corners == NULL) {
+  if (!options->corners) {
     if (options->count == 0 || fit->find) return COMPUTE_OK;
     if (fit->frames) return refuse(fit, "corners: frames need them");
     if (fit->corners_in_maps) return refuse(fit, "corners: maps as large as the frames need them");
@@ -152,7 +151,7 @@ compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_optio
     if (options->reserved[i] != 0) return refuse(fit, "reserved[%zu] is not zero", i);
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
     return refuse(fit, "progress_seconds: %g", options->progress_seconds);
-  compute_status s = check_count(fit, options);
-  if (s == COMPUTE_OK) s = check_results(fit, options);
-  return s == COMPUTE_OK ? check_arrays(fit, options) : s;
+  compute_status status = check_count(fit, options);
+  if (!status) status = check_results(fit, options);
+  return !status ? check_arrays(fit, options) : status;
 }

@@ -33,7 +33,7 @@ compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_no
   compute_node map[FIT_MAP_COUNT] = {{0}};
   problem.inputs |= inputs;
   for (int i = 0; i < FIT_MAP_COUNT; i++)
-    if (maps[i] != NULL) map[i] = compute_parameter(graph, maps[i]);
+    if (maps[i]) map[i] = compute_parameter(graph, maps[i]);
   const compute_fit_nodes all = {.corners = nodes[0],
                                  .offset = map[0],
                                  .gain = map[1],
@@ -103,9 +103,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
   const bool large = fit->frame_rows != 0;
   const int64_t want_rows = large ? fit->frame_rows : fit->problem.rows;
   const int64_t want_columns = large ? fit->frame_columns : fit->problem.columns;
-  compute_device *device =
-      fit->context->cpu != NULL ? fit->context->cpu : fit->context->default_device;
-  if (values == NULL) return COMPUTE_OK;
+  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  if (!values) return COMPUTE_OK;
   if (rows != want_rows || columns != want_columns)
     return error_set(fit->context, COMPUTE_ERROR_SHAPE, HERE,
                      "%s: a map of %" PRId64 " × %" PRId64 "; the %s have %" PRId64 " × %" PRId64,
@@ -116,12 +115,11 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
 }
 
 static compute_status take_maps(compute_fit *fit, const compute_fit_options *o) {
-  compute_status s = take_map(fit, 0, o->offset.values, o->offset.rows, o->offset.columns);
-  if (s == COMPUTE_OK) s = take_map(fit, 1, o->gain.values, o->gain.rows, o->gain.columns);
-  if (s == COMPUTE_OK)
-    s = take_map(fit, 2, o->variance.values, o->variance.rows, o->variance.columns);
-  if (s == COMPUTE_OK) s = take_map(fit, 3, o->mask, o->mask_rows, o->mask_columns);
-  return s;
+  compute_status status = take_map(fit, 0, o->offset.values, o->offset.rows, o->offset.columns);
+  if (!status) status = take_map(fit, 1, o->gain.values, o->gain.rows, o->gain.columns);
+  if (!status) status = take_map(fit, 2, o->variance.values, o->variance.rows, o->variance.columns);
+  if (!status) status = take_map(fit, 3, o->mask, o->mask_rows, o->mask_columns);
+  return status;
 }
 
 /* ---- Making and releasing ------------------------------------------------------------------ */
@@ -130,13 +128,13 @@ static compute_status take_maps(compute_fit *fit, const compute_fit_options *o) 
 static compute_status take_problem(compute_fit *fit, const compute_fit_options *o) {
   compute_fit_problem problem = o->problem;
   fit->wanted = problem.outputs != 0 ? problem.outputs : COMPUTE_FIT_USUAL_OUTPUTS;
-  if (o->offset.values != NULL) problem.inputs |= COMPUTE_FIT_WITH_OFFSET;
-  if (o->gain.values != NULL) problem.inputs |= COMPUTE_FIT_WITH_GAIN;
-  if (o->variance.values != NULL) problem.inputs |= COMPUTE_FIT_WITH_VARIANCE;
-  if (o->mask != NULL) problem.inputs |= COMPUTE_FIT_WITH_MASK;
+  if (o->offset.values) problem.inputs |= COMPUTE_FIT_WITH_OFFSET;
+  if (o->gain.values) problem.inputs |= COMPUTE_FIT_WITH_GAIN;
+  if (o->variance.values) problem.inputs |= COMPUTE_FIT_WITH_VARIANCE;
+  if (o->mask) problem.inputs |= COMPUTE_FIT_WITH_MASK;
   if (!fit->frames) problem.flags |= COMPUTE_FIT_STACK & o->problem.flags;
-  const compute_status s = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
-  if (s != COMPUTE_OK) return s;
+  const compute_status status = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
+  if (status) return status;
   fit->problem.flags = problem.flags; /* of use as soon as there are corners */
   fit->problem.outputs |= FIT_COUNTED;
   fit->corners_in_maps =
@@ -151,15 +149,15 @@ static compute_status take_devices(compute_fit *fit, const compute_fit_options *
   fit->fallback = o->fallback;
   fit->flags = o->flags;
   fit->spots = o->spots;
-  fit->name = base_duplicate(o->name != NULL ? o->name : "fit");
-  if (fit->name == NULL) goto short_of_memory;
-  if (o->devices == NULL || o->device_count == 0 || o->device_count > 64) {
+  fit->name = base_duplicate(o->name ? o->name : "fit");
+  if (!fit->name) goto short_of_memory;
+  if (!o->devices || o->device_count == 0 || o->device_count > 64) {
     fit->device_count = o->device_count; /* the iterator says what is wrong with it */
     return o->device_count == 0 ? COMPUTE_OK
                                 : refuse(fit, "devices and device_count do not fit each other");
   }
   fit->devices = base_allocate(o->device_count, sizeof *fit->devices);
-  if (fit->devices == NULL) goto short_of_memory;
+  if (!fit->devices) goto short_of_memory;
   memcpy(fit->devices, o->devices, o->device_count * sizeof *fit->devices);
   fit->device_count = o->device_count;
   return COMPUTE_OK;
@@ -170,36 +168,35 @@ short_of_memory:
 
 compute_status compute_fit_create(compute_context *context, const compute_fit_options *options,
                                   compute_fit **result) {
-  if (result != NULL) *result = NULL;
-  if (context == NULL || options == NULL || result == NULL)
+  if (result) *result = NULL;
+  if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     context == NULL   ? "context"
-                     : options == NULL ? "options"
-                                       : "fit");
+                     !context   ? "context"
+                     : !options ? "options"
+                                : "fit");
   compute_fit *fit = base_allocate(1, sizeof *fit);
-  if (fit == NULL)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a fitter");
+  if (!fit) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a fitter");
   fit->context = context;
   pthread_mutex_init(&fit->mutex, NULL);
   pthread_mutex_init(&fit->parts_mutex, NULL);
   context_object_created(context);
-  compute_status s = check_options(fit, options);
-  if (s == COMPUTE_OK) s = take_problem(fit, options);
-  if (s == COMPUTE_OK) s = take_maps(fit, options);
-  if (s == COMPUTE_OK) s = take_devices(fit, options);
-  if (s == COMPUTE_OK)
-    s = fit->frames ? frames_open(fit)
-                    : stack_open(fit, fit->corners_in_maps ? COMPUTE_FIT_WITH_CORNERS : 0);
-  if (s != COMPUTE_OK) {
+  compute_status status = check_options(fit, options);
+  if (!status) status = take_problem(fit, options);
+  if (!status) status = take_maps(fit, options);
+  if (!status) status = take_devices(fit, options);
+  if (!status)
+    status = fit->frames ? frames_open(fit)
+                         : stack_open(fit, fit->corners_in_maps ? COMPUTE_FIT_WITH_CORNERS : 0);
+  if (status) {
     compute_fit_release(fit);
-    return s;
+    return status;
   }
   *result = fit;
   return COMPUTE_OK;
 }
 
 void compute_fit_release(compute_fit *fit) {
-  if (fit == NULL) return;
+  if (!fit) return;
   compute_context *context = fit->context;
   compute_error before;
   compute_error_get(context, &before);

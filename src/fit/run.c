@@ -19,7 +19,7 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
   pthread_mutex_lock(&fit->mutex);
   fit->running = batch;
   pthread_mutex_unlock(&fit->mutex);
-  compute_status s = compute_batch_run(batch, options, &result);
+  compute_status status = compute_batch_run(batch, options, &result);
   pthread_mutex_lock(&fit->mutex);
   (void)compute_batch_times_get(batch, &fit->times);
   fit->running = NULL;
@@ -28,12 +28,13 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
   delivery->summary.halved = result.halved;
   delivery->summary.on_cpu = result.on_cpu;
   delivery->summary.slot_bytes = result.slot_bytes;
-  if (s == COMPUTE_OK) return s;
+  if (!status) return status;
   compute_error_get(fit->context, &error);
-  if (s == COMPUTE_ERROR_CANCELLED && atomic_load(&fit->cancelled))
-    return error_set(fit->context, s, HERE, "%s: the run was cancelled; %lld fits are complete",
-                     fit->name, (long long)delivery->summary.count);
-  return s;
+  if (status == COMPUTE_ERROR_CANCELLED && atomic_load(&fit->cancelled))
+    return error_set(fit->context, status, HERE,
+                     "%s: the run was cancelled; %lld fits are complete", fit->name,
+                     (long long)delivery->summary.count);
+  return status;
 }
 
 static uint32_t inputs_of(const compute_fit *fit, const compute_fit_run_options *options) {
@@ -47,14 +48,14 @@ static uint32_t inputs_of(const compute_fit *fit, const compute_fit_run_options 
 static compute_status run_stack(compute_fit *fit, const compute_fit_run_options *options,
                                 fit_delivery *delivery) {
   const uint32_t inputs = inputs_of(fit, options);
-  compute_status s = COMPUTE_OK;
-  if (options->count == 0) return s;
-  if (fit->batch == NULL || inputs != fit->batch_inputs || fit->batch_runs >= MOST_RUNS) {
-    s = stack_open(fit, inputs);
+  compute_status status = COMPUTE_OK;
+  if (options->count == 0) return status;
+  if (!fit->batch || inputs != fit->batch_inputs || fit->batch_runs >= MOST_RUNS) {
+    status = stack_open(fit, inputs);
     fit->batch_runs = 0;
   }
   fit->batch_runs++;
-  return s == COMPUTE_OK ? stack_run(fit, options, delivery) : s;
+  return !status ? stack_run(fit, options, delivery) : status;
 }
 
 /* ---- Times --------------------------------------------------------------------------------- */
@@ -67,14 +68,14 @@ static void forget_times(compute_fit *fit) {
 }
 
 compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times) {
-  if (fit == NULL || times == NULL)
-    return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_fit_times_get", "%s is NULL", fit == NULL ? "fit" : "times");
+  if (!fit || !times)
+    return error_set(fit ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_fit_times_get",
+                     "%s is NULL", !fit ? "fit" : "times");
   pthread_mutex_lock(&fit->mutex);
   /* Before the others, which then contain it: steps add to it meanwhile. */
   const double all = 1e-9 * (double)atomic_load(&fit->finding);
   compute_batch_times parts = fit->times;
-  if (fit->running != NULL) (void)compute_batch_times_get(fit->running, &parts);
+  if (fit->running) (void)compute_batch_times_get(fit->running, &parts);
   pthread_mutex_unlock(&fit->mutex);
   double finding = fit->find_devices > 0 ? all / (double)fit->find_devices : 0;
   /* A batch that is repeated on the CPU is searched while its device searches the next one. */
@@ -93,15 +94,15 @@ static compute_status run(compute_fit *fit, const compute_fit_run_options *optio
                           compute_fit_summary *summary) {
   fit_delivery delivery;
   const int64_t start = clock_now();
-  compute_status s = fit_check_run(fit, options);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = fit_check_run(fit, options);
+  if (status) return status;
   forget_times(fit);
   delivery_open(&delivery, fit, options);
-  s = fit->frames ? frames_run(fit, options, &delivery) : run_stack(fit, options, &delivery);
+  status = fit->frames ? frames_run(fit, options, &delivery) : run_stack(fit, options, &delivery);
   delivery_close(&delivery);
   delivery.summary.seconds = (double)(clock_now() - start) * 1e-9;
   *summary = delivery.summary;
-  return s;
+  return status;
 }
 
 /* One run at a time. */
@@ -126,22 +127,22 @@ static void set_state(compute_fit *fit, fit_state state) {
 
 static compute_status check_call(const compute_fit *fit, const char *operation,
                                  const compute_fit_run_options *options) {
-  if (fit != NULL && options != NULL) return COMPUTE_OK;
-  return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                   "%s is NULL", fit == NULL ? "fit" : "options");
+  if (fit && options) return COMPUTE_OK;
+  return error_set(fit ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                   !fit ? "fit" : "options");
 }
 
 compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                compute_fit_summary *summary) {
   compute_fit_summary none = {0};
-  if (summary == NULL) summary = &none;
+  if (!summary) summary = &none;
   *summary = none;
-  compute_status s = check_call(fit, HERE, options);
-  if (s == COMPUTE_OK) s = begin(fit, FIT_RUNNING);
-  if (s != COMPUTE_OK) return s;
-  s = run(fit, options, summary);
+  compute_status status = check_call(fit, HERE, options);
+  if (!status) status = begin(fit, FIT_RUNNING);
+  if (status) return status;
+  status = run(fit, options, summary);
   set_state(fit, FIT_IDLE);
-  return s;
+  return status;
 }
 
 /* ---- On a thread of its own ---------------------------------------------------------------- */
@@ -149,16 +150,16 @@ compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *
 static void *run_started(void *argument) {
   compute_fit *fit = argument;
   fit->status = run(fit, &fit->started, &fit->summary);
-  if (fit->status != COMPUTE_OK) compute_error_get(fit->context, &fit->error);
+  if (fit->status) compute_error_get(fit->context, &fit->error);
   set_state(fit, FIT_ENDED);
   return NULL;
 }
 
 compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options *options) {
   static const char operation[] = "compute_fit_start";
-  compute_status s = check_call(fit, operation, options);
-  if (s == COMPUTE_OK) s = begin(fit, FIT_STARTED);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check_call(fit, operation, options);
+  if (!status) status = begin(fit, FIT_STARTED);
+  if (status) return status;
   fit->started = *options;
   fit->summary = (compute_fit_summary){0};
   fit->error = (compute_error){0};
@@ -171,9 +172,9 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
 
 compute_status compute_fit_poll(compute_fit *fit, bool *done) {
   static const char operation[] = "compute_fit_poll";
-  if (fit == NULL || done == NULL)
-    return error_set(fit != NULL ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", fit == NULL ? "fit" : "done");
+  if (!fit || !done)
+    return error_set(fit ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     !fit ? "fit" : "done");
   pthread_mutex_lock(&fit->mutex);
   const fit_state state = fit->state;
   pthread_mutex_unlock(&fit->mutex);
@@ -184,8 +185,8 @@ compute_status compute_fit_poll(compute_fit *fit, bool *done) {
 
 compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) {
   static const char operation[] = "compute_fit_wait";
-  if (summary != NULL) *summary = (compute_fit_summary){0};
-  if (fit == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "fit is NULL");
+  if (summary) *summary = (compute_fit_summary){0};
+  if (!fit) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "fit is NULL");
   pthread_mutex_lock(&fit->mutex);
   const bool mine = (fit->state == FIT_STARTED || fit->state == FIT_ENDED) && !fit->waiting;
   if (mine) fit->waiting = true;
@@ -194,23 +195,23 @@ compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) 
     return error_set(fit->context, COMPUTE_ERROR_INVALID_STATE, operation,
                      "no run was started, or another thread is waiting for it");
   pthread_join(fit->thread, NULL);
-  const compute_status s = fit->status;
+  const compute_status status = fit->status;
   const compute_error error = fit->error;
-  if (summary != NULL) *summary = fit->summary;
+  if (summary) *summary = fit->summary;
   pthread_mutex_lock(&fit->mutex);
   fit->waiting = false;
   fit->state = FIT_IDLE;
   pthread_mutex_unlock(&fit->mutex);
-  if (s != COMPUTE_OK && error.status == s) error_restore(fit->context, &error);
-  return s;
+  if (status && error.status == status) error_restore(fit->context, &error);
+  return status;
 }
 
 /* A run that has not come to its iterator yet sees the mark at its first delivery. */
 void compute_fit_cancel(compute_fit *fit) {
-  if (fit == NULL) return;
+  if (!fit) return;
   pthread_mutex_lock(&fit->mutex);
   if (fit->state != FIT_IDLE && fit->state != FIT_ENDED) atomic_store(&fit->cancelled, true);
-  if (fit->running != NULL) compute_batch_cancel(fit->running);
+  if (fit->running) compute_batch_cancel(fit->running);
   pthread_mutex_unlock(&fit->mutex);
 }
 
@@ -255,10 +256,10 @@ compute_status stack_open(compute_fit *fit, uint32_t inputs) {
 static compute_status deliver(void *user, int64_t first, int64_t items, const void *data) {
   fit_delivery *d = user;
   const int32_t *corners = d->options->corners;
-  const compute_status s = delivery_begin(d, items);
-  if (s != COMPUTE_OK) return s;
+  const compute_status status = delivery_begin(d, items);
+  if (status) return status;
   delivery_take(d, 0, items, data);
-  return delivery_end(d, items, corners != NULL ? corners + 3 * first : NULL, 0);
+  return delivery_end(d, items, corners ? corners + 3 * first : NULL, 0);
 }
 
 compute_status stack_run(compute_fit *fit, const compute_fit_run_options *options,

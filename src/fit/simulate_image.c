@@ -137,7 +137,7 @@ static void add_noise(const simulation *s, const noise_source *source, uint32_t 
       electrons[i] = noise_gamma(source, NOISE_MULTIPLIER, place, electrons[i]);
     if (problem->camera == COMPUTE_FIT_SCMOS) {
       const double variance =
-          s->given.variance != NULL ? (double)s->given.variance[place] : problem->variance;
+          s->given.variance ? (double)s->given.variance[place] : problem->variance;
       if (variance > 0) electrons[i] += sqrt(variance) * noise_normal(source, NOISE_READOUT, place);
     }
   }
@@ -148,9 +148,8 @@ static void to_counts(const simulation *s, int64_t pixel, int32_t count, double 
   if (problem->camera == COMPUTE_FIT_IDEAL) return;
   const double multiplied = problem->camera == COMPUTE_FIT_EMCCD ? problem->em_gain : 1;
   for (int32_t i = 0; i < count; i++) {
-    const double gain = s->given.gain != NULL ? (double)s->given.gain[pixel + i] : problem->gain;
-    const double offset =
-        s->given.offset != NULL ? (double)s->given.offset[pixel + i] : problem->offset;
+    const double gain = s->given.gain ? (double)s->given.gain[pixel + i] : problem->gain;
+    const double offset = s->given.offset ? (double)s->given.offset[pixel + i] : problem->offset;
     values[i] = values[i] * multiplied / gain + offset;
   }
 }

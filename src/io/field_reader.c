@@ -44,13 +44,11 @@ static compute_status fail_system(const compute_context *context, const char *op
 }
 
 static compute_status fail_zlib(const field_reader *reader, int code, const char *words) {
-  if (code == Z_ERRNO) {
+  if (code == Z_ERRNO)
     return fail_system(reader->context, reader->operation, reader->path, "read", errno);
-  }
-  if (code == Z_MEM_ERROR) {
+  if (code == Z_MEM_ERROR)
     return error_set(reader->context, COMPUTE_ERROR_OUT_OF_MEMORY, reader->operation,
                      "%s: no memory to unpack it", reader->path);
-  }
   return error_set_native(reader->context, COMPUTE_ERROR_FORMAT, code, reader->operation,
                           "the file may be truncated: copy or download it again",
                           "%s: damaged compression: %s", reader->path, words);
@@ -62,9 +60,8 @@ compute_status field_reader_open(const compute_context *context, const char *ope
                                  const char *path, char separator, uint64_t max_bytes,
                                  field_reader **result) {
   field_reader *reader = base_allocate(1, sizeof *reader);
-  if (!reader) {
+  if (!reader)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to read %s", path);
-  }
   errno = 0;
   reader->file = gzopen(path, "rbe");
   if (!reader->file) {
@@ -101,17 +98,14 @@ static compute_status refill(field_reader *reader) {
   if (count < (int)room) {
     int code = Z_OK;
     const char *words = gzerror(reader->file, &code);
-    if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      return fail_zlib(reader, code, words);
-    }
+    if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) return fail_zlib(reader, code, words);
     reader->at_end = true;
   }
-  if ((uint64_t)count > reader->bytes_left) {
+  if ((uint64_t)count > reader->bytes_left)
     return error_set_native(reader->context, COMPUTE_ERROR_FORMAT, 0, reader->operation,
                             "raise compute_csv_options.max_bytes if the file can be trusted",
                             "%s holds more than %" PRIu64 " bytes", reader->path,
                             reader->max_bytes);
-  }
   bool first = reader->bytes_left == reader->max_bytes;
   reader->bytes_left -= (uint64_t)count;
   reader->end += (size_t)count;

@@ -86,13 +86,10 @@ static compute_status take_header(const zip_file *zip, zip_reader *reader, store
 
 static compute_status list_member(compute_tensor_file *file, const zip_file *zip,
                                   const zip_member *member) {
-  if (member->name_bytes < 4 || strcmp(member->name + member->name_bytes - 4, ".npy") != 0) {
+  if (member->name_bytes < 4 || strcmp(member->name + member->name_bytes - 4, ".npy") != 0)
     return refuse(zip, COMPUTE_ERROR_UNSUPPORTED, member->name, "its name does not end in .npy");
-  }
   stored_tensor *tensor = tensor_file_add(file);
-  if (!tensor) {
-    return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "no memory for it");
-  }
+  if (!tensor) return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "no memory for it");
   member->name[member->name_bytes - 4] = 0;
   tensor->member = *member;
   tensor->name = member->name;

@@ -17,11 +17,10 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
   const compute_shape shape = compute_tensor_shape(entry->tensor);
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
   tensor_file_show(entry->name, name);
-  if (stored->dtype != dtype) {
+  if (stored->dtype != dtype)
     return error_set(r->context, COMPUTE_ERROR_DTYPE, r->operation,
                      "\"%s\" is %s in %s, and %s in %s", name, compute_dtype_name(stored->dtype),
                      r->path, compute_dtype_name(dtype), r->owner);
-  }
   if (compute_shape_equal(stored->shape, shape)) return COMPUTE_OK;
   return error_set(r->context, COMPUTE_ERROR_SHAPE, r->operation,
                    "\"%s\" is %s in %s, and %s in %s", name,
@@ -72,10 +71,9 @@ static compute_status check_extra(const restore *r, const bool *used) {
 
 static compute_status match(restore *r) {
   bool *used = base_allocate(r->file->count, sizeof *used);
-  if (!used) {
+  if (!used)
     return error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
                      "no memory for the list of %s", r->path);
-  }
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count && !status; i++) {
     restore_entry *entry = &r->entries[i];
@@ -97,11 +95,10 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
   char *x = base_allocate(bytes, 1), *y = base_allocate(bytes, 1);
   char first[SHOWN_NAME_BYTES], second[SHOWN_NAME_BYTES];
   compute_status status = COMPUTE_OK;
-  if (!x || !y) {
+  if (!x || !y)
     status =
         error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
                   "no memory for %zu bytes of \"%s\"", bytes, tensor_file_show(a->name, first));
-  }
   if (!status) status = compute_tensor_read(a->read, x, bytes);
   if (!status) status = compute_tensor_read(b->read, y, bytes);
   if (!status && memcmp(x, y, bytes) != 0) {
@@ -119,7 +116,7 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
 static compute_status check_twins(const restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count; i++) {
-    bool compared = r->entries[i].read == NULL;
+    bool compared = !r->entries[i].read;
     for (size_t k = 0; k < i && !compared && !status; k++) {
       compared = r->entries[k].tensor == r->entries[i].tensor && r->entries[k].read;
       if (compared) status = compare(r, &r->entries[k], &r->entries[i]);

@@ -63,10 +63,9 @@ static int compare_names(const void *a, const void *b) {
 
 static compute_status sort_names(compute_tensor_file *file, const char *operation) {
   file->by_name = base_allocate(file->count, sizeof *file->by_name);
-  if (!file->by_name) {
+  if (!file->by_name)
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no memory for the names in %s", file->path);
-  }
   for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensors[i];
   qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
   for (size_t i = 1; i < file->count; i++) {
@@ -93,17 +92,13 @@ static compute_status list_tensors(compute_tensor_file *file, const char *operat
 static compute_status open_file(compute_tensor_file *file, const char *operation) {
   /* O_NONBLOCK: a FIFO would wait for somebody to write, before it can be refused. */
   file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file->descriptor < 0) {
-    return file_error(file->context, operation, file->path, "open", errno);
-  }
+  if (file->descriptor < 0) return file_error(file->context, operation, file->path, "open", errno);
   struct stat about;
-  if (fstat(file->descriptor, &about) != 0) {
+  if (fstat(file->descriptor, &about) != 0)
     return file_error(file->context, operation, file->path, "examine", errno);
-  }
-  if (!S_ISREG(about.st_mode)) {
+  if (!S_ISREG(about.st_mode))
     return error_set(file->context, COMPUTE_ERROR_FILE, operation, "%s is no regular file",
                      file->path);
-  }
   file->bytes = (uint64_t)about.st_size;
   compute_status status = list_tensors(file, operation);
   return status ? status : sort_names(file, operation);
@@ -162,10 +157,9 @@ static compute_status check_index(const compute_tensor_file *file, const compute
 compute_status compute_tensor_file_at(const compute_tensor_file *file, size_t index,
                                       compute_tensor_file_entry *entry) {
   static const char operation[] = "compute_tensor_file_at";
-  if (!file || !entry) {
+  if (!file || !entry)
     return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", file ? "entry" : "file");
-  }
   compute_status status = check_index(file, file->context, operation, index);
   if (status) return status;
   const stored_tensor *tensor = &file->tensors[index];
@@ -200,9 +194,8 @@ compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t 
   }
   compute_status status = check_index(file, device->context, operation, index);
   compute_tensor *made;
-  if (!status) {
+  if (!status)
     status = file->read(file, operation, device->context, &file->tensors[index], device, &made);
-  }
   if (status) return status;
   *tensor = made;
   return scope_register(made);
@@ -212,11 +205,10 @@ static compute_status check_fit(const compute_context *context, const char *oper
                                 const stored_tensor *stored, const compute_tensor *tensor) {
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
   tensor_file_show(stored->name, name);
-  if (stored->format.dtype != tensor->dtype) {
+  if (stored->format.dtype != tensor->dtype)
     return error_set(context, COMPUTE_ERROR_DTYPE, operation,
                      "\"%s\" is %s in the file, and %s the tensor", name,
                      compute_dtype_name(stored->format.dtype), compute_dtype_name(tensor->dtype));
-  }
   if (compute_shape_equal(stored->format.shape, tensor->shape)) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
                    "\"%s\" is %s in the file, and %s the tensor", name,
@@ -227,10 +219,9 @@ static compute_status check_fit(const compute_context *context, const char *oper
 compute_status compute_tensor_file_read_into(const compute_tensor_file *file, size_t index,
                                              compute_tensor *tensor) {
   static const char operation[] = "compute_tensor_file_read_into";
-  if (!file || !tensor) {
+  if (!file || !tensor)
     return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", file ? "tensor" : "file");
-  }
   compute_device *device = tensor->buffer->device;
   compute_status status = check_index(file, device->context, operation, index);
   if (!status) status = check_fit(device->context, operation, &file->tensors[index], tensor);
@@ -258,9 +249,8 @@ static int compare_texts(const void *a, const void *b) {
 static compute_status check_twice(const compute_context *context, const char *operation,
                                   const compute_named_tensor *tensors, size_t count) {
   const char **names = base_allocate(count, sizeof *names);
-  if (!names) {
+  if (!names)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for names");
-  }
   for (size_t i = 0; i < count; i++) names[i] = tensors[i].name;
   qsort(names, count, sizeof *names, compare_texts);
   compute_status status = COMPUTE_OK;
@@ -278,39 +268,33 @@ static compute_status check_tensors(const compute_context *context, const char *
                                     const compute_named_tensor *tensors, size_t count) {
   size_t all = 0;
   for (size_t i = 0; i < count; i++) {
-    if (!tensors[i].name || !tensors[i].tensor) {
+    if (!tensors[i].name || !tensors[i].tensor)
       return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "the %s number %zu is NULL",
                        tensors[i].name ? "tensor" : "name", i);
-    }
     size_t length = 0, step = 1;
-    for (; tensors[i].name[length] && step; length += step) {
+    for (; tensors[i].name[length] && step; length += step)
       step = utf8_length(tensors[i].name + length);
-    }
-    if (!step) {
+    if (!step)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "the name number %zu is no UTF-8", i);
-    }
     all += length;
   }
-  if (all > TENSOR_FILE_MAX_LIST) {
+  if (all > TENSOR_FILE_MAX_LIST)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "the names have %zu bytes",
                      all);
-  }
   return check_twice(context, operation, tensors, count);
 }
 
 compute_status compute_tensor_file_write(const compute_context *context, const char *path,
                                          const compute_named_tensor *tensors, size_t count) {
   static const char operation[] = "compute_tensor_file_write";
-  if (!path || (!tensors && count > 0)) {
+  if (!path || (!tensors && count > 0))
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      path ? "tensors" : "path");
-  }
   bool npz = ends_in(path, ".npz");
-  if (!npz && !ends_in(path, ".safetensors")) {
+  if (!npz && !ends_in(path, ".safetensors"))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%s ends neither in .safetensors nor in .npz", path);
-  }
   compute_status status = check_tensors(context, operation, tensors, count);
   new_file file;
   if (!status) status = new_file_open(context, operation, path, &file);

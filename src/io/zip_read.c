@@ -111,22 +111,18 @@ static compute_status find_list(const zip_file *zip, list_place *place) {
       .offset = zip_load32(end + 16), .bytes = zip_load32(end + 12), .count = zip_load16(end + 10)};
   list_end = offset;
   if (zip_load16(end + 4) != 0 || zip_load16(end + 6) != 0 ||
-      zip_load16(end + 8) != zip_load16(end + 10)) {
+      zip_load16(end + 8) != zip_load16(end + 10))
     return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "it is part of a divided archive");
-  }
   if (place->count == 0xffff || place->bytes == 0xffffffffu || place->offset == 0xffffffffu) {
     status = read_end64(zip, offset, place, &list_end);
     if (status) return status;
   }
-  if (place->offset > list_end || place->bytes != list_end - place->offset) {
+  if (place->offset > list_end || place->bytes != list_end - place->offset)
     return refuse(zip, "its list is not where its end says");
-  }
-  if (place->bytes > TENSOR_FILE_MAX_LIST) {
+  if (place->bytes > TENSOR_FILE_MAX_LIST)
     return refuse(zip, "its list claims %" PRIu64 " bytes", place->bytes);
-  }
-  if (place->count > place->bytes / ZIP_ENTRY_BYTES) {
+  if (place->count > place->bytes / ZIP_ENTRY_BYTES)
     return refuse(zip, "its list is too short for %" PRIu64 " members", place->count);
-  }
   return COMPUTE_OK;
 }
 
@@ -181,26 +177,23 @@ static void take_name(zip_member *member, unsigned char *entry, uint32_t name_by
 static compute_status check_entry(const zip_file *zip, const zip_member *member, uint16_t method,
                                   uint16_t flags, uint32_t disk) {
   char shown[SHOWN_NAME_BYTES];
-  if (flags & ZIP_ENCRYPTED || disk != 0 || (method != ZIP_STORED && method != ZIP_DEFLATED)) {
+  if (flags & ZIP_ENCRYPTED || disk != 0 || (method != ZIP_STORED && method != ZIP_DEFLATED))
     return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "\"%s\" is %s",
                      tensor_file_show(member->name, shown),
                      flags & ZIP_ENCRYPTED ? "encrypted"
                      : disk                ? "in another part of a divided archive"
                                            : "neither stored nor deflated");
-  }
   if (member->packed > zip->bytes || (!member->deflated && member->packed != member->unpacked) ||
-      member->unpacked / MAX_RATIO > member->packed) {
+      member->unpacked / MAX_RATIO > member->packed)
     return refuse_member(zip, member->name, "claims a size that it cannot have");
-  }
   return COMPUTE_OK;
 }
 
 /* Reads the entry at `entry`, with `left` bytes of list, and says how long it is. */
 static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint64_t left,
                                  zip_member *member, uint64_t *entry_bytes) {
-  if (left < ZIP_ENTRY_BYTES || zip_load32(entry) != ZIP_ENTRY) {
+  if (left < ZIP_ENTRY_BYTES || zip_load32(entry) != ZIP_ENTRY)
     return refuse(zip, "its list is damaged");
-  }
   uint32_t name_bytes = zip_load16(entry + 28), extra_bytes = zip_load16(entry + 30);
   *entry_bytes = (uint64_t)ZIP_ENTRY_BYTES + name_bytes + extra_bytes + zip_load16(entry + 32);
   if (*entry_bytes > left) return refuse(zip, "its list is damaged");
@@ -229,9 +222,8 @@ static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint
 static bool agrees(const unsigned char *local, const zip_member *member) {
   if (zip_load32(local) != ZIP_LOCAL || zip_load16(local + 6) & ZIP_ENCRYPTED ||
       zip_load16(local + 8) != (member->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
-      zip_load16(local + 26) != member->name_bytes) {
+      zip_load16(local + 26) != member->name_bytes)
     return false;
-  }
   if (zip_load16(local + 6) & ZIP_SIZES_FOLLOW) return true;
   uint32_t packed = zip_load32(local + 18), unpacked = zip_load32(local + 22);
   return zip_load32(local + 14) == member->crc &&
@@ -243,9 +235,8 @@ static bool agrees(const unsigned char *local, const zip_member *member) {
 static compute_status read_local(const zip_file *zip, zip_member *member, uint64_t end,
                                  char *name) {
   unsigned char local[ZIP_LOCAL_BYTES];
-  if (member->header > end || end - member->header < ZIP_LOCAL_BYTES + member->name_bytes) {
+  if (member->header > end || end - member->header < ZIP_LOCAL_BYTES + member->name_bytes)
     return refuse_member(zip, member->name, "is not where the list says");
-  }
   compute_status status = read_at(zip, member->header, local, sizeof local);
   if (status) return status;
   if (!agrees(local, member)) {
@@ -280,9 +271,8 @@ static compute_status read_locals(const zip_file *zip, zip_member *members, size
   if (!status && (count > 0 ? sorted[0]->header : list) != 0) {
     status = refuse(zip, "it does not begin with a member");
   }
-  for (size_t i = 0; i < count && !status; i++) {
+  for (size_t i = 0; i < count && !status; i++)
     status = read_local(zip, sorted[i], i + 1 < count ? sorted[i + 1]->header : list, name);
-  }
   base_release(name);
   base_release(sorted);
   return status;
@@ -383,10 +373,9 @@ compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zi
 /* Takes packed bytes from the file. */
 static compute_status take(zip_reader *reader, void *data, size_t bytes) {
   int code = file_read_at(reader->zip->descriptor, reader->at, data, bytes);
-  if (code) {
+  if (code)
     return file_error(reader->zip->context, reader->zip->operation, reader->zip->path, "read",
                       code);
-  }
   reader->at += bytes;
   reader->left -= bytes;
   return COMPUTE_OK;

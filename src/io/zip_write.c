@@ -39,14 +39,12 @@ static unsigned char *store_common(unsigned char *to, const zip_written *member,
 compute_status zip_writer_begin(zip_writer *writer, const char *name, uint64_t bytes) {
   new_file *file = writer->file;
   void *members = writer->members;
-  if (strlen(name) > 65535) {
+  if (strlen(name) > 65535)
     return error_set(file->context, COMPUTE_ERROR_INVALID_ARGUMENT, file->operation,
                      "a name has %zu bytes, and .npz has room for 65531", strlen(name) - 4);
-  }
-  if (base_grow(&members, &writer->capacity, writer->count + 1, sizeof *writer->members)) {
+  if (base_grow(&members, &writer->capacity, writer->count + 1, sizeof *writer->members))
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
                      "no memory to write %s", file->path);
-  }
   writer->members = members;
   zip_written *member = &writer->members[writer->count++];
   *member = (zip_written){
@@ -120,9 +118,8 @@ static compute_status write_end64(zip_writer *writer, uint64_t offset, uint64_t 
 static compute_status write_list(zip_writer *writer) {
   uint64_t offset = writer->file->bytes;
   compute_status status = COMPUTE_OK;
-  for (size_t i = 0; i < writer->count && !status; i++) {
+  for (size_t i = 0; i < writer->count && !status; i++)
     status = write_entry(writer, &writer->members[i]);
-  }
   uint64_t bytes = writer->file->bytes - offset, count = writer->count;
   bool wide = offset >= writer->zip64_from || bytes >= writer->zip64_from || writer->count >= 65535;
   if (!status && wide) status = write_end64(writer, offset, bytes);

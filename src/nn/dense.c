@@ -26,7 +26,7 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
     return NULL;
   }
   compute_layer *layer = layer_create(&dense, operation, context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   const layer_wish weight = {.name = "weight",
                              .dtype = o.dtype,
                              .shape = COMPUTE_SHAPE(outputs, inputs),
@@ -38,7 +38,7 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
                            .role = ROLE_BIAS,
                            .fan_in = inputs};
   compute_status status = layer_add(layer, operation, device, &weight);
-  if (status == COMPUTE_OK && !o.no_bias) status = layer_add(layer, operation, device, &bias);
+  if (!status && !o.no_bias) status = layer_add(layer, operation, device, &bias);
   return layer_finish(layer, operation, status, o.initializer, o.seed);
 }
 
@@ -75,7 +75,7 @@ compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t 
     return NULL;
   }
   compute_layer *layer = layer_create(&embedding, operation, context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   const layer_wish weight = {.name = "weight",
                              .dtype = o.dtype,
                              .shape = COMPUTE_SHAPE(count, width),

@@ -66,7 +66,7 @@ static compute_status check_steps(const conv_call *call, bool transposed) {
     if (more < 0 || (transposed && more > 0 && more >= stride && more >= dilation))
       wrong = "output_padding must be at least 0 and less than stride or dilation";
   }
-  if (wrong == NULL) return COMPUTE_OK;
+  if (!wrong) return COMPUTE_OK;
   return error_set(call->context, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation, "%s: %s",
                    call->operation, wrong);
 }
@@ -77,12 +77,10 @@ static compute_status read_call(conv_call *call, int64_t kernel,
   const compute_conv2d_layer_options *o = given ? given : &usual;
   const bool square = o->kernel[0] == 0 && o->kernel[1] == 0;
   compute_status status = layer_check_reserved(call->context, call->operation, o->reserved, 4);
-  if (status == COMPUTE_OK)
+  if (!status)
     status = layer_check_weights(call->context, call->operation, &o->weights, &call->weights);
-  if (status == COMPUTE_OK)
-    status = layer_check_size(call->context, call->operation, "inputs", call->inputs);
-  if (status == COMPUTE_OK)
-    status = layer_check_size(call->context, call->operation, "outputs", call->outputs);
+  if (!status) status = layer_check_size(call->context, call->operation, "inputs", call->inputs);
+  if (!status) status = layer_check_size(call->context, call->operation, "outputs", call->outputs);
   call->conv.groups = o->groups == 0 ? 1 : o->groups;
   for (int i = 0; i < 2; i++) {
     call->kernel[i] = o->kernel[i] == 0 ? kernel : o->kernel[i];
@@ -93,11 +91,11 @@ static compute_status read_call(conv_call *call, int64_t kernel,
     call->conv.dilation[i] = o->dilation[i];
     const bool same_more = i == 1 && square && o->output_padding[1] == 0;
     call->conv.output_padding[i] = same_more ? o->output_padding[0] : o->output_padding[i];
-    if (status == COMPUTE_OK)
+    if (!status)
       status = layer_check_size(call->context, call->operation, "kernel", call->kernel[i]);
   }
-  if (status == COMPUTE_OK) status = check_steps(call, transposed);
-  return status == COMPUTE_OK ? check_groups(call) : status;
+  if (!status) status = check_steps(call, transposed);
+  return status ? status : check_groups(call);
 }
 
 static compute_layer *create(const char *operation, const layer_kind *kind, compute_device *device,
@@ -121,7 +119,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
     return NULL;
   }
   compute_layer *layer = layer_create(kind, operation, call.context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   layer->as.conv = call.conv;
   const layer_wish weight = {.name = "weight",
                              .dtype = call.weights.dtype,
@@ -134,8 +132,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
                            .role = ROLE_BIAS,
                            .fan_in = fan_in};
   compute_status status = layer_add(layer, operation, device, &weight);
-  if (status == COMPUTE_OK && !call.weights.no_bias)
-    status = layer_add(layer, operation, device, &bias);
+  if (!status && !call.weights.no_bias) status = layer_add(layer, operation, device, &bias);
   return layer_finish(layer, operation, status, call.weights.initializer, call.weights.seed);
 }
 
@@ -196,14 +193,14 @@ static compute_layer *create_pool(const char *operation, const layer_kind *kind,
   if (o.padding[1] == -1 || (square && o.padding[1] == 0)) o.padding[1] = o.padding[0];
   if (layer_check_reserved(NULL, operation, o.reserved, 4)) return NULL;
   const char *wrong = pool_problem(&o, average);
-  if (wrong != NULL) {
+  if (wrong) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
               "%s: %s; size is %" PRId64 " × %" PRId64 ", padding %" PRId64 " × %" PRId64,
               operation, wrong, o.size[0], o.size[1], o.padding[0], o.padding[1]);
     return NULL;
   }
   compute_layer *layer = layer_create(kind, operation, NULL);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   layer->as.pool.options = o;
   layer->as.pool.average = average;
   return layer;

@@ -1,6 +1,6 @@
-/* The parameters of a network: listed, counted, as nodes of a graph, and as a file of named tensors.
- * A tensor that two layers share stands in the file under both names, as in PyTorch's state_dict, and
- * one of them is enough for reading. */
+/* The parameters of a network: listed, counted, as nodes of a graph, and as a file of named
+ * tensors. A tensor that two layers share stands in the file under both names, as in PyTorch's
+ * state_dict, and one of them is enough for reading. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "compute/io.h"
@@ -81,7 +81,7 @@ compute_status compute_layer_load(compute_layer *layer, const char *path, uint32
 compute_status compute_layer_parameter_at(const compute_layer *layer, size_t index,
                                           compute_layer_parameter *parameter) {
   static const char operation[] = "compute_layer_parameter_at";
-  if (layer == NULL || parameter == NULL)
+  if (!layer || !parameter)
     return error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s: %s is NULL", operation, layer ? "parameter" : "layer");
   if (index >= layer->all_count)
@@ -119,9 +119,9 @@ size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, com
   static const char operation[] = "compute_layer_nodes";
   BUILD_ALL_OR_NOTHING(graph);
   size_t count = 0;
-  if (layer == NULL || (graph == NULL && capacity > 0) || (nodes == NULL && capacity > 0)) {
-    const char *which = layer == NULL ? "layer" : graph == NULL ? "graph" : "nodes";
-    if (graph != NULL)
+  if (!layer || (!graph && capacity > 0) || (!nodes && capacity > 0)) {
+    const char *which = !layer ? "layer" : !graph ? "graph" : "nodes";
+    if (graph)
       graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", which);
     else
       error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation, which);

@@ -36,9 +36,8 @@ static compute_status check_items(const compute_context *context, const char *op
                                   compute_shape inputs, compute_shape targets) {
   char first[176], second[176];
   if (inputs.rank > 0 && targets.rank > 0 && inputs.size[0] == targets.size[0] &&
-      inputs.size[0] > 0) {
+      inputs.size[0] > 0)
     return COMPUTE_OK;
-  }
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
                    "inputs %s and targets %s are not as many items, at least one",
                    compute_shape_text(inputs, first, sizeof first),
@@ -102,10 +101,9 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
                      : !targets ? "targets"
                                 : "dataset");
   }
-  if (inputs->buffer->device->context != context || targets->buffer->device->context != context) {
+  if (inputs->buffer->device->context != context || targets->buffer->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "a tensor belongs to another context");
-  }
   compute_status status = check_items(context, operation, inputs->shape, targets->shape);
   compute_tensor *input_copy, *target_copy;
   if (!status) status = copy_to_host(context, operation, inputs, &input_copy);
@@ -189,9 +187,8 @@ static int64_t place_of(const compute_dataset *dataset, int64_t item) {
 static void draw(const compute_dataset *dataset, uint64_t seed, int64_t *drawn, int64_t *kept,
                  int64_t kept_count, int64_t *taken, int64_t taken_count) {
   dataset_shuffle(drawn, dataset->count, seed, 0, STREAM_SPLIT);
-  for (int64_t i = 0; i < dataset->count; i++) {
+  for (int64_t i = 0; i < dataset->count; i++)
     *(i < taken_count ? &taken[i] : &kept[i - taken_count]) = place_of(dataset, drawn[i]);
-  }
   qsort(taken, (size_t)taken_count, sizeof *taken, compare_items);
   qsort(kept, (size_t)kept_count, sizeof *kept, compare_items);
 }
@@ -232,11 +229,10 @@ compute_status compute_dataset_split(compute_dataset *dataset, double fraction, 
                      "%s is NULL", dataset ? "second" : "dataset");
   }
   double wanted = fraction > 0 && fraction < 1 ? round(fraction * (double)dataset->count) : 0;
-  if (!(wanted >= 1 && wanted < (double)dataset->count)) {
+  if (!(wanted >= 1 && wanted < (double)dataset->count))
     return error_set(dataset->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "a fraction of %g of %" PRId64 " items leaves one of the parts empty",
                      fraction, dataset->count);
-  }
   return split(dataset, operation, (int64_t)wanted, seed, second);
 }
 
@@ -337,17 +333,15 @@ static compute_status check_part(const compute_dataset *dataset, dataset_part pa
   const char *name = part == DATASET_INPUT ? "input" : "target";
   compute_batch_port has = dataset_port(dataset, part);
   char first[176], second[176];
-  if (!compute_shape_equal(without_ones(has.item), without_ones(port->item))) {
+  if (!compute_shape_equal(without_ones(has.item), without_ones(port->item)))
     return error_set(dataset->context, COMPUTE_ERROR_SHAPE, operation,
                      "%s items of the data are %s, and %s is wanted", name,
                      compute_shape_text(has.item, first, sizeof first),
                      compute_shape_text(port->item, second, sizeof second));
-  }
-  if (!is_convertible(has.dtype, port->dtype)) {
+  if (!is_convertible(has.dtype, port->dtype))
     return error_set(dataset->context, COMPUTE_ERROR_DTYPE, operation,
                      "%s items of the data are %s, and %s is wanted", name,
                      compute_dtype_name(has.dtype), compute_dtype_name(port->dtype));
-  }
   if (has.dtype != COMPUTE_I64 || port->dtype != COMPUTE_I32) return COMPUTE_OK;
   return check_range(dataset, part, operation);
 }
@@ -449,12 +443,11 @@ static compute_status take_rows(const table_split *table) {
         *input++ = (float)*value;
         continue;
       }
-      if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value)) {
+      if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value))
         return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
                          "%s, line %" PRId64 ", column %" PRId64 ": %g is no label, which is a "
                          "whole number",
                          table->path, row + 1, column + 1, *value);
-      }
       table->targets[row] = (int64_t)*value;
     }
   }
@@ -464,11 +457,10 @@ static compute_status take_rows(const table_split *table) {
 static compute_status check_columns(const table_split *table, int32_t given, compute_shape item) {
   int64_t count;
   char text[176];
-  if (table->target < 0 || table->target >= table->columns) {
+  if (table->target < 0 || table->target >= table->columns)
     return error_set(table->context, COMPUTE_ERROR_INVALID_ARGUMENT, table->operation,
                      "column %d is not among the %" PRId64 " of %s", (int)given, table->columns,
                      table->path);
-  }
   compute_status status = shape_validate(item, &count);
   if (!status && item.rank < COMPUTE_MAX_RANK && count == table->columns - 1) return COMPUTE_OK;
   return error_set(table->context, COMPUTE_ERROR_SHAPE, table->operation,

@@ -34,12 +34,12 @@ static double now(void) {
 
 static compute_status check_run(const compute_trainer *trainer, const compute_dataset *dataset,
                                 const compute_trainer_run_options *o) {
-  if (trainer == NULL || dataset == NULL || o == NULL)
+  if (!trainer || !dataset || !o)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
                      HERE ": %s is NULL",
-                     trainer == NULL   ? "trainer"
-                     : dataset == NULL ? "dataset"
-                                       : "options");
+                     !trainer   ? "trainer"
+                     : !dataset ? "dataset"
+                                : "options");
   for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
     if (o->reserved[i] != 0)
       return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
@@ -53,16 +53,16 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      HERE ": %" PRId64 " epochs of %" PRId64 " items; there can be %" PRId64,
                      o->epochs, compute_dataset_count(dataset), most);
-  compute_status s =
+  compute_status status =
       dataset_check(dataset, &trainer->options.input, &trainer->options.target, HERE);
-  if (s == COMPUTE_OK && trainer->classes > 0)
-    s = dataset_check_labels(dataset, trainer->classes, HERE);
-  if (s) return s;
+  if (!status && trainer->classes > 0)
+    status = dataset_check_labels(dataset, trainer->classes, HERE);
+  if (status) return status;
   if (compute_dataset_count(dataset) < trainer->options.batch)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      HERE ": %" PRId64 " items are less than one batch of %" PRId64,
                      compute_dataset_count(dataset), trainer->options.batch);
-  return o->checkpoint != NULL ? train_check_path(trainer, HERE, o->checkpoint) : COMPUTE_OK;
+  return o->checkpoint ? train_check_path(trainer, HERE, o->checkpoint) : COMPUTE_OK;
 }
 
 /* ---- One batch ----------------------------------------------------------------------------- */
@@ -71,8 +71,8 @@ static compute_status add_outcome(training_run *run, size_t slot) {
   train_slot *p = &run->trainer->replicas[0].slots[slot];
   if (!p->pending) return COMPUTE_OK;
   train_outcome outcome;
-  const compute_status s = train_finish(run->trainer, slot, p->x, p->target, &outcome);
-  if (s) return s;
+  const compute_status status = train_finish(run->trainer, slot, p->x, p->target, &outcome);
+  if (status) return status;
   run->loss += outcome.loss;
   run->correct += outcome.correct;
   run->known++;
@@ -87,30 +87,30 @@ static compute_status gather(training_run *run, int64_t first, size_t slot) {
   const bool direct = trainer->replicas[0].host || trainer->replica_count > 1;
   void *inputs = direct ? compute_tensor_data(p->x) : run->inputs;
   void *targets = direct ? compute_tensor_data(p->target) : run->targets;
-  compute_status s = dataset_gather(run->dataset, run->order + first, o->batch, &o->input,
-                                    &o->target, inputs, targets);
-  if (s || direct) return s;
+  compute_status status = dataset_gather(run->dataset, run->order + first, o->batch, &o->input,
+                                         &o->target, inputs, targets);
+  if (status || direct) return status;
   const size_t input = (size_t)compute_tensor_count(p->x) * compute_dtype_size(o->input.dtype);
   const size_t target =
       (size_t)compute_tensor_count(p->target) * compute_dtype_size(o->target.dtype);
-  s = compute_tensor_write(p->x, inputs, input);
-  return s ? s : compute_tensor_write(p->target, targets, target);
+  status = compute_tensor_write(p->x, inputs, input);
+  return status ? status : compute_tensor_write(p->target, targets, target);
 }
 
 static compute_status make_room(training_run *run) {
   compute_trainer *trainer = run->trainer;
   const compute_trainer_options *o = &trainer->options;
-  compute_status s = COMPUTE_OK;
-  for (size_t i = 0; s == COMPUTE_OK && i < train_depth(trainer); i++)
-    s = train_slot_tensors(trainer, i);
-  if (s) return s;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < train_depth(trainer); i++)
+    status = train_slot_tensors(trainer, i);
+  if (status) return status;
   const train_slot *p = &trainer->replicas[0].slots[0];
   run->order = base_allocate((size_t)compute_dataset_count(run->dataset), sizeof *run->order);
   run->inputs =
       base_allocate((size_t)compute_tensor_count(p->x), compute_dtype_size(o->input.dtype));
   run->targets =
       base_allocate((size_t)compute_tensor_count(p->target), compute_dtype_size(o->target.dtype));
-  if (run->order != NULL && run->inputs != NULL && run->targets != NULL) return COMPUTE_OK;
+  if (run->order && run->inputs && run->targets) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                    HERE ": no memory for a batch and the order of %" PRId64 " items",
                    compute_dataset_count(run->dataset));
@@ -120,7 +120,7 @@ static compute_status make_room(training_run *run) {
 
 static compute_status report(const training_run *run, int64_t step) {
   const compute_trainer_run_options *o = run->options;
-  if (o->progress == NULL) return COMPUTE_OK;
+  if (!o->progress) return COMPUTE_OK;
   const compute_trainer *trainer = run->trainer;
   const double t = now();
   const int64_t done = run->epoch * run->steps + step + 1;
@@ -163,22 +163,22 @@ static compute_status run_epoch(training_run *run) {
   run->loss = 0;
   run->correct = run->known = 0;
   run->epoch_began = now();
-  compute_status s = COMPUTE_OK;
-  for (int64_t step = 0; s == COMPUTE_OK && step < run->steps; step++) {
+  compute_status status = COMPUTE_OK;
+  for (int64_t step = 0; !status && step < run->steps; step++) {
     const size_t slot = (size_t)step % depth;
     const train_slot *p = &trainer->replicas[0].slots[slot];
-    s = add_outcome(run, slot);
-    if (s == COMPUTE_OK) s = gather(run, step * trainer->options.batch, slot);
-    if (s == COMPUTE_OK) s = train_submit(trainer, slot, p->x, p->target);
+    status = add_outcome(run, slot);
+    if (!status) status = gather(run, step * trainer->options.batch, slot);
+    if (!status) status = train_submit(trainer, slot, p->x, p->target);
     /* Nobody is told of a loss that is not known yet: the first batch of an epoch is waited for. */
-    const bool wait = depth == 1 || (run->options->progress != NULL && run->known == 0);
-    if (s == COMPUTE_OK && wait) s = add_outcome(run, slot);
+    const bool wait = depth == 1 || (run->options->progress && run->known == 0);
+    if (!status && wait) status = add_outcome(run, slot);
     const bool last = step + 1 == run->steps;
-    for (size_t i = 1; last && s == COMPUTE_OK && i <= depth; i++)
-      s = add_outcome(run, (slot + i) % depth);
-    if (s == COMPUTE_OK) s = report(run, step);
+    for (size_t i = 1; last && !status && i <= depth; i++)
+      status = add_outcome(run, (slot + i) % depth);
+    if (!status) status = report(run, step);
   }
-  return s;
+  return status;
 }
 
 static void set_score(const training_run *run, compute_training_score *score) {
@@ -193,44 +193,44 @@ static void set_score(const training_run *run, compute_training_score *score) {
 static compute_status run_epochs(training_run *run, compute_training_score *score) {
   const compute_trainer_run_options *o = run->options;
   compute_trainer *trainer = run->trainer;
-  compute_status s = make_room(run);
+  compute_status status = make_room(run);
   const bool copies = train_has_copies(trainer);
-  if (s == COMPUTE_OK) s = train_drain(trainer);
-  if (s == COMPUTE_OK && copies) s = train_spread(trainer);
-  const bool spread = s == COMPUTE_OK;
+  if (!status) status = train_drain(trainer);
+  if (!status && copies) status = train_spread(trainer);
+  const bool spread = !status;
   run->began = now();
-  for (run->epoch = 0; s == COMPUTE_OK && run->epoch < o->epochs; run->epoch++) {
-    s = run_epoch(run);
-    if (s == COMPUTE_OK && score != NULL) set_score(run, score);
-    if (s == COMPUTE_OK && o->checkpoint != NULL) {
-      if (copies) s = train_collect(trainer);
-      if (s == COMPUTE_OK) s = compute_trainer_save(trainer, o->checkpoint);
+  for (run->epoch = 0; !status && run->epoch < o->epochs; run->epoch++) {
+    status = run_epoch(run);
+    if (!status && score) set_score(run, score);
+    if (!status && o->checkpoint) {
+      if (copies) status = train_collect(trainer);
+      if (!status) status = compute_trainer_save(trainer, o->checkpoint);
     }
   }
   compute_error error;
-  if (s) compute_error_get(trainer->context, &error);
+  if (status) compute_error_get(trainer->context, &error);
   /* Also after a failure: the model has the weights of the last step. */
   compute_status end = train_drain(trainer);
   if (spread && copies && trainer->replica_count == 1) {
     const compute_status collected = train_collect(trainer);
     if (end == COMPUTE_OK) end = collected;
   }
-  if (s) error_restore(trainer->context, &error);
-  return s ? s : end;
+  if (status) error_restore(trainer->context, &error);
+  return status ? status : end;
 }
 
 compute_status compute_trainer_run(compute_trainer *trainer, const compute_dataset *dataset,
                                    const compute_trainer_run_options *options,
                                    compute_training_score *score) {
-  compute_status s = check_run(trainer, dataset, options);
-  if (s) return s;
+  compute_status status = check_run(trainer, dataset, options);
+  if (status) return status;
   training_run run = {.trainer = trainer, .dataset = dataset, .options = options};
   run.steps = compute_dataset_count(dataset) / trainer->options.batch;
   const int64_t batches = trainer->batches + options->epochs * run.steps;
   trainer->schedule_end = batches / trainer->options.accumulate;
-  s = run_epochs(&run, score);
+  status = run_epochs(&run, score);
   base_release(run.order);
   base_release(run.inputs);
   base_release(run.targets);
-  return s;
+  return status;
 }

@@ -33,10 +33,10 @@ static compute_status record_flags(inquiry *q) {
   const size_t end = q->record.forward_end;
   q->nodes = base_allocate(end, sizeof *q->nodes);
   q->flags = base_allocate(end, sizeof *q->flags);
-  if (q->nodes == NULL || q->flags == NULL)
+  if (!q->nodes || !q->flags)
     return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      HERE ": no memory to look for the operation that gave no finite number");
-  for (size_t i = 0; i < end && graph->status == COMPUTE_OK; i++) {
+  for (size_t i = 0; i < end && !graph->status; i++) {
     const graph_node *node = &graph->nodes[i];
     const bool assigns = node->op == OP_assign || node->op == OP_group;
     if (assigns || node->op == OP_constant || !dtype_is_float(node->dtype) || !has_elements(node))
@@ -57,26 +57,26 @@ static compute_status run_flags(inquiry *q, const train_slot *slot, compute_tens
   const train_plan *nodes = &q->record.nodes;
   compute_plan *plan = NULL;
   compute_tensor *result = NULL;
-  compute_status s = compute_compile(
+  compute_status status = compute_compile(
       q->record.graph, &q->all, 1,
       &(compute_plan_options){.device = q->record.replica->device,
                               .flags = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION,
                               .name = "search for a number that is not finite"},
       &plan);
-  if (s == COMPUTE_OK)
-    s = train_tensor(q->record.replica->device, COMPUTE_I32, COMPUTE_SHAPE((int64_t)q->count), 0,
-                     &result);
-  if (s == COMPUTE_OK)
-    s = compute_run(plan,
-                    (compute_binding[]){{nodes->x, inputs},
-                                        {nodes->target, targets},
-                                        {nodes->seed, slot->seed},
-                                        {q->all, result}},
-                    4, NULL);
-  if (s == COMPUTE_OK) s = compute_tensor_read(result, values, q->count * sizeof *values);
+  if (!status)
+    status = train_tensor(q->record.replica->device, COMPUTE_I32, COMPUTE_SHAPE((int64_t)q->count),
+                          0, &result);
+  if (!status)
+    status = compute_run(plan,
+                         (compute_binding[]){{nodes->x, inputs},
+                                             {nodes->target, targets},
+                                             {nodes->seed, slot->seed},
+                                             {q->all, result}},
+                         4, NULL);
+  if (!status) status = compute_tensor_read(result, values, q->count * sizeof *values);
   compute_tensor_release(result);
   compute_plan_release(plan);
-  return s;
+  return status;
 }
 
 /* "conv2d [64,16,8,8] (with 0.weight)" */
@@ -90,7 +90,7 @@ static void describe_node(const compute_graph *graph, uint32_t index, char *text
     return;
   }
   const char *with = NULL;
-  for (uint32_t i = 0; i < node->input_count && with == NULL; i++) {
+  for (uint32_t i = 0; i < node->input_count && !with; i++) {
     const graph_node *operand = &graph->nodes[node->inputs[i]];
     if (operand->op == OP_cast) operand = &graph->nodes[operand->inputs[0]];
     if (operand->op == OP_parameter) with = operand->name;
@@ -103,24 +103,25 @@ compute_status train_suspect(compute_trainer *trainer, const train_replica *repl
                              const train_slot *slot, compute_tensor *inputs,
                              compute_tensor *targets, double loss) {
   inquiry q = {.count = 0};
-  compute_status s = train_record_start(&q.record, trainer, replica);
-  if (s) return s;
+  compute_status status = train_record_start(&q.record, trainer, replica);
+  if (status) return status;
   train_record_forward(&q.record, replica->items, true, true);
-  s = compute_graph_status(q.record.graph);
-  if (s == COMPUTE_OK) s = record_flags(&q);
-  int32_t *values = s ? NULL : base_allocate(q.count, sizeof *values);
-  if (values != NULL) s = run_flags(&q, slot, inputs, targets, values);
+  status = compute_graph_status(q.record.graph);
+  if (!status) status = record_flags(&q);
+  int32_t *values = status ? NULL : base_allocate(q.count, sizeof *values);
+  if (values) status = run_flags(&q, slot, inputs, targets, values);
   char first[256] = "an operation of the fused step that is finite by itself";
-  for (size_t i = 0; values != NULL && s == COMPUTE_OK && i < q.count; i++) {
+  for (size_t i = 0; values != NULL && !status && i < q.count; i++) {
     if (values[i] != 0) continue;
     describe_node(q.record.graph, q.nodes[i], first, sizeof first);
     break;
   }
-  if (s == COMPUTE_OK && values == NULL)
-    s = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                  HERE ": no memory to look for the operation that gave no finite number");
-  if (s == COMPUTE_OK)
-    s = error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, HERE,
+  if (!status && !values)
+    status = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                       HERE ": no memory to look for the operation that gave no finite number");
+  if (!status)
+    status =
+        error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, HERE,
                          "lower the learning rate, clip the gradients, or look at the data",
                          HERE ": the loss is %g; the first numbers that are not finite come from "
                               "%s",
@@ -129,5 +130,5 @@ compute_status train_suspect(compute_trainer *trainer, const train_replica *repl
   base_release(q.nodes);
   base_release(q.flags);
   train_record_release(&q.record);
-  return s;
+  return status;
 }

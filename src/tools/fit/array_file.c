@@ -76,9 +76,8 @@ static compute_status make_room(const char *path, compute_dtype dtype, array_dat
                                 failure *why) {
   array->dtype = dtype;
   int64_t bytes;
-  if (__builtin_mul_overflow(array->count, (int64_t)compute_dtype_size(dtype), &bytes)) {
+  if (__builtin_mul_overflow(array->count, (int64_t)compute_dtype_size(dtype), &bytes))
     bytes = INT64_MAX;
-  }
   array->values = malloc(bytes > 0 ? (size_t)bytes : 1);
   if (array->values) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", path);
@@ -110,15 +109,13 @@ static compute_status read_elements(const char *path, FILE *file, const compute_
   for (int64_t done = 0; done < array->count;) {
     size_t most = BLOCK_BYTES / size, left = (size_t)(array->count - done);
     size_t count = left < most ? left : most;
-    if (fread(block, size, count, file) != count) {
+    if (fread(block, size, count, file) != count)
       return failure_set_system(why, ferror(file) ? errno : EIO, NULL, "cannot read %s", path);
-    }
     for (size_t i = 0; i < count; i++, done++) {
       double value = element_load(info->dtype, info->swapped, block + i * size);
       int64_t place = info->fortran_order ? c_place(&info->shape, done) : done;
-      if (!element_store(array->dtype, value, array->values, place)) {
+      if (!element_store(array->dtype, value, array->values, place))
         return refuse_value(path, array->dtype, done, value, why);
-      }
     }
   }
   return COMPUTE_OK;
@@ -265,16 +262,14 @@ compute_status array_reader_open(const char *path, compute_dtype dtype, int32_t 
 compute_status array_reader_read(array_reader *reader, int64_t first, int64_t count, void *values,
                                  failure *why) {
   int64_t all = reader->info.shape.size[0];
-  if (first < 0 || count < 0 || first > all || count > all - first) {
+  if (first < 0 || count < 0 || first > all || count > all - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s has %" PRId64 " rows, not %" PRId64 " from number %" PRId64 " on",
                        reader->path, all, count, first);
-  }
   uint64_t size = compute_dtype_size(reader->info.dtype);
   uint64_t offset = reader->info.offset + (uint64_t)(first * reader->each) * size;
-  if (fseeko(reader->file, (off_t)offset, SEEK_SET) != 0) {
+  if (fseeko(reader->file, (off_t)offset, SEEK_SET) != 0)
     return failure_set_system(why, errno, NULL, "cannot read %s", reader->path);
-  }
   array_data target = {.values = values, .dtype = reader->dtype, .count = count * reader->each};
   return read_elements(reader->path, reader->file, &reader->info, &target, why);
 }
@@ -348,19 +343,16 @@ static compute_status fail_write(const array_writer *writer, int code, failure *
 
 static compute_status open_writer(array_writer *writer, bool overwrite, failure *why) {
   char head[HEAD_BYTES];
-  if (make_head(writer, head) == 0 || writer->item.rank > COMPUTE_MAX_RANK - 1) {
+  if (make_head(writer, head) == 0 || writer->item.rank > COMPUTE_MAX_RANK - 1)
     return failure_set(why, COMPUTE_ERROR_DTYPE, NULL, "%s cannot hold items of %s", writer->path,
                        compute_dtype_name(writer->dtype));
-  }
-  if (!overwrite && access(writer->path, F_OK) == 0) {
+  if (!overwrite && access(writer->path, F_OK) == 0)
     return failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
                        "%s is there already", writer->path);
-  }
   writer->file = fopen(writer->incomplete, "wbe");
-  if (!writer->file) {
+  if (!writer->file)
     return failure_set_system(why, errno, "choose another place for it", "cannot create %s",
                               writer->incomplete);
-  }
   return fwrite(head, 1, HEAD_BYTES, writer->file) == HEAD_BYTES ? COMPUTE_OK
                                                                  : fail_write(writer, errno, why);
 }
@@ -403,9 +395,8 @@ compute_status array_writer_finish(array_writer *writer, failure *why) {
   int code = 0;
   if (fseeko(writer->file, 0, SEEK_SET) != 0 ||
       fwrite(head, 1, HEAD_BYTES, writer->file) != HEAD_BYTES || fflush(writer->file) != 0 ||
-      (fsync(fileno(writer->file)) != 0 && errno != EINVAL)) {
+      (fsync(fileno(writer->file)) != 0 && errno != EINVAL))
     code = errno;
-  }
   if (!code && rename(writer->incomplete, writer->path) != 0) code = errno;
   compute_status status = code ? fail_write(writer, code, why) : COMPUTE_OK;
   if (status) unlink(writer->incomplete);

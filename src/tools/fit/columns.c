@@ -203,9 +203,8 @@ static void make_csv(column_set *set, double pixel_size, bool sigma_differs) {
                     .decimals = 4});
   if (has(set, COMPUTE_FIT_STD)) {
     add_length(set, &units, "uncertainty_xy [nm]", "uncertainty_xy [px]", COLUMN_STD_XY, 0);
-    if (at.z >= 0) {
+    if (at.z >= 0)
       add_length(set, &depth, "uncertainty_z [nm]", "uncertainty_z [nm]", COLUMN_STD, at.z);
-    }
     add_csv_std(set, &units);
   }
   add_fit_quality(set, "log_likelihood_ratio");
@@ -282,9 +281,7 @@ size_t column_type_bytes(column_type type) {
 /* Entry `at` of every row's `width` entries. */
 static void take_f32(const column_rows *rows, const float *from, int32_t width, int32_t at,
                      double *values) {
-  for (int32_t i = 0; i < rows->count; i++) {
-    values[i] = (double)from[rows->index[i] * width + at];
-  }
+  for (int32_t i = 0; i < rows->count; i++) values[i] = (double)from[rows->index[i] * width + at];
 }
 
 static void take_parameter(const column_set *set, const column_rows *rows, int32_t index,
@@ -332,9 +329,8 @@ static void take_std_xy(const column_set *set, const column_rows *rows, double *
   double y[MAX_ROWS];
   take_std(set, rows, 0, values);
   take_std(set, rows, 1, y);
-  for (int32_t i = 0; i < rows->count; i++) {
+  for (int32_t i = 0; i < rows->count; i++)
     values[i] = sqrt((values[i] * values[i] + y[i] * y[i]) / 2);
-  }
 }
 
 static void take_background_std(const column_set *set, const column_rows *rows, double *values) {
@@ -407,9 +403,8 @@ static void put_values(column_type type, const double *values, int32_t count, un
 static void put_matrices(const column_set *set, const column *c, const column_rows *rows,
                          unsigned char *at) {
   size_t elements = (size_t)(c->side * c->side);
-  for (int32_t i = 0; i < rows->count; i++, at += set->record_bytes) {
+  for (int32_t i = 0; i < rows->count; i++, at += set->record_bytes)
     memcpy(at, rows->results->covariance + (size_t)rows->index[i] * elements, elements * 4);
-  }
 }
 
 void columns_put_records(const column_set *set, const column_rows *rows, unsigned char *records) {

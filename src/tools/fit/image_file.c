@@ -89,7 +89,7 @@ static compute_status tiff_append(image_file *f, const void *pixels, failure *wh
 }
 
 static bool tiff_close(image_file *f) {
-  return f->tiff == NULL;
+  return !f->tiff;
 }
 
 #endif

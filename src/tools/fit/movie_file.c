@@ -124,9 +124,8 @@ static compute_status read_flat(movie *file, int64_t first, int64_t count, void 
   uint64_t each = (uint64_t)file->info.rows * (uint64_t)file->info.columns;
   uint64_t size = compute_dtype_size(file->stored), all = (uint64_t)count * each;
   uint64_t offset = file->offset + (uint64_t)first * each * size;
-  if (size != compute_dtype_size(file->info.dtype)) {
+  if (size != compute_dtype_size(file->info.dtype))
     return read_converted(file, offset, all, pixels, why);
-  }
   compute_status status = movie_read_at(file, pixels, all * size, offset, why);
   if (!status) pixels_convert(file->stored, file->swapped, pixels, pixels, (size_t)all);
   return status;
@@ -138,11 +137,10 @@ void movie_use_flat(movie *file) {
 
 compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, int64_t rows,
                               int64_t columns, failure *why) {
-  if (rows < 1 || columns < 1 || columns > MOVIE_MAX_PIXELS / rows) {
+  if (rows < 1 || columns < 1 || columns > MOVIE_MAX_PIXELS / rows)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
                        "%s: images of %" PRId64 " rows and %" PRId64 " columns make no sense",
                        file->path, rows, columns);
-  }
   file->stored = stored;
   file->info.dtype = pixels_dtype(stored);
   file->info.count = count;
@@ -165,21 +163,18 @@ static compute_status movie_npy_open(movie *file, failure *why) {
   }
   char shape[96];
   compute_shape_text(found.shape, shape, sizeof shape);
-  if (found.shape.rank != 3) {
+  if (found.shape.rank != 3)
     return failure_set(why, COMPUTE_ERROR_SHAPE, "reshape it and save it again",
                        "%s has the shape %s; images are [n, rows, columns]", file->path, shape);
-  }
-  if (pixels_dtype(found.dtype) == COMPUTE_DTYPE_NONE) {
+  if (pixels_dtype(found.dtype) == COMPUTE_DTYPE_NONE)
     return failure_set(why, COMPUTE_ERROR_DTYPE,
                        "in Python: np.save(path, array.astype(np.float32))",
                        "%s holds %s; images are uint8, uint16, float32 or float64", file->path,
                        compute_dtype_name(found.dtype));
-  }
-  if (found.fortran_order) {
+  if (found.fortran_order)
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
                        "in Python: np.save(path, np.ascontiguousarray(array))",
                        "%s is in Fortran's order: no image of it lies in one piece", file->path);
-  }
   status = movie_set_size(file, found.dtype, found.shape.size[0], found.shape.size[1],
                           found.shape.size[2], why);
   if (status) return status;
@@ -227,9 +222,8 @@ static compute_status open_file(movie *file, failure *why) {
   if (fstat(file->descriptor, &about) != 0) {
     return failure_set_system(why, errno, NULL, "cannot examine %s", file->path);
   }
-  if (!S_ISREG(about.st_mode)) {
+  if (!S_ISREG(about.st_mode))
     return failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s is no regular file", file->path);
-  }
   file->info.file_bytes = (uint64_t)about.st_size;
   file->info.file_time = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
   return open_kind(file, why);
@@ -268,10 +262,9 @@ const movie_info *movie_information(const movie *file) {
 }
 
 compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixels, failure *why) {
-  if (first < 0 || count < 0 || first > file->info.count || count > file->info.count - first) {
+  if (first < 0 || count < 0 || first > file->info.count || count > file->info.count - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s has %" PRId64 " images, not %" PRId64 " from number %" PRId64 " on",
                        file->path, file->info.count, count, first);
-  }
   return count == 0 ? COMPUTE_OK : file->read(file, first, count, pixels, why);
 }

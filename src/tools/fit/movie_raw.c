@@ -36,9 +36,8 @@ typedef struct yaml_walk {
 
 static compute_status fail_syntax(const yaml_walk *walk, failure *why) {
   const yaml_parser_t *parser = &walk->parser;
-  if (parser->error == YAML_MEMORY_ERROR) {
+  if (parser->error == YAML_MEMORY_ERROR)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", walk->path);
-  }
   return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s, line %zu: no valid YAML: %s", walk->path,
                      parser->problem_mark.line + 1, parser->problem ? parser->problem : "damaged");
 }
@@ -71,14 +70,12 @@ static compute_status take_value(yaml_walk *walk, const char *text, failure *why
 
 /* A list or mapping begins. */
 static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
-  if (walk->depth == 0 && !mapping) {
+  if (walk->depth == 0 && !mapping)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is no list of keys and values",
                        walk->path);
-  }
-  if (walk->depth == 1 && walk->matched) {
+  if (walk->depth == 1 && walk->matched)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
                        walk->path, walk->matched->key);
-  }
   walk->depth++;
   if (walk->depth == 1) walk->at_key = true;
   return COMPUTE_OK;
@@ -164,18 +161,16 @@ static const raw_type types[] = {{"uint8", "u1", COMPUTE_U8},
 
 static compute_status read_number(const char *path, const yaml_entry *entry, int64_t *number,
                                   failure *why) {
-  if (!entry->value[0]) {
+  if (!entry->value[0])
     return failure_set(why, COMPUTE_ERROR_FORMAT,
                        "it needs Width, Height, Frames and Data Type (uint16, say)",
                        "%s lacks \"%s\"", path, entry->key);
-  }
   char *end;
   errno = 0;
   long long value = strtoll(entry->value, &end, 10);
-  if (*end || errno || value < 0) {
+  if (*end || errno || value < 0)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"%s: %s\" is no number of anything",
                        path, entry->key, entry->value);
-  }
   *number = value;
   return COMPUTE_OK;
 }
@@ -184,20 +179,17 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
 static compute_status read_type(const char *path, const yaml_entry *entries, compute_dtype *dtype,
                                 bool *big, failure *why) {
   const char *text = entries[DATA_TYPE].value, *order = entries[ORDER].value;
-  if (!text[0]) {
+  if (!text[0])
     return failure_set(why, COMPUTE_ERROR_FORMAT,
                        "it needs Width, Height, Frames and Data Type (uint16, say)",
                        "%s lacks \"Data Type\"", path);
-  }
   char sign = strchr("<>|=", text[0]) ? *text++ : '=';
-  if (order[0] && strcmp(order, "<") != 0 && strcmp(order, ">") != 0) {
+  if (order[0] && strcmp(order, "<") != 0 && strcmp(order, ">") != 0)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"Byte Order: %s\" is neither < nor >",
                        path, order);
-  }
-  if ((sign == '<' || sign == '>') && order[0] && order[0] != sign) {
+  if ((sign == '<' || sign == '>') && order[0] && order[0] != sign)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
                        "%s: Data Type and Byte Order contradict each other", path);
-  }
   *big = sign == '>' || order[0] == '>';
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (strcmp(text, types[i].name) != 0 && strcmp(text, types[i].code) != 0) continue;
@@ -214,9 +206,8 @@ static compute_status check_length(const movie *file, const char *side, int64_t 
   uint64_t each = (uint64_t)file->info.rows * (uint64_t)file->info.columns *
                   compute_dtype_size(dtype); /* ≤ 2^33 */
   uint64_t needed;
-  if (!__builtin_mul_overflow((uint64_t)frames, each, &needed) && needed == file->info.file_bytes) {
+  if (!__builtin_mul_overflow((uint64_t)frames, each, &needed) && needed == file->info.file_bytes)
     return COMPUTE_OK;
-  }
   return failure_set(
       why, COMPUTE_ERROR_FORMAT, "correct the side-car, or copy the file again if it was cut off",
       "%s: %" PRId64 " frames of %" PRId64 " x %" PRId64 " %s do not make the %" PRIu64
@@ -253,9 +244,8 @@ static compute_status open_with(movie *file, const char *side, failure *why) {
 compute_status movie_raw_open(movie *file, failure *why) {
   size_t stem = strlen(file->path) - 4; /* without ".raw" */
   char *side = malloc(stem + 6);
-  if (!side) {
+  if (!side)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to open %s", file->path);
-  }
   memcpy(side, file->path, stem);
   memcpy(side + stem, ".yaml", 6);
   compute_status status = open_with(file, side, why);

@@ -157,24 +157,21 @@ static compute_status describe_cut(const tiff_state *state, int64_t page, tiff_p
   TIFF *tiff = state->tiff;
   if (!TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &found->columns) ||
       !TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &found->rows) || found->rows == 0 ||
-      found->columns == 0 || found->columns > MOVIE_MAX_PIXELS / found->rows) {
+      found->columns == 0 || found->columns > MOVIE_MAX_PIXELS / found->rows)
     return refuse_page(state, page, NULL, why, "its size makes no sense");
-  }
   found->tiled = TIFFIsTiled(tiff) != 0;
   if (found->tiled) {
     if (!TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &found->part_columns) ||
-        !TIFFGetField(tiff, TIFFTAG_TILELENGTH, &found->part_rows)) {
+        !TIFFGetField(tiff, TIFFTAG_TILELENGTH, &found->part_rows))
       return refuse_page(state, page, NULL, why, "its tiles have no size");
-    }
   } else {
     TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &found->part_rows);
     found->part_columns = found->columns;
     if (found->part_rows > found->rows) found->part_rows = found->rows;
   }
   uint64_t part = (uint64_t)found->part_rows * found->part_columns;
-  if (part == 0 || part > MAX_STRIP_BYTES / compute_dtype_size(found->stored)) {
+  if (part == 0 || part > MAX_STRIP_BYTES / compute_dtype_size(found->stored))
     return refuse_page(state, page, NULL, why, "the size of its strips or tiles makes no sense");
-  }
   return COMPUTE_OK;
 }
 
@@ -323,17 +320,15 @@ static compute_status fail_memory(const tiff_state *state, failure *why) {
 static compute_status read_strips(tiff_state *state, const tiff_target *target, failure *why) {
   const tiff_page *page = target->page;
   bool direct = target->size == target->made; /* libtiff has swapped bytes already */
-  if (!direct && !make_room(state, (size_t)page->part_rows * page->columns * target->size)) {
+  if (!direct && !make_room(state, (size_t)page->part_rows * page->columns * target->size))
     return fail_memory(state, why);
-  }
   for (uint32_t row = 0, strip = 0; row < page->rows; row += page->part_rows, strip++) {
     uint32_t rows = page->rows - row < page->part_rows ? page->rows - row : page->part_rows;
     size_t pixels = (size_t)rows * page->columns, bytes = pixels * target->size;
     unsigned char *goal = target->pixels + (size_t)row * page->columns * target->made;
     void *part = direct ? goal : state->part;
-    if (TIFFReadEncodedStrip(state->tiff, strip, part, (tmsize_t)bytes) != (tmsize_t)bytes) {
+    if (TIFFReadEncodedStrip(state->tiff, strip, part, (tmsize_t)bytes) != (tmsize_t)bytes)
       return fail_page(state, state->page, "unpack its pixels", why);
-    }
     if (!direct) pixels_convert(page->stored, false, part, goal, pixels);
     if (page->rows - row <= page->part_rows) break; /* row would pass 2^32 */
   }
@@ -361,10 +356,8 @@ static compute_status read_tiles(tiff_state *state, const tiff_target *target, f
   uint32_t tile = 0; /* rows and columns are at most 2^30, and so are all but silly tiles */
   for (uint64_t row = 0; row < page->rows; row += page->part_rows) {
     for (uint64_t column = 0; column < page->columns; column += page->part_columns) {
-      if (TIFFReadEncodedTile(state->tiff, tile++, state->part, (tmsize_t)bytes) !=
-          (tmsize_t)bytes) {
+      if (TIFFReadEncodedTile(state->tiff, tile++, state->part, (tmsize_t)bytes) != (tmsize_t)bytes)
         return fail_page(state, state->page, "unpack its pixels", why);
-      }
       copy_tile(state, target, (uint32_t)row, (uint32_t)column);
     }
   }
@@ -402,9 +395,8 @@ static int64_t images_of_one_page(const tiff_state *state) {
   char *text = NULL;
   if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text ||
       strncmp(text, "ImageJ=", 7) != 0 || state->first.compression != COMPRESSION_NONE ||
-      state->first.tiled) {
+      state->first.tiled)
     return 0;
-  }
   const char *line = strstr(text, "\nimages=");
   long long images = line ? strtoll(line + 8, NULL, 10) : 0;
   return images > 1 ? images : 0;
@@ -417,12 +409,11 @@ static compute_status use_one_page(movie *file, const tiff_state *state, int64_t
   uint64_t all;
   file->offset = TIFFGetStrileOffset(state->tiff, 0);
   if (__builtin_mul_overflow((uint64_t)images, each, &all) ||
-      file->info.file_bytes - file->offset < all) {
+      file->info.file_bytes - file->offset < all)
     return failure_set(why, COMPUTE_ERROR_FORMAT, "the file is truncated: copy or make it again",
                        "%s: its description says %" PRId64 " images, but it has pixels of %" PRIu64
                        " only",
                        file->path, images, (file->info.file_bytes - file->offset) / each);
-  }
   file->swapped = TIFFIsByteSwapped(state->tiff) != 0 && state->first.stored != COMPUTE_U8;
   file->info.count = images;
   movie_use_flat(file);
@@ -439,10 +430,9 @@ static void close_state(void *pointer) {
 static compute_status complete(movie *file, tiff_state *state, failure *why) {
   int64_t pages = 0;
   compute_status status = scan_pages(state, &pages, why);
-  if (!status) {
+  if (!status)
     status = movie_set_size(file, state->first.stored, pages, state->first.rows,
                             state->first.columns, why);
-  }
   if (status) return status;
   file->info.format = "TIFF";
   file->read = read_pages;
@@ -457,9 +447,8 @@ static compute_status complete(movie *file, tiff_state *state, failure *why) {
 
 compute_status movie_tiff_open(movie *file, failure *why) {
   tiff_state *state = calloc(1, sizeof *state);
-  if (!state) {
+  if (!state)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to open %s", file->path);
-  }
   state->file = file;
   state->stride = 1;
   file->state = state;

@@ -105,9 +105,8 @@ static compute_status check_results(const results_file *file, const compute_fit_
       (results->p_raw || !(outputs & COMPUTE_FIT_P_RAW)) &&
       (results->p_value || !(outputs & COMPUTE_FIT_P_VALUE)) &&
       (results->iterations || !(outputs & COMPUTE_FIT_ITERATIONS)) &&
-      (results->status || !(outputs & COMPUTE_FIT_STATUS)) && (corners || !file->options.corners)) {
+      (results->status || !(outputs & COMPUTE_FIT_STATUS)) && (corners || !file->options.corners))
     return COMPUTE_OK;
-  }
   return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL,
                      "results that %s should hold are missing", file->path);
 }
@@ -173,9 +172,8 @@ static void describe_job(results_file *file) {
       snprintf(job, (size_t)(end - job), "%.255s; %s; statuses %x; pixel %.17g; columns",
                options->fingerprint ? options->fingerprint : "",
                results_format_name(options->format), (unsigned)file->statuses, options->pixel_size);
-  for (int32_t i = 0; i < file->columns.count && job < end; i++) {
+  for (int32_t i = 0; i < file->columns.count && job < end; i++)
     job += snprintf(job, (size_t)(end - job), " %s", file->columns.columns[i].name);
-  }
 }
 
 static compute_status lock_file(results_file *file, bool *made, failure *why) {
@@ -190,9 +188,8 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
   bool taken = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   /* Another process may have finished it, and given it its name, in the meantime. */
   if (!taken && (fstat(file->descriptor, &here) != 0 || stat(file->incomplete, &there) != 0 ||
-                 here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
+                 here.st_ino != there.st_ino || here.st_dev != there.st_dev))
     taken = true;
-  }
   if (!taken) return COMPUTE_OK;
   close(file->descriptor);
   file->descriptor = -1;
@@ -201,9 +198,8 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
 }
 
 static compute_status start_over(results_file *file, failure *why) {
-  if (ftruncate(file->descriptor, 0) != 0) {
+  if (ftruncate(file->descriptor, 0) != 0)
     return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
-  }
   char head[RESULTS_HEAD_BYTES];
   size_t bytes = results_head(file, 0, head);
   file->state.progress = file->now = file->begin = (results_progress){0};
@@ -216,22 +212,19 @@ static compute_status start_over(results_file *file, failure *why) {
 
 static compute_status resume_from(results_file *file, const results_state *found, failure *why) {
   struct stat about;
-  if (fstat(file->descriptor, &about) != 0) {
+  if (fstat(file->descriptor, &about) != 0)
     return failure_set_system(why, errno, NULL, "cannot examine %s", file->incomplete);
-  }
   char head[RESULTS_HEAD_BYTES];
   size_t head_bytes = results_head(file, 0, head);
   uint64_t rows_bytes = (uint64_t)found->progress.rows * file->columns.record_bytes;
   bool fits = found->bytes >= head_bytes && (uint64_t)about.st_size >= found->bytes &&
               (file->options.format == RESULTS_CSV || found->bytes == head_bytes + rows_bytes);
-  if (!fits) {
+  if (!fits)
     return failure_set(why, COMPUTE_ERROR_FORMAT, "overwrite the incomplete file to start again",
                        "%s has %" PRIu64 " bytes, but %s records %" PRIu64, file->incomplete,
                        (uint64_t)about.st_size, file->state_path, found->bytes);
-  }
-  if (ftruncate(file->descriptor, (off_t)found->bytes) != 0) {
+  if (ftruncate(file->descriptor, (off_t)found->bytes) != 0)
     return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
-  }
   file->state = *found;
   file->begin = file->now = found->progress;
   file->written = found->bytes;
@@ -265,25 +258,22 @@ static compute_status begin_writing(results_file *file, bool made, failure *why)
                        "use the same input and options, or overwrite it",
                        "%s belongs to another job, with other input or options", file->incomplete);
   }
-  if (!made && missing && !file->options.resume && !file->options.overwrite) {
+  if (!made && missing && !file->options.resume && !file->options.overwrite)
     return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "resume it, or overwrite it",
                        "%s already exists: an earlier run did not finish", file->incomplete);
-  }
   return start_over(file, why);
 }
 
 static compute_status check_options(const char *path, const results_options *options,
                                     failure *why) {
-  if (!results_format_available(options->format)) {
+  if (!results_format_available(options->format))
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
                        "write .csv or .npy, or rebuild with libhdf5's headers",
                        "%s cannot be written: this program was built without libhdf5", path);
-  }
   uint32_t outputs = options->problem->outputs;
-  if (outputs && !(outputs & COMPUTE_FIT_PARAMETERS)) {
+  if (outputs && !(outputs & COMPUTE_FIT_PARAMETERS))
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s cannot be written without the parameters", path);
-  }
   return COMPUTE_OK;
 }
 
@@ -314,12 +304,11 @@ static compute_status start_threads(results_file *file, failure *why) {
 static compute_status prepare(results_file *file, failure *why) {
   results_options *options = &file->options;
   file->statuses = options->statuses;
-  if (file->statuses == 0) {
+  if (file->statuses == 0)
     file->statuses = options->format == RESULTS_HDF5
                          ? 1u << COMPUTE_FIT_CONVERGED | 1u << COMPUTE_FIT_MAX_ITERATIONS |
                                1u << COMPUTE_FIT_AT_BOUND
                          : (1u << COMPUTE_FIT_STATUS_COUNT) - 1;
-  }
   if (!(options->checkpoint_seconds > 0)) options->checkpoint_seconds = 2;
   columns_make(options, &file->columns);
   describe_job(file);

@@ -26,9 +26,8 @@ static bool is_the_inputs(const results_file *file, const char *path) {
 
 compute_status results_hdf5_check(const results_file *file, failure *why) {
   char *side = side_car(file->path);
-  if (!side) {
+  if (!side)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", file->path);
-  }
   compute_status status = COMPUTE_OK;
   bool there = access(side, F_OK) == 0;
   if (there && is_the_inputs(file, side)) {
@@ -155,16 +154,14 @@ static compute_status copy_records(const results_file *file, const char *path, h
   size_t size = file->columns.record_bytes;
   uint64_t rows = (uint64_t)file->now.rows, offset = file->written - rows * size;
   void *records = malloc(CHUNK_RECORDS * size);
-  if (!records) {
+  if (!records)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
-  }
   compute_status status = COMPUTE_OK;
   for (uint64_t row = 0; row < rows && !status; row += CHUNK_RECORDS) {
     uint64_t count = rows - row < CHUNK_RECORDS ? rows - row : CHUNK_RECORDS;
     status = read_records(file, records, (size_t)count * size, offset + row * size, why);
-    if (!status && !write_records(set, type, row, count, records)) {
+    if (!status && !write_records(set, type, row, count, records))
       status = fail_hdf5(path, "write", why);
-    }
   }
   free(records);
   return status;

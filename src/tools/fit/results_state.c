@@ -67,13 +67,11 @@ static bool take_state(json_t *root, results_state *state) {
   const char *job;
   if (json_unpack(root, "{s:i, s:I, s:I, s:I, s:I, s:b, s:b, s:s}", "version", &version, "bytes",
                   &bytes, "rois", &rois, "frames", &frames, "rows", &rows, "finishing", &finishing,
-                  "overwrite", &overwrite, "job", &job) != 0) {
+                  "overwrite", &overwrite, "job", &job) != 0)
     return false;
-  }
   if (version != VERSION || bytes < 0 || rois < 0 || frames < 0 || rows < 0 ||
-      strlen(job) >= sizeof state->job) {
+      strlen(job) >= sizeof state->job)
     return false;
-  }
   *state = (results_state){.progress = {rois, frames, rows},
                            .bytes = (uint64_t)bytes,
                            .finishing = finishing != 0,
