@@ -101,7 +101,7 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
                           struct fit_delivery *delivery);
 void frames_close(compute_fit *fit);
 
-/* check.c: what can be wrong with a run before it begins. */
+/* inputs.c: what can be wrong with a run before it begins. */
 compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options);
 
 /* fit.c: runs an iterator so that compute_fit_cancel finds it, and takes its counts. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 
 static compute_status fail(const new_file *file, const char *path, const char *what, int code) {
   return file_error(file->context, file->operation, path, what, code);
@@ -76,4 +78,20 @@ compute_status file_error(const compute_context *context, const char *operation,
                             "%s ends before its header says", path);
   return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
                           path, what, strerror_r(code, words, sizeof words));
+}
+
+const char *file_show_name(const char *name, char text[SHOWN_NAME_BYTES]) {
+  size_t used = 0;
+  const char *at = name;
+  while (*at) {
+    size_t length = utf8_length(at);
+    if (used + (length ? length : 1) > SHOWN_NAME_BYTES - 4) break;
+    bool plain = length > 1 || (length == 1 && *at >= ' ' && *at != 127);
+    if (!plain) length = 1;
+    memcpy(text + used, plain ? at : "?", length);
+    used += length;
+    at += length;
+  }
+  memcpy(text + used, *at ? "..." : "", *at ? 4 : 1);
+  return text;
 }

@@ -36,4 +36,8 @@ compute_status new_file_close(new_file *file, compute_status status);
 compute_status file_error(const compute_context *context, const char *operation, const char *path,
                           const char *what, int code);
 
+/* A name as it can be shown in a message: cut, and without control characters. */
+#define SHOWN_NAME_BYTES 84
+const char *file_show_name(const char *name, char text[SHOWN_NAME_BYTES]);
+
 #endif

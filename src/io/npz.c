@@ -26,8 +26,8 @@ static compute_status COMPUTE_PRINTF(4, 5)
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
   return error_set(zip->context, status, zip->operation,
-                   "\"%s\" in %s is no .npy file that can be read: %s",
-                   tensor_file_show(name, shown), zip->path, problem);
+                   "\"%s\" in %s is no .npy file that can be read: %s", file_show_name(name, shown),
+                   zip->path, problem);
 }
 
 static compute_status refuse_header(const zip_file *zip, const char *name, npy_result result,
@@ -172,7 +172,7 @@ static compute_status write_array(zip_writer *writer, const char *name, const ch
     char shown[SHOWN_NAME_BYTES];
     return error_set_native(file->context, COMPUTE_ERROR_DTYPE, 0, file->operation,
                             "copy it to a tensor of f32 first, or write a .safetensors file",
-                            "\"%s\": NumPy has no %s", tensor_file_show(name, shown),
+                            "\"%s\": NumPy has no %s", file_show_name(name, shown),
                             compute_dtype_name(tensor->dtype));
   }
   compute_status status =

@@ -16,7 +16,7 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
   const compute_dtype dtype = compute_tensor_dtype(entry->tensor);
   const compute_shape shape = compute_tensor_shape(entry->tensor);
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
-  tensor_file_show(entry->name, name);
+  file_show_name(entry->name, name);
   if (stored->dtype != dtype)
     return error_set(r->context, COMPUTE_ERROR_DTYPE, r->operation,
                      "\"%s\" is %s in %s, and %s in %s", name, compute_dtype_name(stored->dtype),
@@ -30,7 +30,7 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
 
 static compute_status fail_names(const restore *r, const char *first, size_t count, bool missing) {
   char name[SHOWN_NAME_BYTES], more[40] = "";
-  tensor_file_show(first, name);
+  file_show_name(first, name);
   if (count > 1) snprintf(more, sizeof more, " and %zu more", count - 1);
   if (missing) {
     return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
@@ -96,16 +96,15 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
   char first[SHOWN_NAME_BYTES], second[SHOWN_NAME_BYTES];
   compute_status status = COMPUTE_OK;
   if (!x || !y)
-    status =
-        error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
-                  "no memory for %zu bytes of \"%s\"", bytes, tensor_file_show(a->name, first));
+    status = error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
+                       "no memory for %zu bytes of \"%s\"", bytes, file_show_name(a->name, first));
   if (!status) status = compute_tensor_read(a->read, x, bytes);
   if (!status) status = compute_tensor_read(b->read, y, bytes);
   if (!status && memcmp(x, y, bytes) != 0) {
     status = error_set(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
                        "\"%s\" and \"%s\" are one tensor in %s, and differ in %s",
-                       tensor_file_show(a->name, first), tensor_file_show(b->name, second),
-                       r->owner, r->path);
+                       file_show_name(a->name, first), file_show_name(b->name, second), r->owner,
+                       r->path);
   }
   base_release(x);
   base_release(y);

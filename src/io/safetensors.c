@@ -55,7 +55,7 @@ static compute_status COMPUTE_PRINTF(3, 4)
                      "%s is no safetensors file that can be read: %s", file->path, problem);
   return error_set(file->context, status, reader->operation,
                    "%s is no safetensors file that can be read: \"%s\" %s", file->path,
-                   tensor_file_show(reader->name, name), problem);
+                   file_show_name(reader->name, name), problem);
 }
 
 static compute_status refuse_text(const header_reader *reader, const char *expected) {
@@ -73,7 +73,7 @@ static compute_status take_dtype(header_reader *reader, stored_tensor *tensor) {
     return COMPUTE_OK;
   }
   return refuse_as(reader, COMPUTE_ERROR_UNSUPPORTED, "has elements of type %s, not known here",
-                   tensor_file_show(name, shown));
+                   file_show_name(name, shown));
 }
 
 static compute_status take_number(header_reader *reader, int64_t *value) {
@@ -130,7 +130,7 @@ static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) 
     size_t i = 0;
     while (i < 3 && strcmp(parts[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
-      return refuse(reader, "has '%s' %s", tensor_file_show(key, shown),
+      return refuse(reader, "has '%s' %s", file_show_name(key, shown),
                     i == 3 ? "in its description" : "twice");
     }
     seen |= 1u << i;

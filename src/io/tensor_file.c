@@ -39,22 +39,6 @@ bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes
   return true;
 }
 
-const char *tensor_file_show(const char *name, char text[SHOWN_NAME_BYTES]) {
-  size_t used = 0;
-  const char *at = name;
-  while (*at) {
-    size_t length = utf8_length(at);
-    if (used + (length ? length : 1) > SHOWN_NAME_BYTES - 4) break;
-    bool plain = length > 1 || (length == 1 && *at >= ' ' && *at != 127);
-    if (!plain) length = 1;
-    memcpy(text + used, plain ? at : "?", length);
-    used += length;
-    at += length;
-  }
-  memcpy(text + used, *at ? "..." : "", *at ? 4 : 1);
-  return text;
-}
-
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b) {
@@ -73,7 +57,7 @@ static compute_status sort_names(compute_tensor_file *file, const char *operatio
     char name[SHOWN_NAME_BYTES];
     return error_set(file->context, COMPUTE_ERROR_FORMAT, operation,
                      "%s has two tensors called \"%s\"", file->path,
-                     tensor_file_show(file->by_name[i]->name, name));
+                     file_show_name(file->by_name[i]->name, name));
   }
   return COMPUTE_OK;
 }
@@ -204,7 +188,7 @@ compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t 
 static compute_status check_fit(const compute_context *context, const char *operation,
                                 const stored_tensor *stored, const compute_tensor *tensor) {
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
-  tensor_file_show(stored->name, name);
+  file_show_name(stored->name, name);
   if (stored->format.dtype != tensor->dtype)
     return error_set(context, COMPUTE_ERROR_DTYPE, operation,
                      "\"%s\" is %s in the file, and %s the tensor", name,
@@ -258,7 +242,7 @@ static compute_status check_twice(const compute_context *context, const char *op
     char name[SHOWN_NAME_BYTES];
     if (strcmp(names[i - 1], names[i]) != 0) continue;
     status = error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "two tensors are called \"%s\"", tensor_file_show(names[i], name));
+                       "two tensors are called \"%s\"", file_show_name(names[i], name));
   }
   base_release(names);
   return status;

@@ -49,10 +49,6 @@ stored_tensor *tensor_file_add(compute_tensor_file *file);
  * fit into 63 bits. */
 bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes);
 
-/* A name as it can be shown in a message: cut, and without control characters. */
-#define SHOWN_NAME_BYTES 84
-const char *tensor_file_show(const char *name, char text[SHOWN_NAME_BYTES]);
-
 /* What the file shall have, and where it goes. A tensor may come several times, under one name
  * each (a weight that two layers share): the file then needs one of them, and may have all if they
  * are equal. */

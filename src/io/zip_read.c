@@ -16,7 +16,6 @@
 #include "base/utf8.h"
 #include "io/new_file.h"
 #include "io/tensor_file.h"
-#include "io/zip.h"
 
 #define MAX_COMMENT 65535u
 #define MAX_RATIO   1032u /* deflate makes at most 258 bytes of 2 bits */
@@ -36,7 +35,7 @@ static compute_status COMPUTE_PRINTF(3, 4)
 
 static compute_status refuse_member(const zip_file *zip, const char *name, const char *problem) {
   char shown[SHOWN_NAME_BYTES];
-  return refuse(zip, "\"%s\" %s", tensor_file_show(name, shown), problem);
+  return refuse(zip, "\"%s\" %s", file_show_name(name, shown), problem);
 }
 
 static compute_status read_at(const zip_file *zip, uint64_t offset, void *data, size_t bytes) {
@@ -179,7 +178,7 @@ static compute_status check_entry(const zip_file *zip, const zip_member *member,
   char shown[SHOWN_NAME_BYTES];
   if (flags & ZIP_ENCRYPTED || disk != 0 || (method != ZIP_STORED && method != ZIP_DEFLATED))
     return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "\"%s\" is %s",
-                     tensor_file_show(member->name, shown),
+                     file_show_name(member->name, shown),
                      flags & ZIP_ENCRYPTED ? "encrypted"
                      : disk                ? "in another part of a divided archive"
                                            : "neither stored nor deflated");
@@ -333,7 +332,7 @@ static compute_status refuse_data(const zip_reader *reader, const char *problem)
   char name[SHOWN_NAME_BYTES];
   return error_set_native(reader->zip->context, COMPUTE_ERROR_FORMAT, 0, reader->zip->operation,
                           "the file is damaged: copy or make it again", "%s: \"%s\" %s",
-                          reader->zip->path, tensor_file_show(reader->member->name, name), problem);
+                          reader->zip->path, file_show_name(reader->member->name, name), problem);
 }
 
 static compute_status no_memory(const zip_file *zip) {
