@@ -1,6 +1,6 @@
 /* Records are rows of the device's result. The caller wants columns: one array for each output. A
  * block of records that the first cache holds is dealt out output by output. */
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 #include <math.h>
 #include <string.h>

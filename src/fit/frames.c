@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 /* ---- What stacks and frames share ---------------------------------------------------------- */
 

@@ -143,7 +143,7 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
                     HERE ": a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
   }
   if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(outcome->loss))
-    status = train_suspect(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
+    status = train_find_nan(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
   return settle(trainer, status);
 }
 
@@ -225,7 +225,7 @@ static compute_status read_shares(compute_trainer *trainer, train_outcome *outco
     outcome->loss += loss * (double)replica->items / (double)trainer->options.batch;
     outcome->correct += correct;
     if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(loss))
-      status = train_suspect(trainer, replica, slot, replica->share[0], replica->share[1], loss);
+      status = train_find_nan(trainer, replica, slot, replica->share[0], replica->share[1], loss);
   }
   return status;
 }

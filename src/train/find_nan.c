@@ -99,9 +99,9 @@ static void describe_node(const compute_graph *graph, uint32_t index, char *text
            with ? " (with " : "", with ? with : "", with ? ")" : "");
 }
 
-compute_status train_suspect(compute_trainer *trainer, const train_replica *replica,
-                             const train_slot *slot, compute_tensor *inputs,
-                             compute_tensor *targets, double loss) {
+compute_status train_find_nan(compute_trainer *trainer, const train_replica *replica,
+                              const train_slot *slot, compute_tensor *inputs,
+                              compute_tensor *targets, double loss) {
   inquiry q = {.count = 0};
   compute_status status = train_record_start(&q.record, trainer, replica);
   if (status) return status;

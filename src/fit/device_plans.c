@@ -1,6 +1,6 @@
 /* Plans and chunks of one device. Both are made when a batch first needs them and kept: after a few
  * batches a run compiles and allocates nothing any more. */
-#include "fit/station.h"
+#include "fit/device_plans.h"
 
 #include <string.h>
 

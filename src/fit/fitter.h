@@ -1,13 +1,13 @@
 /* Inside of a fitter.
  *
  * Stacks of ROIs go through the batch iterator as items, by a graph that it compiles itself
- * (run.c). Frames go through it as items, too, but have any number of ROIs each, so they need a
- * step of their own (frames.c), which finds the ROIs of its frames among the caller's corners, or
- * on the frames (movie.c), and has its own plans and memory for records (station.c). Either way
- * records arrive in order on the thread that runs the fitter and are dealt out there
- * (delivery.c). */
-#ifndef FIT_FIT_H
-#define FIT_FIT_H
+ * (fitter_run.c). Frames go through it as items, too, but have any number of ROIs each, so they
+ * need a step of their own (frames.c), which finds the ROIs of its frames among the caller's
+ * corners, or on the frames (movie.c), and has its own plans and memory for records
+ * (device_plans.c). Either way records arrive in order on the thread that runs the fitter and are
+ * dealt out there (delivery.c). */
+#ifndef FIT_FITTER_H
+#define FIT_FITTER_H
 
 #include <pthread.h>
 #include <stdatomic.h>

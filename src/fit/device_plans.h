@@ -3,10 +3,10 @@
  * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs go in chunks of a
  * few sizes, and what a last chunk has more than there are ROIs gets corners outside every frame,
  * which cost a fit nothing. */
-#ifndef FIT_STATION_H
-#define FIT_STATION_H
+#ifndef FIT_DEVICE_PLANS_H
+#define FIT_DEVICE_PLANS_H
 
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 /* One chunk under way: what goes in and what comes out, and the host's side of it. */
 typedef struct fit_chunk {

@@ -1,5 +1,5 @@
 /* Making and releasing fitters; what their options may be. */
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 #include <inttypes.h>
 #include <string.h>

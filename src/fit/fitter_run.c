@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "fit/fit.h"
+#include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";
 
