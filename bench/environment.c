@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/describe.h"
-#include "cli/json_text.h"
+#include "tools/describe.h"
+#include "tools/json_text.h"
 #include "peers.h"
 
 extern char **environ;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/json_text.h"
+#include "tools/json_text.h"
 #include "environment.h"
 #include "measure.h"
 

@@ -17,7 +17,7 @@
 static const char HERE[] = "compute_batch_create";
 
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes) {
-  if (batch->name != NULL)
+  if (batch->name)
     snprintf(text, bytes, "batch '%.60s'", batch->name);
   else
     snprintf(text, bytes, "batch");
@@ -36,9 +36,9 @@ static compute_status check_counts(compute_context *context, const compute_batch
   if (o->input_count > COMPUTE_BATCH_MAX_PORTS || o->output_count > COMPUTE_BATCH_MAX_PORTS ||
       o->output_count == 0)
     return refuse(context, "there must be 0 to 32 inputs and 1 to 32 outputs");
-  if (o->input_count > 0 && o->inputs == NULL)
+  if (o->input_count > 0 && !o->inputs)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "inputs is NULL");
-  if (o->step != NULL && o->outputs == NULL)
+  if (o->step && !o->outputs)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE,
                      "outputs is NULL, and a step does not say what they are");
   if (o->batch < 0 || o->slots > COMPUTE_BATCH_MAX_SLOTS)
@@ -64,10 +64,10 @@ static compute_status take_port(compute_context *context, const compute_batch_po
     return error_set(context, COMPUTE_ERROR_SHAPE, HERE,
                      "%s %zu: an item of rank %d leaves no room for the axis of the items", role,
                      index, (int)from->item.rank);
-  const compute_status s = shape_validate(from->item, &count);
-  if (s != COMPUTE_OK)
-    return error_set(context, s, HERE, "%s %zu: the item's shape: %s", role, index,
-                     shape_problem(from->item, s));
+  const compute_status status = shape_validate(from->item, &count);
+  if (status)
+    return error_set(context, status, HERE, "%s %zu: the item's shape: %s", role, index,
+                     shape_problem(from->item, status));
   if (!checked_multiply(count, (int64_t)compute_dtype_size(from->dtype), &bytes) ||
       bytes > INT64_MAX / (2 * COMPUTE_BATCH_MAX_PORTS))
     return error_set(context, COMPUTE_ERROR_OVERFLOW, HERE, "%s %zu: one item is too large", role,
@@ -78,14 +78,14 @@ static compute_status take_port(compute_context *context, const compute_batch_po
 }
 
 static compute_status take_ports(compute_batch *batch, const compute_batch_options *o) {
-  compute_status s = COMPUTE_OK;
-  for (size_t i = 0; s == COMPUTE_OK && i < o->input_count; i++)
-    s = take_port(batch->context, &o->inputs[i], &batch->inputs[i], "input", i);
-  for (size_t i = 0; s == COMPUTE_OK && o->outputs != NULL && i < o->output_count; i++)
-    s = take_port(batch->context, &o->outputs[i], &batch->outputs[i], "output", i);
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < o->input_count; i++)
+    status = take_port(batch->context, &o->inputs[i], &batch->inputs[i], "input", i);
+  for (size_t i = 0; !status && o->outputs && i < o->output_count; i++)
+    status = take_port(batch->context, &o->outputs[i], &batch->outputs[i], "output", i);
   batch->input_count = (uint32_t)o->input_count;
   batch->output_count = (uint32_t)o->output_count;
-  return s;
+  return status;
 }
 
 /* All slots of a given batch must be countable in bytes. */
@@ -129,37 +129,37 @@ static compute_status work_for(compute_batch *batch, compute_device *device, bat
     if ((*work)->device == device) return COMPUTE_OK;
   }
   *work = &batch->works[batch->work_count];
-  const compute_status s = work_open(*work, batch, device);
-  if (s == COMPUTE_OK) batch->work_count++;
-  return s;
+  const compute_status status = work_open(*work, batch, device);
+  if (!status) batch->work_count++;
+  return status;
 }
 
 /* Whether the host addresses the device's memory: that of a small tensor tells. */
 static compute_status look_at_memory(batch_lane *lane) {
   compute_tensor *probe;
   const compute_device *cpu = lane->batch->context->cpu;
-  const compute_status s =
+  const compute_status status =
       tensor_create_private(lane->work->device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
-  if (s != COMPUTE_OK) return s;
+  if (status) return status;
   lane->direct = compute_tensor_data(probe) != NULL;
   lane->processor = lane->work->device == cpu;
   compute_tensor_release(probe);
-  return s;
+  return status;
 }
 
 static compute_status open_lane(compute_batch *batch, batch_lane *lane, compute_device *device) {
-  if (device == NULL)
+  if (!device)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "a device is NULL");
   if (device->context != batch->context)
     return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
                      "a device belongs to another context");
   lane->batch = batch;
   lane->slots = base_allocate(batch->slot_count, sizeof *lane->slots);
-  if (lane->slots == NULL)
+  if (!lane->slots)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for slots");
   for (uint32_t i = 0; i < batch->slot_count; i++) lane->slots[i].lane = lane;
-  const compute_status s = work_for(batch, device, &lane->work);
-  return s == COMPUTE_OK ? look_at_memory(lane) : s;
+  const compute_status status = work_for(batch, device, &lane->work);
+  return !status ? look_at_memory(lane) : status;
 }
 
 static compute_status open_lanes(compute_batch *batch, const compute_batch_options *o) {
@@ -168,34 +168,34 @@ static compute_status open_lanes(compute_batch *batch, const compute_batch_optio
     return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device computes");
   batch->lanes = base_allocate(count, sizeof *batch->lanes);
   batch->works = base_allocate(count + 1, sizeof *batch->works);
-  if (batch->lanes == NULL || batch->works == NULL)
+  if (!batch->lanes || !batch->works)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for devices");
   batch->lane_count = (uint32_t)count;
-  compute_status s = flow_open(batch);
-  batch->flow_opened = s == COMPUTE_OK;
-  for (size_t i = 0; s == COMPUTE_OK && i < count; i++)
-    s = open_lane(batch, &batch->lanes[i], device_number(batch, o, i));
-  if (s == COMPUTE_OK && batch->context->cpu != NULL)
-    s = work_for(batch, batch->context->cpu, &batch->cpu_work);
-  return s;
+  compute_status status = flow_open(batch);
+  batch->flow_opened = !status;
+  for (size_t i = 0; !status && i < count; i++)
+    status = open_lane(batch, &batch->lanes[i], device_number(batch, o, i));
+  if (!status && batch->context->cpu)
+    status = work_for(batch, batch->context->cpu, &batch->cpu_work);
+  return status;
 }
 
 /* With several devices all begin small: how fast each is shows with the first batches. */
 static compute_status choose_sizes(compute_batch *batch) {
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->lane_count; i++) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
     batch_lane *lane = &batch->lanes[i];
-    s = size_choose(lane);
+    status = size_choose(lane);
     for (int half = 0; half < 2 && batch->lane_count > 1; half++)
       lane->items = (lane->items + 1) / 2;
   }
-  return s;
+  return status;
 }
 
 /* ---- The iterator -------------------------------------------------------------------------- */
 
 static compute_status fill(compute_batch *batch, const compute_batch_options *o) {
-  compute_status s = take_ports(batch, o);
+  compute_status status = take_ports(batch, o);
   batch->build = o->build;
   batch->step = o->step;
   batch->user = o->user;
@@ -204,26 +204,26 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
   batch->memory = o->memory;
   batch->fallback = o->fallback;
   batch->flags = o->flags;
-  if (o->name != NULL && (batch->name = base_duplicate(o->name)) == NULL)
+  if (o->name && (batch->name = base_duplicate(o->name)) == NULL)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a name");
-  if (s == COMPUTE_OK) s = open_lanes(batch, o);
-  if (s == COMPUTE_OK && batch->build != NULL) s = work_probe(batch);
-  if (s == COMPUTE_OK) s = check_batch(batch);
-  return s == COMPUTE_OK ? choose_sizes(batch) : s;
+  if (!status) status = open_lanes(batch, o);
+  if (!status && batch->build) status = work_probe(batch);
+  if (!status) status = check_batch(batch);
+  return !status ? choose_sizes(batch) : status;
 }
 
 compute_status compute_batch_create(compute_context *context, const compute_batch_options *options,
                                     compute_batch **result) {
-  if (result != NULL) *result = NULL;
-  if (context == NULL || options == NULL || result == NULL)
+  if (result) *result = NULL;
+  if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     context == NULL   ? "context"
-                     : options == NULL ? "options"
-                                       : "batch");
-  compute_status s = check_counts(context, options);
-  if (s != COMPUTE_OK) return s;
+                     !context   ? "context"
+                     : !options ? "options"
+                                : "batch");
+  compute_status status = check_counts(context, options);
+  if (status) return status;
   compute_batch *batch = base_allocate(1, sizeof *batch);
-  if (batch == NULL)
+  if (!batch)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for an iterator");
   batch->context = context;
   for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)
@@ -231,23 +231,23 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
   pthread_mutex_init(&batch->build_mutex, NULL);
   pthread_mutex_init(&batch->run_mutex, NULL);
   context_object_created(context);
-  s = fill(batch, options);
-  if (s != COMPUTE_OK) {
+  status = fill(batch, options);
+  if (status) {
     compute_batch_release(batch);
-    return s;
+    return status;
   }
   *result = batch;
   return COMPUTE_OK;
 }
 
 void compute_batch_release(compute_batch *batch) {
-  if (batch == NULL) return;
+  if (!batch) return;
   compute_context *context = batch->context;
   compute_error before; /* what a lost device says now is no news */
   compute_error_get(context, &before);
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
-      if (batch->lanes[i].work != NULL) slot_close(&batch->lanes[i].slots[k]);
+      if (batch->lanes[i].work) slot_close(&batch->lanes[i].slots[k]);
     base_release(batch->lanes[i].slots);
   }
   for (uint32_t i = 0; i < batch->work_count; i++) work_close(&batch->works[i]);
@@ -265,9 +265,9 @@ void compute_batch_release(compute_batch *batch) {
 compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                        compute_batch_device_info *info) {
   static const char operation[] = "compute_batch_device_at";
-  if (batch == NULL || info == NULL)
+  if (!batch || !info)
     return error_set(batch ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", batch == NULL ? "batch" : "info");
+                     "%s is NULL", !batch ? "batch" : "info");
   if (index >= batch->lane_count)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "there is no device %zu; the iterator has %u", index, batch->lane_count);

@@ -165,4 +165,34 @@ struct compute_batch {
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 
+/* ---- lane.c: one device at work, by the thread that submits and the thread that finishes --- */
+
+/* The threads' functions; the argument is the lane. They return when no batch will come any more.
+ */
+void *lane_submit_all(void *lane);
+void *lane_finish_all(void *lane);
+
+/* Gives the device up, for the reason that is the thread's last error: batches not yet begun go to
+ * the CPU. False if there is none to go to, or policy forbids it. */
+bool lane_give_up(batch_lane *lane);
+
+/* Notes that batches of so many items are too large for the device's memory. Returns the next
+ * smaller size. */
+int64_t lane_halve(batch_lane *lane, int64_t items);
+
+/* ---- port.c: where items come from and where results go: arrays, files, callbacks ---------- */
+
+/* Checks the caller's sources and sinks, opens files, and sets flow.total, also from the files'
+ * sizes where those tell it. ports_close is due after a failure too; its own status is that of a
+ * file that could not be finished. */
+compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options);
+compute_status ports_close(compute_batch *batch);
+
+/* Fills the inputs of a slot. *count is how many items every source had: fewer than slot->items
+ * where one has ended, or failed, as the status then says. */
+compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count);
+
+/* Hands the outputs of a slot on. */
+compute_status ports_write(const compute_batch *batch, const batch_slot *slot);
+
 #endif

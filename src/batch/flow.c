@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "batch/share.h"
+#include "batch/work.h"
 
 static const char HERE[] = "compute_batch_run";
 
@@ -34,9 +34,9 @@ static double watch_seconds(const batch_watch *watch, int64_t now) {
 }
 
 compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
-  if (batch == NULL || times == NULL)
-    return error_set(batch != NULL ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_batch_times_get", "%s is NULL", batch == NULL ? "batch" : "times");
+  if (!batch || !times)
+    return error_set(batch ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER,
+                     "compute_batch_times_get", "%s is NULL", !batch ? "batch" : "times");
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
   const int64_t now = clock_now(); /* the same for all, so that no part exceeds the run */
@@ -54,21 +54,21 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
 
 static void append(batch_list *list, batch_slot *slot) {
   slot->next = NULL;
-  *(list->last != NULL ? &list->last->next : &list->first) = slot;
+  *(list->last ? &list->last->next : &list->first) = slot;
   list->last = slot;
 }
 
 static void take_out(batch_list *list, batch_slot *slot) {
   batch_slot *before = NULL;
   for (batch_slot *s = list->first; s != slot; s = s->next) before = s;
-  *(before != NULL ? &before->next : &list->first) = slot->next;
+  *(before ? &before->next : &list->first) = slot->next;
   if (list->last == slot) list->last = before;
   slot->next = NULL;
 }
 
 static batch_slot *take_first(batch_list *list) {
   batch_slot *slot = list->first;
-  if (slot != NULL) take_out(list, slot);
+  if (slot) take_out(list, slot);
   return slot;
 }
 
@@ -186,12 +186,12 @@ batch_slot *flow_take_free(compute_batch *batch) {
   const bool endless = f->total == COMPUTE_BATCH_UNTIL_END;
   batch_slot *slot = NULL;
   pthread_mutex_lock(&f->mutex);
-  while (slot == NULL && !is_stopped(batch) && (endless || f->next_item < f->total)) {
+  while (!slot && !is_stopped(batch) && (endless || f->next_item < f->total)) {
     slot = f->free.first;
-    while (slot != NULL && share_comes_too_late(slot->lane)) slot = slot->next;
-    if (slot == NULL) pthread_cond_wait(&f->free_changed, &f->mutex);
+    while (slot && share_comes_too_late(slot->lane)) slot = slot->next;
+    if (!slot) pthread_cond_wait(&f->free_changed, &f->mutex);
   }
-  if (slot != NULL) {
+  if (slot) {
     take_out(&f->free, slot);
     slot->first = f->next_item;
     slot->sequence = f->next_sequence;
@@ -226,9 +226,9 @@ void flow_give_back(batch_slot *slot) {
 void flow_end_reading(compute_batch *batch, bool source_ended, compute_status status) {
   batch_flow *f = &batch->flow;
   pthread_mutex_lock(&f->mutex);
-  if (status != COMPUTE_OK) stop_at(batch, f->next_sequence, status);
+  if (status) stop_at(batch, f->next_sequence, status);
   f->reading_ended = true;
-  f->all_read = status == COMPUTE_OK && (source_ended || f->next_item == f->total);
+  f->all_read = !status && (source_ended || f->next_item == f->total);
   wake_all(batch);
   pthread_mutex_unlock(&f->mutex);
 }
@@ -252,10 +252,10 @@ void flow_count_on_cpu(batch_lane *lane) {
 batch_slot *flow_take_ready(batch_lane *lane) {
   batch_flow *f = &lane->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  while (lane->ready.first == NULL && !f->reading_ended)
+  while (!lane->ready.first && !f->reading_ended)
     pthread_cond_wait(&lane->ready_changed, &f->mutex);
   batch_slot *slot = take_first(&lane->ready);
-  if (slot != NULL && lane->on_device++ == 0) set_watch(&lane->working, true);
+  if (slot && lane->on_device++ == 0) set_watch(&lane->working, true);
   pthread_mutex_unlock(&f->mutex);
   return slot;
 }
@@ -279,7 +279,7 @@ void flow_end_submitting(batch_lane *lane) {
 batch_slot *flow_take_submitted(batch_lane *lane) {
   batch_flow *f = &lane->batch->flow;
   pthread_mutex_lock(&f->mutex);
-  while (lane->submitted.first == NULL && !lane->submitting_ended)
+  while (!lane->submitted.first && !lane->submitting_ended)
     pthread_cond_wait(&lane->submitted_changed, &f->mutex);
   batch_slot *slot = take_first(&lane->submitted);
   pthread_mutex_unlock(&f->mutex);
@@ -297,7 +297,7 @@ void flow_give_done(batch_slot *slot, compute_status status) {
   batch_lane *lane = slot->lane;
   compute_batch *batch = lane->batch;
   pthread_mutex_lock(&batch->flow.mutex);
-  if (status != COMPUTE_OK)
+  if (status)
     stop_at(batch, slot->sequence, status);
   else if (slot->began > 0)
     share_learn(slot);
@@ -312,7 +312,7 @@ void flow_give_done(batch_slot *slot, compute_status status) {
 
 static batch_slot *next_in_order(const batch_flow *f) {
   batch_slot *slot = f->done.first;
-  while (slot != NULL && slot->sequence != f->delivered) slot = slot->next;
+  while (slot && slot->sequence != f->delivered) slot = slot->next;
   return slot;
 }
 

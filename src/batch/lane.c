@@ -7,7 +7,7 @@
  *
  * Inputs stay as they are until a batch is done, so it can always be repeated: in pieces where
  * memory was short, on the CPU where the device has failed. */
-#include "batch/lane.h"
+#include "batch/batch.h"
 
 #include "base/error.h"
 #include "batch/flow.h"
@@ -22,7 +22,7 @@ static bool is_loud(const compute_batch *batch) {
 }
 
 static compute_status wait_for(const batch_slot *slot) {
-  return slot->queue != NULL ? compute_queue_wait(slot->queue) : COMPUTE_OK;
+  return slot->queue ? compute_queue_wait(slot->queue) : COMPUTE_OK;
 }
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
@@ -44,19 +44,19 @@ static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t it
   const compute_batch *batch = slot->lane->batch;
   compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
   compute_tensor *outputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
-    s = compute_tensor_slice_view(slot->inputs[i].bound, 0, from, items, 1, &inputs[i]);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = compute_tensor_slice_view(slot->outputs[i].bound, 0, from, items, 1, &outputs[i]);
-  if (s == COMPUTE_OK)
-    s = work_submit(slot->lane->work, slot->first + from, items, inputs, outputs, slot->queue);
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->input_count; i++)
+    status = compute_tensor_slice_view(slot->inputs[i].bound, 0, from, items, 1, &inputs[i]);
+  for (uint32_t i = 0; !status && i < batch->output_count; i++)
+    status = compute_tensor_slice_view(slot->outputs[i].bound, 0, from, items, 1, &outputs[i]);
+  if (!status)
+    status = work_submit(slot->lane->work, slot->first + from, items, inputs, outputs, slot->queue);
   const compute_status waited = wait_for(slot);
   for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
     compute_tensor_release(inputs[i]);
     compute_tensor_release(outputs[i]);
   }
-  return s != COMPUTE_OK ? s : waited;
+  return status ? status : waited;
 }
 
 int64_t lane_halve(batch_lane *lane, int64_t items) {
@@ -74,25 +74,25 @@ static compute_status repeat_in_pieces(batch_slot *slot) {
   int64_t piece = slot->items, done = 0;
   (void)wait_for(slot);
   flow_wait_for_device(lane);
-  compute_status s = slot_upload(slot);
-  while (s == COMPUTE_OK && done < slot->items) {
+  compute_status status = slot_upload(slot);
+  while (!status && done < slot->items) {
     const int64_t items = piece < slot->items - done ? piece : slot->items - done;
-    s = run_piece(slot, done, items);
-    if (s == COMPUTE_OK) {
+    status = run_piece(slot, done, items);
+    if (!status) {
       done += items;
-    } else if (s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && piece > 1 &&
+    } else if (status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && piece > 1 &&
                lane->batch->fallback != COMPUTE_FALLBACK_STRICT) {
       piece = lane_halve(lane, piece);
-      s = COMPUTE_OK;
+      status = COMPUTE_OK;
     }
   }
-  return s;
+  return status;
 }
 
 static void submit(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   const compute_batch *batch = lane->batch;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   slot->began = 0;
   slot->downloading = false;
   slot->status = COMPUTE_OK;
@@ -101,22 +101,22 @@ static void submit(batch_slot *slot) {
     slot->status = COMPUTE_ERROR_DEVICE_LOST;
     return;
   }
-  if (batch->build != NULL) { /* compiling is not part of how fast the device is */
+  if (batch->build) { /* compiling is not part of how fast the device is */
     batch_plan *plan;
-    s = work_plan(lane->work, slot->items, &plan);
+    status = work_plan(lane->work, slot->items, &plan);
   }
   slot->began = clock_now();
-  if (s == COMPUTE_OK) s = slot_bind(slot);
-  if (s == COMPUTE_OK) s = slot_upload(slot);
-  if (s == COMPUTE_OK) s = submit_work(slot);
-  if (s == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && slot->outputs[0].bound != NULL)
-    s = repeat_in_pieces(slot);
-  if (s == COMPUTE_OK && slot_is_locked(slot)) {
-    s = slot_download(slot);
+  if (!status) status = slot_bind(slot);
+  if (!status) status = slot_upload(slot);
+  if (!status) status = submit_work(slot);
+  if (status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && slot->outputs[0].bound)
+    status = repeat_in_pieces(slot);
+  if (!status && slot_is_locked(slot)) {
+    status = slot_download(slot);
     slot->downloading = true;
   }
-  slot->status = s;
-  if (s != COMPUTE_OK) compute_error_get(batch->context, &slot->error);
+  slot->status = status;
+  if (status) compute_error_get(batch->context, &slot->error);
 }
 
 void *lane_submit_all(void *argument) {
@@ -146,7 +146,7 @@ static bool is_the_device(compute_status status) {
 
 static bool may_use_cpu(const batch_lane *lane) {
   const compute_batch *batch = lane->batch;
-  return batch->fallback != COMPUTE_FALLBACK_STRICT && batch->cpu_work != NULL &&
+  return batch->fallback != COMPUTE_FALLBACK_STRICT && batch->cpu_work &&
          batch->cpu_work->device != lane->work->device;
 }
 
@@ -173,20 +173,20 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
                   error.message);
     if (cause == COMPUTE_ERROR_DEVICE_LOST) lane_give_up(lane);
   }
-  compute_status s = slot_wrap(slot, batch->cpu_work->device, inputs, outputs);
-  if (s == COMPUTE_OK)
-    s = work_submit(batch->cpu_work, slot->first, slot->items, inputs, outputs, NULL);
+  compute_status status = slot_wrap(slot, batch->cpu_work->device, inputs, outputs);
+  if (!status)
+    status = work_submit(batch->cpu_work, slot->first, slot->items, inputs, outputs, NULL);
   for (uint32_t i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
     compute_tensor_release(inputs[i]);
     compute_tensor_release(outputs[i]);
   }
-  if (s == COMPUTE_OK) flow_count_on_cpu(lane);
+  if (!status) flow_count_on_cpu(lane);
   /* A step that has nothing for the CPU: what the device said is the reason. */
-  if (s == COMPUTE_ERROR_UNSUPPORTED && batch->step != NULL && error.status == cause) {
+  if (status == COMPUTE_ERROR_UNSUPPORTED && batch->step && error.status == cause) {
     error_restore(batch->context, &error);
-    s = cause;
+    status = cause;
   }
-  return s;
+  return status;
 }
 
 /* ---- Finishing ----------------------------------------------------------------------------- */
@@ -197,30 +197,30 @@ static compute_status finish(batch_slot *slot) {
     (void)wait_for(slot);
     return COMPUTE_OK; /* nobody will look at it */
   }
-  compute_status s = slot->status;
-  if (s != COMPUTE_OK) {
+  compute_status status = slot->status;
+  if (status) {
     (void)wait_for(slot);
-    if (slot->error.status == s) error_restore(batch->context, &slot->error);
+    if (slot->error.status == status) error_restore(batch->context, &slot->error);
   } else {
-    if (!slot->downloading) s = slot_download(slot);
+    if (!slot->downloading) status = slot_download(slot);
     const compute_status waited = wait_for(slot);
-    if (s == COMPUTE_OK) s = waited;
+    if (!status) status = waited;
   }
-  if (s == COMPUTE_OK) return s;
+  if (!status) return status;
   slot->began = 0; /* says nothing about how fast the device is */
-  if (s == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != s && slot->status == s)
-    (void)error_set(batch->context, s, HERE, "%s was lost before",
+  if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
+    (void)error_set(batch->context, status, HERE, "%s was lost before",
                     slot->lane->work->device->info.name);
-  return repeat_on_cpu(slot, s);
+  return repeat_on_cpu(slot, status);
 }
 
 void *lane_finish_all(void *argument) {
   batch_lane *lane = argument;
   for (batch_slot *slot; (slot = flow_take_submitted(lane)) != NULL;) {
-    const compute_status s = finish(slot);
+    const compute_status status = finish(slot);
     slot_unbind(slot);
     slot->error = (compute_error){0};
-    flow_give_done(slot, s);
+    flow_give_done(slot, status);
   }
   return NULL;
 }

@@ -1,7 +1,7 @@
 /* Sources and sinks. The CPU's lanes work in the caller's arrays, and then nothing is copied here;
  * other arrays are copied by the context's threads together, since one thread alone is slower than
  * a fast bus. */
-#include "batch/port.h"
+#include "batch/batch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,25 +47,25 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
 /* Whether the source itself shows where it ends. In a file of items without bytes there is no end.
  */
 static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
-  return source->read != NULL || (source->path != NULL && batch->inputs[i].bytes > 0);
+  return source->read != NULL || (source->path && batch->inputs[i].bytes > 0);
 }
 
 static compute_status check(const compute_batch *batch, const compute_batch_run_options *options) {
   bool ends = options->items != COMPUTE_BATCH_UNTIL_END;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   if (options->items < COMPUTE_BATCH_UNTIL_END)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "invalid number of items: %lld", (long long)options->items);
-  if ((options->sources == NULL && batch->input_count > 0) || options->sinks == NULL)
+  if ((!options->sources && batch->input_count > 0) || !options->sinks)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     options->sinks == NULL ? "sinks" : "sources");
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++) {
-    s = check_source(batch, &options->sources[i], i);
+                     !options->sinks ? "sinks" : "sources");
+  for (uint32_t i = 0; !status && i < batch->input_count; i++) {
+    status = check_source(batch, &options->sources[i], i);
     ends = ends || has_end(batch, &options->sources[i], i);
   }
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = check_sink(batch, &options->sinks[i], i);
-  if (s != COMPUTE_OK || ends) return s;
+  for (uint32_t i = 0; !status && i < batch->output_count; i++)
+    status = check_sink(batch, &options->sinks[i], i);
+  if (status || ends) return status;
   return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
                           "say how many items there are",
                           "no source has an end of its own, so the run would have none");
@@ -82,13 +82,13 @@ static compute_status file_failed(const compute_batch *batch, const char *what, 
 static compute_status open_files(compute_batch *batch) {
   for (uint32_t i = 0; i < batch->input_count; i++) {
     const char *path = batch->sources[i].path;
-    if (path == NULL) continue;
+    if (!path) continue;
     batch->source_files[i] = open(path, O_RDONLY | O_CLOEXEC);
     if (batch->source_files[i] < 0) return file_failed(batch, "reading", path, errno);
   }
   for (uint32_t i = 0; i < batch->output_count; i++) {
     const char *path = batch->sinks[i].path;
-    if (path == NULL) continue;
+    if (!path) continue;
     batch->sink_files[i] = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (batch->sink_files[i] < 0) return file_failed(batch, "writing", path, errno);
   }
@@ -120,26 +120,26 @@ static int64_t total_items(const compute_batch *batch) {
 }
 
 compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options) {
-  compute_status s = check(batch, options);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = check(batch, options);
+  if (status) return status;
   batch->sources = options->sources;
   batch->sinks = options->sinks;
-  s = open_files(batch);
+  status = open_files(batch);
   batch->flow.total =
       options->items != COMPUTE_BATCH_UNTIL_END ? options->items : total_items(batch);
-  return s;
+  return status;
 }
 
 compute_status ports_close(compute_batch *batch) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
     if (batch->source_files[i] >= 0) close(batch->source_files[i]);
     /* What the system could not write at once it may say only now. */
-    if (batch->sink_files[i] >= 0 && close(batch->sink_files[i]) != 0 && s == COMPUTE_OK)
-      s = file_failed(batch, "writing", batch->sinks[i].path, errno);
+    if (batch->sink_files[i] >= 0 && close(batch->sink_files[i]) != 0 && !status)
+      status = file_failed(batch, "writing", batch->sinks[i].path, errno);
     batch->source_files[i] = batch->sink_files[i] = -1;
   }
-  return s;
+  return status;
 }
 
 /* ---- Copies -------------------------------------------------------------------------------- */
@@ -205,10 +205,10 @@ static compute_status read_callback(const compute_batch *batch, const batch_slot
   const compute_batch_source *source = &batch->sources[i];
   const int64_t wanted = *count;
   int64_t got = 0;
-  const compute_status s =
+  const compute_status status =
       source->read(source->user, slot->first, wanted, slot->inputs[i].data, &got);
   *count = got < 0 ? 0 : got > wanted ? wanted : got;
-  if (s != COMPUTE_OK) return callback_failed(batch, s, "source of input", i, slot->first + *count);
+  if (status) return callback_failed(batch, status, "source of input", i, slot->first + *count);
   if (got == *count) return COMPUTE_OK;
   return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                    "the source of input %u says that it gave %lld items where %lld were asked for",
@@ -228,8 +228,8 @@ static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_
 /* Up to *count items of one source. */
 static compute_status read_source(const compute_batch *batch, const batch_slot *slot, uint32_t i,
                                   int64_t *count) {
-  return batch->sources[i].path != NULL ? read_file(batch, slot, i, count)
-                                        : read_callback(batch, slot, i, count);
+  return batch->sources[i].path ? read_file(batch, slot, i, count)
+                                : read_callback(batch, slot, i, count);
 }
 
 /* Until the end, the first source that has one says where it is, and the others must agree. After a
@@ -240,41 +240,41 @@ static compute_status read_ending(const compute_batch *batch, const batch_slot *
   const bool until_end = batch->flow.total == COMPUTE_BATCH_UNTIL_END;
   uint32_t first = COMPUTE_BATCH_MAX_PORTS;
   int64_t first_got = slot->items;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   compute_error error;
-  for (uint32_t i = 0; i < batch->input_count && (s == COMPUTE_OK || *count > 0); i++) {
+  for (uint32_t i = 0; i < batch->input_count && (!status || *count > 0); i++) {
     if (!has_end(batch, &batch->sources[i], i)) continue;
-    const int64_t wanted = s == COMPUTE_OK ? slot->items : *count;
+    const int64_t wanted = !status ? slot->items : *count;
     int64_t got = wanted;
     compute_status mine = read_source(batch, slot, i, &got);
     if (first == COMPUTE_BATCH_MAX_PORTS) {
       first = i;
       first_got = until_end ? got : wanted;
     }
-    const int64_t expected = s == COMPUTE_OK ? first_got : wanted;
+    const int64_t expected = !status ? first_got : wanted;
     if (got < *count) *count = got;
     if (mine == COMPUTE_OK && got != expected)
       mine = ended_early(batch, got > expected ? first : i, slot->first + *count);
-    if (mine == COMPUTE_OK || (s != COMPUTE_OK && got == wanted)) continue;
-    s = mine;
+    if (mine == COMPUTE_OK || (status && got == wanted)) continue;
+    status = mine;
     compute_error_get(batch->context, &error);
   }
-  if (s != COMPUTE_OK) error_restore(batch->context, &error);
-  return s;
+  if (status) error_restore(batch->context, &error);
+  return status;
 }
 
 compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count) {
   *count = slot->items;
-  const compute_status s = read_ending(batch, slot, count);
+  const compute_status status = read_ending(batch, slot, count);
   /* Arrays last: only now it is known how much of them there is. */
   for (uint32_t i = 0; i < batch->input_count; i++) {
     const char *array = batch->sources[i].array;
     const batch_buffer *buffer = &slot->inputs[i];
     const uint64_t bytes = batch->inputs[i].bytes;
-    if (array != NULL && buffer->data == buffer->host)
+    if (array && buffer->data == buffer->host)
       copy(batch, buffer->data, array + bytes * (uint64_t)slot->first, bytes * (uint64_t)*count);
   }
-  return s;
+  return status;
 }
 
 /* ---- Sinks --------------------------------------------------------------------------------- */
@@ -297,18 +297,17 @@ static compute_status write_port(const compute_batch *batch, const batch_slot *s
   const compute_batch_sink *sink = &batch->sinks[i];
   const batch_buffer *buffer = &slot->outputs[i];
   const uint64_t bytes = batch->outputs[i].bytes;
-  if (sink->path != NULL) return write_file(batch, slot, i);
-  if (sink->array != NULL && buffer->data == buffer->host)
+  if (sink->path) return write_file(batch, slot, i);
+  if (sink->array && buffer->data == buffer->host)
     copy(batch, (char *)sink->array + bytes * (uint64_t)slot->first, buffer->data,
          bytes * (uint64_t)slot->items);
-  if (sink->write == NULL) return COMPUTE_OK;
-  const compute_status s = sink->write(sink->user, slot->first, slot->items, buffer->data);
-  return s == COMPUTE_OK ? s : callback_failed(batch, s, "sink of output", i, slot->first);
+  if (!sink->write) return COMPUTE_OK;
+  const compute_status status = sink->write(sink->user, slot->first, slot->items, buffer->data);
+  return !status ? status : callback_failed(batch, status, "sink of output", i, slot->first);
 }
 
 compute_status ports_write(const compute_batch *batch, const batch_slot *slot) {
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = write_port(batch, slot, i);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->output_count; i++) status = write_port(batch, slot, i);
+  return status;
 }

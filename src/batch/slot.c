@@ -42,7 +42,7 @@ static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
 static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer, uint64_t bytes) {
   const compute_device *device = lane->work->device;
   if (bytes == 0) bytes = 1;
-  if (!atomic_load(&lane->lost) && device->backend->host_allocate != NULL &&
+  if (!atomic_load(&lane->lost) && device->backend->host_allocate &&
       device->backend->host_allocate(device->handle, bytes, &buffer->host) == COMPUTE_OK) {
     buffer->locked = true;
   } else {
@@ -58,41 +58,41 @@ static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer,
 static compute_status buffer_make(const batch_lane *lane, const batch_port *port, int64_t items,
                                   batch_buffer *buffer) {
   const bool lost = atomic_load(&lane->lost);
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   if (!lost)
-    s = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
-                              &buffer->tensor);
+    status = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
+                                   &buffer->tensor);
   /* A device that shares its memory may still have had none to share for this tensor. */
-  if (s == COMPUTE_OK && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
-  if (s == COMPUTE_OK && buffer->host == NULL)
-    s = make_staging(lane, buffer, port->bytes * (uint64_t)items);
-  if (s == COMPUTE_OK)
+  if (!status && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
+  if (!status && !buffer->host) status = make_staging(lane, buffer, port->bytes * (uint64_t)items);
+  if (!status)
     buffer->capacity = items;
   else
     buffer_free(lane, buffer);
-  return s;
+  return status;
 }
 
 /* The caller's own memory as the place of a port's items, or NULL if they need a buffer. */
 static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
                       int64_t first) {
-  if (array == NULL || !lane->processor) return NULL;
+  if (!array || !lane->processor) return NULL;
   char *data = (char *)(uintptr_t)array + port->bytes * (uint64_t)first;
   return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
 
 static compute_status prepare_port(const batch_slot *slot, const batch_port *port,
                                    const void *array, batch_buffer *buffer) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   buffer->data = in_place(slot->lane, port, array, slot->first);
-  if (buffer->data != NULL) return COMPUTE_OK;
+  if (buffer->data) return COMPUTE_OK;
   /* One larger than the lane now takes would keep memory that it is short of. */
   if (buffer->capacity < slot->items || buffer->capacity > slot->most) {
     buffer_free(slot->lane, buffer);
-    s = buffer_make(slot->lane, port, slot->items > slot->room ? slot->items : slot->room, buffer);
+    status =
+        buffer_make(slot->lane, port, slot->items > slot->room ? slot->items : slot->room, buffer);
   }
   buffer->data = buffer->host;
-  return s;
+  return status;
 }
 
 static void free_buffers(batch_slot *slot) {
@@ -104,20 +104,20 @@ static void free_buffers(batch_slot *slot) {
 
 compute_status slot_prepare(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
-  compute_status s = COMPUTE_OK;
-  if (slot->queue == NULL && !atomic_load(&slot->lane->lost))
-    s = compute_queue_create(slot->lane->work->device, &slot->queue);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
-    s = prepare_port(slot, &batch->inputs[i], batch->sources[i].array, &slot->inputs[i]);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = prepare_port(slot, &batch->outputs[i], batch->sinks[i].array, &slot->outputs[i]);
-  if (s != COMPUTE_OK) free_buffers(slot);
-  return s;
+  compute_status status = COMPUTE_OK;
+  if (!slot->queue && !atomic_load(&slot->lane->lost))
+    status = compute_queue_create(slot->lane->work->device, &slot->queue);
+  for (uint32_t i = 0; !status && i < batch->input_count; i++)
+    status = prepare_port(slot, &batch->inputs[i], batch->sources[i].array, &slot->inputs[i]);
+  for (uint32_t i = 0; !status && i < batch->output_count; i++)
+    status = prepare_port(slot, &batch->outputs[i], batch->sinks[i].array, &slot->outputs[i]);
+  if (status) free_buffers(slot);
+  return status;
 }
 
 static uint64_t buffer_bytes(const batch_buffer *buffer, const batch_port *port) {
   const uint64_t bytes = (uint64_t)buffer->capacity * port->bytes;
-  return (buffer->tensor != NULL ? bytes : 0) + (buffer->staged ? bytes : 0);
+  return (buffer->tensor ? bytes : 0) + (buffer->staged ? bytes : 0);
 }
 
 uint64_t slot_bytes(const batch_slot *slot) {
@@ -151,12 +151,12 @@ static compute_status bind_port(const batch_slot *slot, const batch_port *port,
 
 compute_status slot_bind(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
-    s = bind_port(slot, &batch->inputs[i], &slot->inputs[i]);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = bind_port(slot, &batch->outputs[i], &slot->outputs[i]);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->input_count; i++)
+    status = bind_port(slot, &batch->inputs[i], &slot->inputs[i]);
+  for (uint32_t i = 0; !status && i < batch->output_count; i++)
+    status = bind_port(slot, &batch->outputs[i], &slot->outputs[i]);
+  return status;
 }
 
 static void unbind(batch_buffer *buffers) {
@@ -174,19 +174,19 @@ void slot_unbind(batch_slot *slot) {
 static compute_status wrap_ports(int64_t items, compute_device *device, const batch_port *ports,
                                  const batch_buffer *buffers, uint32_t count,
                                  compute_tensor **tensors) {
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < count; i++)
-    s = compute_tensor_wrap(device, ports[i].dtype, batch_shape(ports[i].item, items), NULL,
-                            buffers[i].data, NULL, NULL, &tensors[i]);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < count; i++)
+    status = compute_tensor_wrap(device, ports[i].dtype, batch_shape(ports[i].item, items), NULL,
+                                 buffers[i].data, NULL, NULL, &tensors[i]);
+  return status;
 }
 
 compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute_tensor **inputs,
                          compute_tensor **outputs) {
   const compute_batch *batch = slot->lane->batch;
-  const compute_status s =
+  const compute_status status =
       wrap_ports(slot->items, device, batch->inputs, slot->inputs, batch->input_count, inputs);
-  if (s != COMPUTE_OK) return s;
+  if (status) return status;
   return wrap_ports(slot->items, device, batch->outputs, slot->outputs, batch->output_count,
                     outputs);
 }
@@ -205,19 +205,20 @@ static compute_status submit_copy(const batch_slot *slot, const batch_buffer *bu
 
 compute_status slot_upload(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->input_count; i++)
-    s = submit_copy(slot, &slot->inputs[i], batch->inputs[i].bytes * (uint64_t)slot->items, true);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->input_count; i++)
+    status =
+        submit_copy(slot, &slot->inputs[i], batch->inputs[i].bytes * (uint64_t)slot->items, true);
+  return status;
 }
 
 compute_status slot_download(batch_slot *slot) {
   const compute_batch *batch = slot->lane->batch;
-  compute_status s = COMPUTE_OK;
-  for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
-    s = submit_copy(slot, &slot->outputs[i], batch->outputs[i].bytes * (uint64_t)slot->items,
-                    false);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->output_count; i++)
+    status = submit_copy(slot, &slot->outputs[i], batch->outputs[i].bytes * (uint64_t)slot->items,
+                         false);
+  return status;
 }
 
 bool slot_is_locked(const batch_slot *slot) {

@@ -1,4 +1,5 @@
-/* The work on one device: a plan for each number of items that came up, or the caller's step. */
+/* The work on one device: a plan for each number of items that came up, or the caller's step. And
+ * how many items a device takes at a time (sizes.c). */
 #ifndef BATCH_WORK_H
 #define BATCH_WORK_H
 
@@ -22,7 +23,15 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
                            compute_tensor *const *inputs, compute_tensor *const *outputs,
                            compute_queue *queue);
 
-/* size.c: chooses how many items a lane takes at a time, and compiles the plan for that. */
+/* Chooses how many items a lane takes at a time, and compiles the plan for that. */
 compute_status size_choose(batch_lane *lane);
+
+/* ---- Sharing between devices. The flow's mutex is held. ------------------------------------ */
+
+/* Takes from a batch that is just done how fast its lane is, and gives all lanes new sizes. */
+void share_learn(const batch_slot *slot);
+
+/* Whether the others would have done all that is left before this lane has done one more batch. */
+bool share_comes_too_late(const batch_lane *lane);
 
 #endif

@@ -1,6 +1,6 @@
 /* Records are rows of the device's result. The caller wants columns: one array for each output. A
  * block of records that the first cache holds is dealt out output by output. */
-#include "fit/delivery.h"
+#include "fit/fitter.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void blank_piece(void *argument, int64_t task, int32_t worker) {
 static void blank_output(const fit_delivery *d, int output, int64_t first) {
   const size_t each = bytes_of(d->fit, output);
   char *array = array_of(&d->options->results, output);
-  if (array == NULL || d->options->count <= first) return;
+  if (!array || d->options->count <= first) return;
   blank b = {.array = array + each * (size_t)first,
              .bytes = each * (size_t)(d->options->count - first),
              .zero = (FIT_COUNTED >> output & 1) != 0};
@@ -85,7 +85,7 @@ void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_opti
   d->columns = compute_fit_column(p->model, p->outputs, 0);
   for (int i = 0; i < OUTPUTS; i++)
     d->at[i] = compute_fit_column(p->model, p->outputs, UINT32_C(1) << i);
-  d->streams = options->write == NULL && options->count >= STREAM_COUNT;
+  d->streams = !options->write && options->count >= STREAM_COUNT;
   blank_output(d, OUTPUTS - 1, 0);
 }
 
@@ -104,11 +104,11 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
   for (int i = 0; i < OUTPUTS; i++)
     if ((fit->wanted >> i & 1) && array_of(&d->to, i) == NULL)
       bytes += (bytes_of(fit, i) * (size_t)count + 63) / 64 * 64;
-  if (bytes > d->scratch_bytes || d->scratch == NULL) {
+  if (bytes > d->scratch_bytes || !d->scratch) {
     base_release(d->scratch);
     d->scratch_bytes = 0;
     d->scratch = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
-    if (d->scratch == NULL)
+    if (!d->scratch)
       return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                        "no memory for the results of %lld ROIs", (long long)count);
     d->scratch_bytes = bytes;
@@ -128,9 +128,9 @@ compute_status delivery_begin(fit_delivery *d, int64_t count) {
   d->iterations = 0;
   for (int i = 0; i < OUTPUTS; i++) {
     char *array = array_of(&d->to, i);
-    if (array != NULL) set_array(&d->to, i, array + bytes_of(d->fit, i) * (size_t)d->summary.count);
+    if (array) set_array(&d->to, i, array + bytes_of(d->fit, i) * (size_t)d->summary.count);
   }
-  return d->options->write != NULL ? place_scratch(d, count) : COMPUTE_OK;
+  return d->options->write ? place_scratch(d, count) : COMPUTE_OK;
 }
 
 /* Of constant width, so that each copy is one or two moves. */
@@ -195,14 +195,14 @@ static void take_block(fit_delivery *d, int64_t place, int64_t count, const floa
   for (int i = 0; i < 6; i++) {
     const int32_t width = compute_fit_output_columns(d->fit->problem.model, UINT32_C(1) << i);
     float *to = array_of(&d->to, i);
-    if (to == NULL) continue;
+    if (!to) continue;
     if (!d->streams || !stream_columns(to + place * width, records + d->at[i], step, width, count))
       copy_columns(to + place * width, records + d->at[i], step, width, count);
   }
-  if (d->to.iterations != NULL)
+  if (d->to.iterations)
     for (int64_t i = 0; i < count; i++)
       d->to.iterations[place + i] = (int32_t)records[i * step + d->at[6]];
-  if (d->to.status != NULL)
+  if (d->to.status)
     for (int64_t i = 0; i < count; i++)
       d->to.status[place + i] = (uint8_t)records[i * step + d->at[7]];
   count_block(d, records, count);
@@ -222,12 +222,12 @@ compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corne
                             int64_t frames) {
   const compute_fit_run_options *options = d->options;
   compute_fit_summary *sum = &d->summary;
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   if (atomic_load(&d->fit->cancelled))
     return error_set(d->fit->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
-  if (options->write != NULL)
-    s = options->write(options->write_user, sum->count, count, &d->to, corners, frames);
-  if (s != COMPUTE_OK) return s;
+  if (options->write)
+    status = options->write(options->write_user, sum->count, count, &d->to, corners, frames);
+  if (status) return status;
   sum->count += count;
   sum->frames = frames;
   sum->iterations += d->iterations;

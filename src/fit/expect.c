@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "compute/fit.h"
 #include "fit/model.h"
-#include "fit/problem.h"
 #include "kernel/fit_problem.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -54,13 +53,13 @@ static compute_status check_parameters(const compute_context *context, const cha
 static compute_status prepare(compute_context *context, const char *operation,
                               const compute_fit_problem *problem, const double *parameters,
                               compute_fit_problem *normal) {
-  if (context == NULL || problem == NULL || parameters == NULL)
+  if (!context || !problem || !parameters)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context == NULL   ? "context"
-                     : problem == NULL ? "problem"
-                                       : "parameters");
-  const compute_status s = fit_problem_take(context, operation, problem, normal);
-  return s == COMPUTE_OK ? check_parameters(context, operation, normal, parameters) : s;
+                     !context   ? "context"
+                     : !problem ? "problem"
+                                : "parameters");
+  const compute_status status = fit_problem_take(context, operation, problem, normal);
+  return !status ? check_parameters(context, operation, normal, parameters) : status;
 }
 
 /* ---- The image ----------------------------------------------------------------------------- */
@@ -71,10 +70,9 @@ compute_status compute_fit_image(compute_context *context, const compute_fit_pro
   compute_fit_problem p;
   fit_spot spot;
   fit_pixel pixel;
-  const compute_status s = prepare(context, operation, problem, parameters, &p);
-  if (s != COMPUTE_OK) return s;
-  if (image == NULL)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "image is NULL");
+  const compute_status status = prepare(context, operation, problem, parameters, &p);
+  if (status) return status;
+  if (!image) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "image is NULL");
   fit_spot_prepare(&spot, &p, parameters);
   for (int32_t i = 0; i < p.rows; i++)
     for (int32_t j = 0; j < p.columns; j++) {
@@ -100,7 +98,7 @@ static bool information(const compute_fit_problem *p, const double *parameters,
   for (int32_t i = 0; i < p->rows; i++) {
     for (int32_t j = 0; j < p->columns; j++) {
       fit_spot_pixel(&spot, i, j, &pixel);
-      const double extra = variance != NULL ? variance[i * p->columns + j] : p->variance;
+      const double extra = variance ? variance[i * p->columns + j] : p->variance;
       const double mean = pixel.light + extra;
       if (!(mean > 0) || isinf(mean)) return false;
       for (int32_t a = 0; a < count; a++)
@@ -146,7 +144,7 @@ static bool invert(double matrix[MOST][MOST], int32_t n, double inverse[MOST][MO
 
 static compute_status check_variance(const compute_context *context, const char *operation,
                                      const compute_fit_problem *p, const double *variance) {
-  if (variance == NULL) return COMPUTE_OK;
+  if (!variance) return COMPUTE_OK;
   if (p->camera != COMPUTE_FIT_SCMOS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "a map of variances is given, and the camera is no sCMOS");
@@ -164,9 +162,9 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
   compute_fit_problem p;
   double matrix[MOST][MOST], inverse[MOST][MOST];
   int32_t free[MOST], count = 0;
-  compute_status s = prepare(context, operation, problem, parameters, &p);
-  if (s == COMPUTE_OK) s = check_variance(context, operation, &p, variance);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = prepare(context, operation, problem, parameters, &p);
+  if (!status) status = check_variance(context, operation, &p, variance);
+  if (status) return status;
   const int32_t all = compute_fit_parameter_count(p.model);
   for (int32_t i = 0; i < all; i++)
     if (!(p.fixed >> i & 1)) free[count++] = i;
@@ -180,7 +178,7 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
   for (int32_t i = 0; covariance != NULL && i < all * all; i++) covariance[i] = 0;
   for (int32_t i = 0; std != NULL && i < all; i++) std[i] = 0;
   for (int32_t i = 0; i < count; i++) {
-    if (std != NULL) std[free[i]] = sqrt(excess * inverse[i][i]);
+    if (std) std[free[i]] = sqrt(excess * inverse[i][i]);
     for (int32_t j = 0; covariance != NULL && j < count; j++)
       covariance[free[i] * all + free[j]] = excess * inverse[i][j];
   }

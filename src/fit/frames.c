@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "fit/delivery.h"
+#include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";
 
@@ -23,7 +23,7 @@ static const char HERE[] = "compute_fit_run";
 /* ---- Parts --------------------------------------------------------------------------------- */
 
 static void part_free(fit_part *part) {
-  while (part->chunks != NULL) {
+  while (part->chunks) {
     fit_chunk *next = part->chunks->next;
     chunk_give(part->chunks);
     part->chunks = next;
@@ -49,7 +49,7 @@ static fit_part *take_parts(compute_fit *fit, int64_t first, int64_t frames) {
 }
 
 static void drop_parts(fit_part *part) {
-  while (part != NULL) {
+  while (part) {
     fit_part *next = part->next;
     part_free(part);
     part = next;
@@ -94,13 +94,12 @@ static void fill_corners(const fit_part *part, const int32_t *from, fit_chunk *c
 static void fill_chunk(const fit_part *part, int64_t done, fit_chunk *chunk) {
   const compute_fit *fit = chunk->station->fit;
   const compute_fit_run_options *options = fit->delivery->options;
-  const int32_t *corners =
-      part->corners != NULL ? part->corners : options->corners + 3 * part->first_roi;
+  const int32_t *corners = part->corners ? part->corners : options->corners + 3 * part->first_roi;
   fill_corners(part, corners + 3 * done, chunk);
   for (int32_t i = 5; i < FIT_INPUTS; i++) {
     const char *array = fit_input_array(options, i);
     const size_t row = (size_t)fit_input_width(fit, i) * sizeof(float);
-    if (chunk->host_input[i] == NULL) continue;
+    if (!chunk->host_input[i]) continue;
     memcpy(chunk->host_input[i], array + row * (size_t)(part->first_roi + done),
            row * (size_t)chunk->count);
     memset((char *)chunk->host_input[i] + row * (size_t)chunk->count, 0,
@@ -119,58 +118,58 @@ static compute_status submit_chunks(fit_station *station, const compute_batch_st
                                     fit_part *part) {
   const uint32_t inputs = inputs_of(station->fit->delivery->options);
   fit_chunk **end = &part->chunks;
-  compute_status s = COMPUTE_OK;
-  for (int64_t done = 0; s == COMPUTE_OK && done < part->rois;) {
+  compute_status status = COMPUTE_OK;
+  for (int64_t done = 0; !status && done < part->rois;) {
     const int64_t rows = chunk_rows(part->rois - done);
     fit_plan *plan;
-    s = station_plan(station, step->items, rows, inputs, &plan);
-    if (s == COMPUTE_OK) s = chunk_take(station, rows, inputs, end);
-    if (s != COMPUTE_OK) break;
+    status = station_plan(station, step->items, rows, inputs, &plan);
+    if (!status) status = chunk_take(station, rows, inputs, end);
+    if (status) break;
     fit_chunk *chunk = *end;
     end = &chunk->next;
     chunk->count = part->rois - done < rows ? part->rois - done : rows;
     fill_chunk(part, done, chunk);
-    s = chunk_submit(chunk, plan, step->inputs[0], step->queue);
+    status = chunk_submit(chunk, plan, step->inputs[0], step->queue);
     done += chunk->count;
   }
-  return s;
+  return status;
 }
 
 static compute_status work_on(compute_fit *fit, const compute_batch_step *step, fit_part *part) {
   const compute_fit_run_options *options = fit->delivery->options;
   fit_station *station;
-  compute_status s = station_at(fit, step->device, &station);
-  if (s != COMPUTE_OK) return s;
+  compute_status status = station_at(fit, step->device, &station);
+  if (status) return status;
   if (fit->find) {
     const int64_t start = clock_now();
-    s = movie_find(station, step, part);
+    status = movie_find(station, step, part);
     atomic_fetch_add(&fit->finding, clock_now() - start);
   } else if (options->count > 0) {
     part->first_roi = roi_of_frame(options, part->first);
     part->rois = roi_of_frame(options, part->first + part->frames) - part->first_roi;
   }
-  return s == COMPUTE_OK ? submit_chunks(station, step, part) : s;
+  return !status ? submit_chunks(station, step, part) : status;
 }
 
 static compute_status step(void *user, const compute_batch_step *step) {
   compute_fit *fit = user;
   fit_part *part = base_allocate(1, sizeof *part);
-  if (part == NULL)
+  if (!part)
     return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a batch");
   drop_parts(take_parts(fit, step->first, step->items));
   part->first = step->first;
   part->frames = step->items;
-  const compute_status s = work_on(fit, step, part);
-  if (s == COMPUTE_OK) {
+  const compute_status status = work_on(fit, step, part);
+  if (!status) {
     put_part(fit, part);
-    return s;
+    return status;
   }
   compute_error error; /* what was submitted before may still use the chunks */
   compute_error_get(fit->context, &error);
-  if (step->queue != NULL) (void)compute_queue_wait(step->queue);
-  if (error.status == s) error_restore(fit->context, &error);
+  if (step->queue) (void)compute_queue_wait(step->queue);
+  if (error.status == status) error_restore(fit->context, &error);
   part_free(part);
-  return s;
+  return status;
 }
 
 /* ---- Delivering ---------------------------------------------------------------------------- */
@@ -185,7 +184,7 @@ static compute_status collect_corners(fit_delivery *d, const fit_part *parts, in
     return COMPUTE_OK;
   }
   *corners = parts->corners;
-  if (parts->next == NULL) return COMPUTE_OK;
+  if (!parts->next) return COMPUTE_OK;
   *made = base_allocate((size_t)rois + 1, 3 * sizeof **made);
   *corners = *made;
   if (*made == NULL)
@@ -201,26 +200,26 @@ static compute_status deliver_parts(fit_delivery *d, const fit_part *parts, int6
   int32_t *made;
   int64_t rois = 0, place = 0;
   for (const fit_part *p = parts; p != NULL; p = p->next) rois += p->rois;
-  compute_status s = collect_corners(d, parts, rois, &made, &corners);
-  if (s == COMPUTE_OK) s = delivery_begin(d, rois);
-  for (const fit_part *p = parts; s == COMPUTE_OK && p != NULL; p = p->next)
+  compute_status status = collect_corners(d, parts, rois, &made, &corners);
+  if (!status) status = delivery_begin(d, rois);
+  for (const fit_part *p = parts; !status && p != NULL; p = p->next)
     for (const fit_chunk *c = p->chunks; c != NULL; place += c->count, c = c->next)
       delivery_take(d, place, c->count, c->host_records);
-  if (s == COMPUTE_OK) s = delivery_end(d, rois, corners, frames);
+  if (!status) status = delivery_end(d, rois, corners, frames);
   base_release(made);
-  return s;
+  return status;
 }
 
 static compute_status deliver(void *user, int64_t first, int64_t items, const void *data) {
   fit_delivery *d = user;
   fit_part *parts = take_parts(d->fit, first, items);
   (void)data;
-  if (parts == NULL)
+  if (!parts)
     return error_set(d->fit->context, COMPUTE_ERROR_INTERNAL, HERE,
                      "the fits of frame %" PRId64 " are lost", first);
-  const compute_status s = deliver_parts(d, parts, first + items);
+  const compute_status status = deliver_parts(d, parts, first + items);
   drop_parts(parts);
-  return s;
+  return status;
 }
 
 /* ---- Making and running -------------------------------------------------------------------- */
@@ -242,13 +241,13 @@ static compute_status compile_first(compute_fit *fit) {
   for (size_t i = 0; compute_batch_device_at(fit->batch, i, &info) == COMPUTE_OK; i++) {
     fit_station *station;
     fit_plan *plan;
-    compute_status s = station_at(fit, info.device, &station);
+    compute_status status = station_at(fit, info.device, &station);
     fit->find_devices = (int64_t)i + 1;
-    if (s == COMPUTE_OK && fit->find)
-      s = station_plan(station, movie_piece(station, info.batch), 0, 0, &plan);
-    if (s == COMPUTE_OK)
-      s = station_plan(station, info.batch, chunk_rows(1), COMPUTE_FIT_WITH_CORNERS, &plan);
-    if (s != COMPUTE_OK) return s;
+    if (!status && fit->find)
+      status = station_plan(station, movie_piece(station, info.batch), 0, 0, &plan);
+    if (!status)
+      status = station_plan(station, info.batch, chunk_rows(1), COMPUTE_FIT_WITH_CORNERS, &plan);
+    if (status) return status;
   }
   error_restore(NULL, &before); /* that there is no further device is no failure */
   return COMPUTE_OK;
@@ -263,8 +262,8 @@ compute_status frames_open(compute_fit *fit) {
   options.input_count = 1;
   options.outputs = &mark;
   if (options.batch == 0 && options.memory == 0) options.batch = usual_batch(fit);
-  const compute_status s = compute_batch_create(fit->context, &options, &fit->batch);
-  return s == COMPUTE_OK ? compile_first(fit) : s;
+  const compute_status status = compute_batch_create(fit->context, &options, &fit->batch);
+  return !status ? compile_first(fit) : status;
 }
 
 /* All corners were in frames that there were. */
@@ -282,7 +281,7 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
   const compute_batch_sink sink = {.write = deliver, .user = delivery};
   if (options->frames == 0) return COMPUTE_OK;
   fit->delivery = delivery;
-  compute_status s =
+  compute_status status =
       fit_run_batch(fit, fit->batch,
                     &(compute_batch_run_options){.items = options->frames,
                                                  .sources = &options->pixels,
@@ -293,11 +292,11 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
                     delivery);
   fit->delivery = NULL;
   drop_parts(take_parts(fit, 0, INT64_MAX)); /* computed behind what made the run end */
-  return s == COMPUTE_OK ? check_end(fit, delivery) : s;
+  return !status ? check_end(fit, delivery) : status;
 }
 
 void frames_close(compute_fit *fit) {
-  while (fit->stations != NULL) {
+  while (fit->stations) {
     fit_station *next = fit->stations->next;
     station_free(fit->stations);
     fit->stations = next;

@@ -2,7 +2,7 @@
 #ifndef FIT_FRAMES_H
 #define FIT_FRAMES_H
 
-#include "fit/station.h"
+#include "fit/device_plans.h"
 
 /* Some frames that a step has worked on, with the records of their ROIs. */
 typedef struct fit_part {

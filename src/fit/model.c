@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+#include "base/error.h"
+#include "kernel/fit_problem.h"
+
 #define LEAST_ALPHA 1e-3 /* so that a width exists however far z goes */
 
 /* The integral of a Gaussian of width 1/sqrt 2 from a to b > a. */
@@ -89,4 +92,18 @@ void fit_spot_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel
     *next++ = by_sigma_x;
     *next++ = by_sigma_y;
   }
+}
+
+compute_status fit_problem_take(const compute_context *context, const char *operation,
+                                const compute_fit_problem *problem, compute_fit_problem *normal) {
+  char reason[256];
+  if (!fit_problem_check(problem, reason, sizeof reason))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "problem.%s", reason);
+  if (problem->rows * problem->columns < fit_problem_free_count(problem))
+    return error_set(context, COMPUTE_ERROR_SHAPE, operation,
+                     "an ROI of %d × %d has fewer pixels than the %d free parameters",
+                     (int)problem->rows, (int)problem->columns,
+                     (int)fit_problem_free_count(problem));
+  *normal = fit_problem_normalize(problem);
+  return COMPUTE_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef FIT_MODEL_H
 #define FIT_MODEL_H
 
+#include "compute/device.h"
 #include "compute/fit_model.h"
 
 /* The light in a pixel and its derivatives by the model's parameters, all of them. */
@@ -31,5 +32,10 @@ void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *problem, const 
 
 /* One of its pixels. */
 void fit_spot_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel *pixel);
+
+/* A problem as the public calls take it: checked, with its defaults in place.
+ * COMPUTE_ERROR_INVALID_ARGUMENT names the field; _SHAPE: fewer pixels than free parameters. */
+compute_status fit_problem_take(const compute_context *context, const char *operation,
+                                const compute_fit_problem *problem, compute_fit_problem *normal);
 
 #endif

@@ -34,17 +34,17 @@ static void finding_free(finding *f) {
 static compute_status make_tensors(const fit_station *station, int64_t frames, finding *f) {
   const compute_fit *fit = station->fit;
   const compute_shape shape = COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns);
-  compute_status s = tensor_create_private(station->device, COMPUTE_BOOL, shape, &f->spots);
-  if (s == COMPUTE_OK && fit->spots.limit != 0)
-    s = tensor_create_private(station->device, COMPUTE_F32, shape, &f->response);
-  return s;
+  compute_status status = tensor_create_private(station->device, COMPUTE_BOOL, shape, &f->spots);
+  if (!status && fit->spots.limit != 0)
+    status = tensor_create_private(station->device, COMPUTE_F32, shape, &f->response);
+  return status;
 }
 
 /* A tensor's elements where the host can read them. */
 static compute_status bring(const fit_station *station, const compute_tensor *tensor, void **copy,
                             const void **data) {
   *data = NULL;
-  if (tensor == NULL) return COMPUTE_OK;
+  if (!tensor) return COMPUTE_OK;
   *data = compute_tensor_data(tensor);
   if (*data != NULL) return COMPUTE_OK;
   const size_t bytes = (size_t)tensor_dense_bytes(tensor);
@@ -61,33 +61,32 @@ static compute_status mark_piece(fit_station *station, const compute_batch_step 
   fit_plan *plan;
   compute_binding bindings[3];
   size_t count = 0;
-  compute_status s = station_plan(station, frames, 0, 0, &plan);
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(step->inputs[0], 0, first, frames, 1, &pixels);
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(f->spots, 0, first, frames, 1, &spots);
-  if (s == COMPUTE_OK && f->response != NULL)
-    s = compute_tensor_slice_view(f->response, 0, first, frames, 1, &response);
-  if (s == COMPUTE_OK) {
+  compute_status status = station_plan(station, frames, 0, 0, &plan);
+  if (!status) status = compute_tensor_slice_view(step->inputs[0], 0, first, frames, 1, &pixels);
+  if (!status) status = compute_tensor_slice_view(f->spots, 0, first, frames, 1, &spots);
+  if (!status && f->response)
+    status = compute_tensor_slice_view(f->response, 0, first, frames, 1, &response);
+  if (!status) {
     bindings[count++] = (compute_binding){.node = plan->pixels, .tensor = pixels};
     bindings[count++] = (compute_binding){.node = plan->output, .tensor = spots};
-    if (response != NULL)
-      bindings[count++] = (compute_binding){.node = plan->response, .tensor = response};
-    s = compute_run_with(
+    if (response) bindings[count++] = (compute_binding){.node = plan->response, .tensor = response};
+    status = compute_run_with(
         plan->plan, bindings, count,
         &(compute_run_options){.queue = step->queue, .fallback = COMPUTE_RUN_STRICT}, NULL);
   }
-  if (step->queue != NULL) { /* also before the views go */
+  if (step->queue) { /* also before the views go */
     compute_error error;
-    if (s != COMPUTE_OK) compute_error_get(station->fit->context, &error);
+    if (status) compute_error_get(station->fit->context, &error);
     const compute_status waited = compute_queue_wait(step->queue);
-    if (s == COMPUTE_OK)
-      s = waited;
-    else if (error.status == s)
+    if (!status)
+      status = waited;
+    else if (error.status == status)
       error_restore(station->fit->context, &error);
   }
   compute_tensor_release(pixels);
   compute_tensor_release(spots);
   compute_tensor_release(response);
-  return s;
+  return status;
 }
 
 int64_t movie_piece(const fit_station *station, int64_t frames) {
@@ -100,39 +99,41 @@ int64_t movie_piece(const fit_station *station, int64_t frames) {
 static compute_status mark_spots(fit_station *station, const compute_batch_step *step, finding *f) {
   const int64_t piece = movie_piece(station, step->items);
   const void *spots = NULL, *response = NULL;
-  compute_status s = make_tensors(station, step->items, f);
-  for (int64_t done = 0; s == COMPUTE_OK && done < step->items; done += piece)
-    s = mark_piece(station, step, f, done, step->items - done < piece ? step->items - done : piece);
-  if (s == COMPUTE_OK) s = bring(station, f->spots, &f->host_spots, &spots);
-  if (s == COMPUTE_OK) s = bring(station, f->response, &f->host_response, &response);
+  compute_status status = make_tensors(station, step->items, f);
+  for (int64_t done = 0; !status && done < step->items; done += piece)
+    status =
+        mark_piece(station, step, f, done, step->items - done < piece ? step->items - done : piece);
+  if (!status) status = bring(station, f->spots, &f->host_spots, &spots);
+  if (!status) status = bring(station, f->response, &f->host_response, &response);
   f->spots_data = spots;
   f->response_data = response;
-  return s;
+  return status;
 }
 
 /* As much room as there are spots: the second time it is known. */
 static compute_status make_corners(const compute_fit *fit, const finding *f, fit_part *part) {
   int64_t room = FIRST_ROOM;
-  compute_status s = COMPUTE_ERROR_OVERFLOW;
+  compute_status status = COMPUTE_ERROR_OVERFLOW;
   compute_error before;
   compute_error_get(fit->context, &before);
-  for (int attempt = 0; s == COMPUTE_ERROR_OVERFLOW && attempt < 2; attempt++) {
+  for (int attempt = 0; status == COMPUTE_ERROR_OVERFLOW && attempt < 2; attempt++) {
     base_release(part->corners);
     part->corners = base_allocate((size_t)room, 3 * sizeof *part->corners);
-    if (part->corners == NULL) return short_of_memory(fit);
-    s = compute_spot_corners(fit->context, &fit->spots, f->spots_data, f->response_data,
+    if (!part->corners) return short_of_memory(fit);
+    status =
+        compute_spot_corners(fit->context, &fit->spots, f->spots_data, f->response_data,
                              part->frames, fit->frame_rows, fit->frame_columns, fit->problem.rows,
                              fit->problem.columns, part->first, part->corners, room, &part->rois);
     room = part->rois;
   }
-  if (s == COMPUTE_OK) error_restore(fit->context, &before);
-  return s;
+  if (!status) error_restore(fit->context, &before);
+  return status;
 }
 
 compute_status movie_find(fit_station *station, const compute_batch_step *step, fit_part *part) {
   finding f = {0};
-  compute_status s = mark_spots(station, step, &f);
-  if (s == COMPUTE_OK) s = make_corners(station->fit, &f, part);
+  compute_status status = mark_spots(station, step, &f);
+  if (!status) status = make_corners(station->fit, &f, part);
   finding_free(&f);
-  return s;
+  return status;
 }

@@ -31,7 +31,7 @@ static void make_roi(const roi_work *work, int64_t index) {
   for (int64_t i = 0; i < size; i++) expected[i] = (double)background;
   simulation_add_spot(s, &spot, 0, s->rows, expected);
   simulation_expose(s, &source, 0, size, expected, work->pixels, index * size);
-  if (work->truth != NULL)
+  if (work->truth)
     memcpy(work->truth + index * s->parameters, spot.truth,
            (size_t)s->parameters * sizeof *spot.truth);
 }
@@ -48,13 +48,11 @@ compute_status compute_simulate_rois(compute_context *context, const compute_sim
                                      int64_t first, int64_t count, void *pixels, float *truth) {
   static const char operation[] = "compute_simulate_rois";
   simulation s;
-  if (context == NULL)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
   compute_status status = simulation_check(context, given, false, operation, &s);
-  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
-  if (status != COMPUTE_OK || count == 0) return status;
-  if (pixels == NULL)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
+  if (!status) status = simulation_check_items(&s, first, count, operation);
+  if (status || count == 0) return status;
+  if (!pixels) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
   roi_work work = {&s, first, count, pixels, truth};
   thread_pool_run(context->threads, (count - 1) / ROIS_OF_TASK + 1, roi_task, &work);
   return COMPUTE_OK;
@@ -95,7 +93,7 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
   const noise_source source = {s->given.seed, (uint64_t)(work->first + index)};
   const float background = simulation_background(s, &source);
   double *expected = base_allocate((size_t)(rows * s->columns), sizeof *expected);
-  if (expected == NULL) {
+  if (!expected) {
     __atomic_store_n(&work->short_of_memory, 1, __ATOMIC_RELAXED);
     return;
   }
@@ -104,7 +102,7 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
     simulation_spot spot;
     simulation_draw_spot(s, &source, (uint32_t)i, background, &spot);
     simulation_add_spot(s, &spot, row, rows, expected);
-    if (row == 0 && work->truth != NULL) write_truth(work, index, i, &spot);
+    if (row == 0 && work->truth) write_truth(work, index, i, &spot);
   }
   simulation_expose(s, &source, row * s->columns, rows * s->columns, expected, work->pixels,
                     (index * s->rows + row) * s->columns);
@@ -116,13 +114,13 @@ compute_status compute_simulate_spot_count(compute_context *context,
                                            int64_t count, int64_t *spots) {
   static const char operation[] = "compute_simulate_spot_count";
   simulation s;
-  if (context == NULL || spots == NULL)
+  if (!context || !spots)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context == NULL ? "context" : "spots");
+                     !context ? "context" : "spots");
   *spots = 0;
   compute_status status = simulation_check(context, given, true, operation, &s);
-  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
-  if (status != COMPUTE_OK) return status;
+  if (!status) status = simulation_check_items(&s, first, count, operation);
+  if (status) return status;
   for (int64_t i = 0; i < count; i++) *spots += spots_of_frame(&s, first + i);
   return COMPUTE_OK;
 }
@@ -131,16 +129,14 @@ compute_status compute_simulate_movie(compute_context *context, const compute_si
                                       int64_t first, int64_t count, void *pixels, float *truth) {
   static const char operation[] = "compute_simulate_movie";
   simulation s;
-  if (context == NULL)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
   compute_status status = simulation_check(context, given, true, operation, &s);
-  if (status == COMPUTE_OK) status = simulation_check_items(&s, first, count, operation);
-  if (status != COMPUTE_OK || count == 0) return status;
-  if (pixels == NULL)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
+  if (!status) status = simulation_check_items(&s, first, count, operation);
+  if (status || count == 0) return status;
+  if (!pixels) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "pixels is NULL");
 
   int64_t *begins = base_allocate((size_t)count + 1, sizeof *begins);
-  if (begins == NULL)
+  if (!begins)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no memory for the numbers of spots");
   for (int64_t i = 0; i < count; i++) begins[i + 1] = begins[i] + spots_of_frame(&s, first + i);

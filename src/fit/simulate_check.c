@@ -25,13 +25,11 @@ static compute_status check_ranges(const simulation *s, const char *operation) {
   const compute_simulation *g = &s->given;
   const double far = 1e6;
   compute_status status = check_range(s, &g->photons, 0, MOST_PHOTONS, "photons", operation);
-  if (status == COMPUTE_OK)
-    status = check_range(s, &g->background, 0, MOST_PHOTONS, "background", operation);
-  if (status == COMPUTE_OK && !s->movie)
-    status = check_range(s, &g->position, -far, far, "position", operation);
-  if (status == COMPUTE_OK && g->problem.model == COMPUTE_FIT_XYZNB)
+  if (!status) status = check_range(s, &g->background, 0, MOST_PHOTONS, "background", operation);
+  if (!status && !s->movie) status = check_range(s, &g->position, -far, far, "position", operation);
+  if (!status && g->problem.model == COMPUTE_FIT_XYZNB)
     status = check_range(s, &g->z, -far, far, "z", operation);
-  if (status == COMPUTE_OK && (g->sigma.low != 0 || g->sigma.high != 0))
+  if (!status && (g->sigma.low != 0 || g->sigma.high != 0))
     status = check_range(s, &g->sigma, 1e-3, far, "sigma", operation);
   return status;
 }
@@ -46,7 +44,7 @@ static compute_status check_maps(const simulation *s, const char *operation) {
               {s->given.gain, "gain", 0, true},
               {s->given.variance, "variance", 0, false}};
   for (size_t m = 0; m < sizeof maps / sizeof *maps; m++) {
-    if (maps[m].values == NULL) continue;
+    if (!maps[m].values) continue;
     if (s->given.problem.camera == COMPUTE_FIT_IDEAL ||
         (m == 2 && s->given.problem.camera != COMPUTE_FIT_SCMOS))
       return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -80,7 +78,7 @@ compute_status simulation_check(compute_context *context, const compute_simulati
                                 bool movie, const char *operation, simulation *checked) {
   char reason[256];
   *checked = (simulation){.context = context, .movie = movie};
-  if (given == NULL)
+  if (!given)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "simulation is NULL");
   checked->given = *given;
   for (size_t i = 0; i < sizeof given->reserved / sizeof *given->reserved; i++)
@@ -111,8 +109,8 @@ compute_status simulation_check(compute_context *context, const compute_simulati
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "spots: %g in a frame; must be 0 to %g", given->spots, MOST_SPOTS);
   compute_status status = check_size(checked, operation);
-  if (status == COMPUTE_OK) status = check_ranges(checked, operation);
-  if (status == COMPUTE_OK) status = check_maps(checked, operation);
+  if (!status) status = check_ranges(checked, operation);
+  if (!status) status = check_maps(checked, operation);
   return status;
 }
 

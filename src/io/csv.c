@@ -12,10 +12,9 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "io/field_reader.h"
-#include "io/number.h"
+#include "tensor/tensor.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
-#include "tensor/tensor.h"
 
 #define BLOCK_BYTES       262144
 #define DEFAULT_MAX_BYTES ((uint64_t)1 << 30)
@@ -99,10 +98,9 @@ static compute_status fail_field(const csv_table *table, int64_t column, const t
 
 static compute_status add_value(csv_table *table, int64_t column, const text_field *field) {
   void *element = next_element(table);
-  if (!element) {
+  if (!element)
     return error_set(table->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no memory for the values of %s", table->path);
-  }
   char problem[48] = "is too long";
   if (field->too_long) return fail_field(table, column, field, problem);
   switch (number_parse(field->text, field->length, table->dtype, table->c_locale, element)) {
@@ -153,11 +151,10 @@ static compute_status read_lines(csv_table *table, field_reader *reader) {
       if (!table->blank_line) table->blank_line = table->line;
       continue;
     }
-    if (table->blank_line) {
+    if (table->blank_line)
       return error_set(table->context, COMPUTE_ERROR_FORMAT, operation,
                        "%s, line %" PRId64 ", column 1: the line is empty, but more lines follow",
                        table->path, table->blank_line);
-    }
     status = read_line(table, reader, &field);
     if (status) return status;
     table->rows++;
@@ -187,22 +184,19 @@ static compute_status read_file(csv_table *table, const compute_csv_options *opt
 
 static compute_status check_options(const compute_context *context,
                                     const compute_csv_options *options) {
-  if (options->skip_rows < 0) {
+  if (options->skip_rows < 0)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "skip_rows is %d",
                      (int)options->skip_rows);
-  }
   char separator = options->separator;
   if (separator &&
       (strchr("+-.\r\n", separator) || (separator >= '0' && separator <= '9') ||
-       (separator >= 'a' && separator <= 'z') || (separator >= 'A' && separator <= 'Z'))) {
+       (separator >= 'a' && separator <= 'z') || (separator >= 'A' && separator <= 'Z')))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the separator (code %d) may be part of a number or ends a line", separator);
-  }
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
-    if (options->reserved[i] != 0) {
+    if (options->reserved[i] != 0)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "reserved options must be zero");
-    }
   }
   return COMPUTE_OK;
 }
@@ -217,10 +211,9 @@ static compute_status check_call(const compute_device *device, const char *path,
                      : !path ? "path"
                              : "tensor");
   }
-  if (!dtype_is_float(dtype) && !dtype_is_integer(dtype)) {
+  if (!dtype_is_float(dtype) && !dtype_is_integer(dtype))
     return error_set(device->context, COMPUTE_ERROR_DTYPE, operation,
                      "a table holds floats or integers, not %s", compute_dtype_name(dtype));
-  }
   return COMPUTE_OK;
 }
 

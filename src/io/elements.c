@@ -87,9 +87,8 @@ compute_status elements_read(const char *operation, compute_device *device,
                              const element_format *format, element_source source, void *user,
                              compute_tensor **tensor) {
   compute_shape shape = format->shape;
-  for (int32_t i = 0; i < shape.rank && format->fortran_order; i++) {
+  for (int32_t i = 0; i < shape.rank && format->fortran_order; i++)
     shape.size[i] = format->shape.size[shape.rank - 1 - i];
-  }
   compute_tensor *made;
   compute_status status = tensor_create_private(device, format->dtype, shape, &made);
   if (status) return status;

@@ -1,11 +1,13 @@
-/* A text file, plain or gzip-compressed, as a sequence of fields. */
+/* A text file, plain or gzip-compressed, as a sequence of fields, and decimal numbers in fields. */
 #ifndef IO_FIELD_READER_H
 #define IO_FIELD_READER_H
 
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compute/dtype.h"
 #include "compute/status.h"
 
 typedef struct field_reader field_reader;
@@ -40,5 +42,19 @@ compute_status field_reader_skip_line(field_reader *reader, bool *more);
 /* Closes the file and frees the reader. Returns `status` unless that is COMPUTE_OK and the file was
  * not read to an end that its compression confirms. */
 compute_status field_reader_close(field_reader *reader, compute_status status);
+
+typedef enum number_result {
+  NUMBER_OK,
+  NUMBER_EMPTY,
+  NUMBER_MALFORMED,
+  NUMBER_NOT_WHOLE,   /* a fraction or an exponent where an integer is wanted */
+  NUMBER_OUT_OF_RANGE /* of the dtype */
+} number_result;
+
+/* Reads all of text[0 … length−1], which text[length] = 0 must follow, as one element of a float or
+ * integer dtype. Floats round once, to nearest (f16 and bf16 by way of f64); "inf" and "nan" are
+ * floats. `c_locale` is the locale "C". */
+number_result number_parse(const char *text, size_t length, compute_dtype dtype, locale_t c_locale,
+                           void *element);
 
 #endif

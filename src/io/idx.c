@@ -1,7 +1,7 @@
 /* IDX: two zeros, the type of the elements, the number of axes, a big-endian size of 32 bits for
  * each, the elements, big-endian. After the description beside the MNIST files of LeCun, Cortes and
  * Burges. Nothing is allocated for a size that the file, unpacked, cannot have. */
-#include "io/idx.h"
+#include "io/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "io/elements.h"
-#include "io/file_error.h"
+#include "io/new_file.h"
 #include "io/tensor_file.h"
 
 #define MAX_RATIO 1032u /* of deflate */
@@ -53,9 +53,8 @@ static compute_status COMPUTE_PRINTF(3, 4)
 static compute_status fail_zlib(const idx_reader *reader) {
   int code = Z_OK, system = errno;
   const char *words = gzerror(reader->file, &code);
-  if (code == Z_ERRNO) {
+  if (code == Z_ERRNO)
     return file_error(reader->context, reader->operation, reader->path, "read", system);
-  }
   if (code == Z_MEM_ERROR) return refuse(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for it");
   if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) {
     return refuse(reader, COMPUTE_ERROR_FORMAT, "it ends too early");
@@ -75,9 +74,8 @@ static compute_status read_narrow(const idx_reader *reader, void *data, size_t b
   unsigned char *from = (unsigned char *)data + bytes - count * narrow;
   int32_t *to = data; /* a block is aligned */
   compute_status status = read_bytes(reader, from, count * narrow);
-  for (size_t i = 0; i < count && !status; i++, from += narrow) {
+  for (size_t i = 0; i < count && !status; i++, from += narrow)
     to[i] = narrow == 1 ? (int8_t)from[0] : (int16_t)(uint16_t)(from[0] << 8 | from[1]);
-  }
   return status;
 }
 
@@ -95,13 +93,11 @@ static compute_status read_shape(idx_reader *reader, compute_shape *shape) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (types[i].code == bytes[2]) reader->type = &types[i];
   }
-  if (bytes[0] != 0 || bytes[1] != 0 || !reader->type || bytes[3] == 0) {
+  if (bytes[0] != 0 || bytes[1] != 0 || !reader->type || bytes[3] == 0)
     return refuse(reader, COMPUTE_ERROR_FORMAT, "it does not begin as IDX files do");
-  }
-  if (bytes[3] > COMPUTE_MAX_RANK) {
+  if (bytes[3] > COMPUTE_MAX_RANK)
     return refuse(reader, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d dimensions",
                   COMPUTE_MAX_RANK);
-  }
   shape->rank = bytes[3];
   status = read_bytes(reader, bytes, 4 * (size_t)shape->rank);
   for (int32_t i = 0; i < shape->rank && !status; i++) {
@@ -150,17 +146,13 @@ compute_status idx_read(const char *operation, compute_device *device, const cha
                         compute_tensor **tensor) {
   idx_reader reader = {device->context, operation, path, NULL, NULL};
   struct stat about;
-  if (stat(path, &about) != 0) {
-    return file_error(reader.context, operation, path, "open", errno);
-  }
-  if (!S_ISREG(about.st_mode)) {
+  if (stat(path, &about) != 0) return file_error(reader.context, operation, path, "open", errno);
+  if (!S_ISREG(about.st_mode))
     return error_set(reader.context, COMPUTE_ERROR_FILE, operation, "%s is no regular file", path);
-  }
   errno = 0;
   reader.file = gzopen(path, "rbe");
-  if (!reader.file) {
+  if (!reader.file)
     return file_error(reader.context, operation, path, "open", errno ? errno : ENOMEM);
-  }
   compute_tensor *made = NULL;
   compute_status status = read_file(&reader, device, (uint64_t)about.st_size, &made);
   int code = gzclose_r(reader.file);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "io/file_error.h"
+#include "base/text.h"
 
 static compute_status fail(const new_file *file, const char *path, const char *what, int code) {
   return file_error(file->context, file->operation, path, what, code);
@@ -24,10 +25,9 @@ compute_status new_file_open(const compute_context *context, const char *operati
   *file = (new_file){.context = context, .operation = operation, .path = path, .descriptor = -1};
   size_t bytes = strlen(path) + 48;
   file->name = base_allocate(bytes, 1);
-  if (!file->name) {
+  if (!file->name)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to write %s",
                      path);
-  }
   /* A process that was killed may have left such a file, and this one may have its number. */
   for (int tries = 0; tries < 1000; tries++) {
     snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(),
@@ -50,18 +50,16 @@ compute_status new_file_write(new_file *file, const void *data, size_t bytes) {
 
 compute_status new_file_write_at(new_file *file, uint64_t offset, const void *data, size_t bytes) {
   off_t end = lseek(file->descriptor, 0, SEEK_CUR);
-  if (end < 0 || lseek(file->descriptor, (off_t)offset, SEEK_SET) < 0) {
+  if (end < 0 || lseek(file->descriptor, (off_t)offset, SEEK_SET) < 0)
     return fail(file, file->name, "write", errno);
-  }
   int code = file_write(file->descriptor, data, bytes);
   if (!code && lseek(file->descriptor, end, SEEK_SET) < 0) code = errno;
   return code ? fail(file, file->name, "write", code) : COMPUTE_OK;
 }
 
 compute_status new_file_close(new_file *file, compute_status status) {
-  if (!status && fsync(file->descriptor) != 0 && errno != EINVAL) {
+  if (!status && fsync(file->descriptor) != 0 && errno != EINVAL)
     status = fail(file, file->name, "write", errno);
-  }
   if (close(file->descriptor) != 0 && !status) status = fail(file, file->name, "write", errno);
   if (!status && rename(file->name, file->path) != 0) {
     status = fail(file, file->path, "create", errno);
@@ -69,4 +67,31 @@ compute_status new_file_close(new_file *file, compute_status status) {
   if (status) unlink(file->name);
   base_release(file->name);
   return status;
+}
+
+compute_status file_error(const compute_context *context, const char *operation, const char *path,
+                          const char *what, int code) {
+  char words[128];
+  if (code == FILE_ENDED)
+    return error_set_native(context, COMPUTE_ERROR_FORMAT, 0, operation,
+                            "the file may be truncated: copy or make it again",
+                            "%s ends before its header says", path);
+  return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
+                          path, what, strerror_r(code, words, sizeof words));
+}
+
+const char *file_show_name(const char *name, char text[SHOWN_NAME_BYTES]) {
+  size_t used = 0;
+  const char *at = name;
+  while (*at) {
+    size_t length = utf8_length(at);
+    if (used + (length ? length : 1) > SHOWN_NAME_BYTES - 4) break;
+    bool plain = length > 1 || (length == 1 && *at >= ' ' && *at != 127);
+    if (!plain) length = 1;
+    memcpy(text + used, plain ? at : "?", length);
+    used += length;
+    at += length;
+  }
+  memcpy(text + used, *at ? "..." : "", *at ? 4 : 1);
+  return text;
 }

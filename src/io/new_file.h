@@ -1,4 +1,5 @@
-/* A file that appears under its name only when it is complete. */
+/* A file that appears under its name only when it is complete, and the words for what the system
+ * says of a file. */
 #ifndef IO_NEW_FILE_H
 #define IO_NEW_FILE_H
 
@@ -29,5 +30,14 @@ compute_status new_file_write_at(new_file *file, uint64_t offset, const void *da
 /* Ends it: gives it its name if `status`, of all that was written, is COMPUTE_OK; else removes it
  * and returns `status`. */
 compute_status new_file_close(new_file *file, compute_status status);
+
+/* COMPUTE_ERROR_FILE with the words of `code`, an errno: "PATH: cannot WHAT: …". FILE_ENDED is
+ * COMPUTE_ERROR_FORMAT. */
+compute_status file_error(const compute_context *context, const char *operation, const char *path,
+                          const char *what, int code);
+
+/* A name as it can be shown in a message: cut, and without control characters. */
+#define SHOWN_NAME_BYTES 84
+const char *file_show_name(const char *name, char text[SHOWN_NAME_BYTES]);
 
 #endif

@@ -15,10 +15,8 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "io/elements.h"
-#include "io/file_error.h"
 #include "io/new_file.h"
 #include "io/npy.h"
-#include "io/npy_header.h"
 #include "tensor/tensor.h"
 
 /* ---- Errors -------------------------------------------------------------------------------- */
@@ -48,10 +46,9 @@ static compute_status read_text(const compute_context *context, const char *oper
                                 const char *path, uint32_t offset, uint32_t bytes,
                                 npy_header *header) {
   char *text = base_allocate(bytes, 1);
-  if (!text) {
+  if (!text)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no memory for the header of %s", path);
-  }
   char problem[NPY_PROBLEM_BYTES];
   compute_status status = COMPUTE_OK;
   int code = lseek(file, offset, SEEK_SET) < 0 ? errno : file_read(file, text, bytes);
@@ -113,10 +110,9 @@ static compute_status open_file(const compute_context *context, const char *oper
 compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                    compute_npy_info *info) {
   static const char operation[] = "compute_npy_inspect";
-  if (!path || !info) {
+  if (!path || !info)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      path ? "info" : "path");
-  }
   *info = (compute_npy_info){.dtype = COMPUTE_DTYPE_NONE};
   compute_npy_info found;
   int file;
@@ -187,18 +183,16 @@ static compute_status write_elements(void *user, const void *data, size_t bytes)
 
 compute_status compute_npy_write(const compute_tensor *tensor, const char *path) {
   static const char operation[] = "compute_npy_write";
-  if (!tensor || !path) {
+  if (!tensor || !path)
     return error_set(tensor ? tensor->buffer->device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      operation, "%s is NULL", tensor ? "path" : "tensor");
-  }
   compute_device *device = tensor->buffer->device;
   char header[NPY_MADE_BYTES];
   size_t header_bytes = npy_header_make(tensor->dtype, tensor->shape, header);
-  if (header_bytes == 0) {
+  if (header_bytes == 0)
     return error_set_native(device->context, COMPUTE_ERROR_DTYPE, 0, operation,
                             "copy it to a tensor of f32 first", "NumPy has no %s",
                             compute_dtype_name(tensor->dtype));
-  }
   new_file file;
   compute_status status = new_file_open(device->context, operation, path, &file);
   if (status) return status;

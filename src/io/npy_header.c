@@ -1,6 +1,6 @@
 /* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing behind the
  * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
-#include "io/npy_header.h"
+#include "io/npy.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,13 +40,11 @@ static npy_result COMPUTE_PRINTF(3, 4)
 
 npy_result npy_prefix_parse(const unsigned char *bytes, size_t length, uint32_t *text_offset,
                             uint32_t *text_bytes, char *problem) {
-  if (length < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
+  if (length < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0)
     return refuse(problem, NPY_MALFORMED, "it does not begin as .npy files do");
-  }
   unsigned major = length > 6 ? bytes[6] : 1;
-  if (major < 1 || major > 3) {
+  if (major < 1 || major > 3)
     return refuse(problem, NPY_UNSUPPORTED, "version %u of the format is not known", major);
-  }
   *text_offset = major == 1 ? 10 : 12;
   if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "it ends in its header");
   *text_bytes = (uint32_t)bytes[8] | (uint32_t)bytes[9] << 8;
@@ -64,9 +62,8 @@ typedef struct npy_text {
 } npy_text;
 
 static void skip_blanks(npy_text *text) {
-  while (text->at < text->end && (*text->at == ' ' || *text->at == '\t' || *text->at == '\n')) {
+  while (text->at < text->end && (*text->at == ' ' || *text->at == '\t' || *text->at == '\n'))
     text->at++;
-  }
 }
 
 /* Takes `c`, with blanks before it, if it is next. */
@@ -103,9 +100,8 @@ static npy_result take_descr(npy_text *text, npy_header *header, char *problem) 
   char name[24];
   if (!take_string(text, name, sizeof name)) {
     skip_blanks(text);
-    if (text->at < text->end && *text->at == '[') {
+    if (text->at < text->end && *text->at == '[')
       return refuse(problem, NPY_UNSUPPORTED, "its elements are records with named fields");
-    }
     return refuse(problem, NPY_MALFORMED, "'descr' is no string");
   }
   bool known = strchr("<>|=", name[0]) && name[0];
@@ -125,9 +121,8 @@ static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
   int64_t value = 0;
   const char *begin = text->at;
   for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
-    if (!checked_multiply(value, 10, &value) || !checked_add(value, *text->at - '0', &value)) {
+    if (!checked_multiply(value, 10, &value) || !checked_add(value, *text->at - '0', &value))
       return refuse(problem, NPY_MALFORMED, "a size in 'shape' does not fit into 63 bits");
-    }
   }
   if (text->at == begin) return refuse(problem, NPY_MALFORMED, "'shape' is no tuple of sizes");
   if (text->at < text->end && *text->at == 'L') text->at++; /* of Python 2 */
@@ -170,9 +165,8 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
   if (!take(text, '{')) return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
   while (!take(text, '}')) {
     char key[24];
-    if (!comma || !take_string(text, key, sizeof key) || !take(text, ':')) {
+    if (!comma || !take_string(text, key, sizeof key) || !take(text, ':'))
       return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
-    }
     size_t i = 0;
     while (i < 3 && strcmp(entries[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
@@ -185,9 +179,8 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
     comma = take(text, ',');
   }
   for (size_t i = 0; i < 3; i++) {
-    if (!(seen >> i & 1)) {
+    if (!(seen >> i & 1))
       return refuse(problem, NPY_MALFORMED, "its header lacks '%s'", entries[i].key);
-    }
   }
   return NPY_OK;
 }
@@ -210,9 +203,8 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
       fits = fits && checked_multiply(elements, header->shape.size[i], &elements);
   }
   /* Also with a size of 0 the others must make sense: somebody multiplies them. */
-  if (!fits || !checked_multiply(elements, size, &unused)) {
+  if (!fits || !checked_multiply(elements, size, &unused))
     return refuse(problem, NPY_MALFORMED, "its shape has more elements than fit into 63 bits");
-  }
   header->count = empty ? 0 : elements;
   return NPY_OK;
 }

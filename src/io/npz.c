@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "io/npy_header.h"
+#include "io/npy.h"
 #include "io/tensor_file.h"
 
 static zip_file archive_of(const compute_tensor_file *file, const char *operation,
@@ -26,8 +26,8 @@ static compute_status COMPUTE_PRINTF(4, 5)
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
   return error_set(zip->context, status, zip->operation,
-                   "\"%s\" in %s is no .npy file that can be read: %s",
-                   tensor_file_show(name, shown), zip->path, problem);
+                   "\"%s\" in %s is no .npy file that can be read: %s", file_show_name(name, shown),
+                   zip->path, problem);
 }
 
 static compute_status refuse_header(const zip_file *zip, const char *name, npy_result result,
@@ -86,13 +86,10 @@ static compute_status take_header(const zip_file *zip, zip_reader *reader, store
 
 static compute_status list_member(compute_tensor_file *file, const zip_file *zip,
                                   const zip_member *member) {
-  if (member->name_bytes < 4 || strcmp(member->name + member->name_bytes - 4, ".npy") != 0) {
+  if (member->name_bytes < 4 || strcmp(member->name + member->name_bytes - 4, ".npy") != 0)
     return refuse(zip, COMPUTE_ERROR_UNSUPPORTED, member->name, "its name does not end in .npy");
-  }
   stored_tensor *tensor = tensor_file_add(file);
-  if (!tensor) {
-    return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "no memory for it");
-  }
+  if (!tensor) return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "no memory for it");
   member->name[member->name_bytes - 4] = 0;
   tensor->member = *member;
   tensor->name = member->name;
@@ -175,7 +172,7 @@ static compute_status write_array(zip_writer *writer, const char *name, const ch
     char shown[SHOWN_NAME_BYTES];
     return error_set_native(file->context, COMPUTE_ERROR_DTYPE, 0, file->operation,
                             "copy it to a tensor of f32 first, or write a .safetensors file",
-                            "\"%s\": NumPy has no %s", tensor_file_show(name, shown),
+                            "\"%s\": NumPy has no %s", file_show_name(name, shown),
                             compute_dtype_name(tensor->dtype));
   }
   compute_status status =

@@ -1,7 +1,6 @@
 /* Tensors filled from a file of named tensors. Everything is read and checked beside the tensors,
  * and put in their place only when nothing can be wrong with the file any more: a model is never
  * left half loaded by a file that does not fit. */
-#include "io/restore.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +16,11 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
   const compute_dtype dtype = compute_tensor_dtype(entry->tensor);
   const compute_shape shape = compute_tensor_shape(entry->tensor);
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
-  tensor_file_show(entry->name, name);
-  if (stored->dtype != dtype) {
+  file_show_name(entry->name, name);
+  if (stored->dtype != dtype)
     return error_set(r->context, COMPUTE_ERROR_DTYPE, r->operation,
                      "\"%s\" is %s in %s, and %s in %s", name, compute_dtype_name(stored->dtype),
                      r->path, compute_dtype_name(dtype), r->owner);
-  }
   if (compute_shape_equal(stored->shape, shape)) return COMPUTE_OK;
   return error_set(r->context, COMPUTE_ERROR_SHAPE, r->operation,
                    "\"%s\" is %s in %s, and %s in %s", name,
@@ -32,7 +30,7 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
 
 static compute_status fail_names(const restore *r, const char *first, size_t count, bool missing) {
   char name[SHOWN_NAME_BYTES], more[40] = "";
-  tensor_file_show(first, name);
+  file_show_name(first, name);
   if (count > 1) snprintf(more, sizeof more, " and %zu more", count - 1);
   if (missing) {
     return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
@@ -73,10 +71,9 @@ static compute_status check_extra(const restore *r, const bool *used) {
 
 static compute_status match(restore *r) {
   bool *used = base_allocate(r->file->count, sizeof *used);
-  if (!used) {
+  if (!used)
     return error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
                      "no memory for the list of %s", r->path);
-  }
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count && !status; i++) {
     restore_entry *entry = &r->entries[i];
@@ -98,18 +95,16 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
   char *x = base_allocate(bytes, 1), *y = base_allocate(bytes, 1);
   char first[SHOWN_NAME_BYTES], second[SHOWN_NAME_BYTES];
   compute_status status = COMPUTE_OK;
-  if (!x || !y) {
-    status =
-        error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
-                  "no memory for %zu bytes of \"%s\"", bytes, tensor_file_show(a->name, first));
-  }
+  if (!x || !y)
+    status = error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
+                       "no memory for %zu bytes of \"%s\"", bytes, file_show_name(a->name, first));
   if (!status) status = compute_tensor_read(a->read, x, bytes);
   if (!status) status = compute_tensor_read(b->read, y, bytes);
   if (!status && memcmp(x, y, bytes) != 0) {
     status = error_set(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
                        "\"%s\" and \"%s\" are one tensor in %s, and differ in %s",
-                       tensor_file_show(a->name, first), tensor_file_show(b->name, second),
-                       r->owner, r->path);
+                       file_show_name(a->name, first), file_show_name(b->name, second), r->owner,
+                       r->path);
   }
   base_release(x);
   base_release(y);
@@ -120,7 +115,7 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
 static compute_status check_twins(const restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count; i++) {
-    bool compared = r->entries[i].read == NULL;
+    bool compared = !r->entries[i].read;
     for (size_t k = 0; k < i && !compared && !status; k++) {
       compared = r->entries[k].tensor == r->entries[i].tensor && r->entries[k].read;
       if (compared) status = compare(r, &r->entries[k], &r->entries[i]);

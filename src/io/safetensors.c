@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "io/file_error.h"
-#include "io/json.h"
+#include "io/new_file.h"
+#include "base/json.h"
 #include "io/tensor_file.h"
 
 static const struct {
@@ -36,7 +36,7 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };
 typedef struct header_reader {
   compute_tensor_file *file;
   const char *operation;
-  json_text text;
+  json_input text;
   const char *name; /* of the tensor that is being read, or NULL */
 } header_reader;
 
@@ -50,13 +50,12 @@ static compute_status COMPUTE_PRINTF(3, 4)
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
   const compute_tensor_file *file = reader->file;
-  if (!reader->name) {
+  if (!reader->name)
     return error_set(file->context, status, reader->operation,
                      "%s is no safetensors file that can be read: %s", file->path, problem);
-  }
   return error_set(file->context, status, reader->operation,
                    "%s is no safetensors file that can be read: \"%s\" %s", file->path,
-                   tensor_file_show(reader->name, name), problem);
+                   file_show_name(reader->name, name), problem);
 }
 
 static compute_status refuse_text(const header_reader *reader, const char *expected) {
@@ -74,7 +73,7 @@ static compute_status take_dtype(header_reader *reader, stored_tensor *tensor) {
     return COMPUTE_OK;
   }
   return refuse_as(reader, COMPUTE_ERROR_UNSUPPORTED, "has elements of type %s, not known here",
-                   tensor_file_show(name, shown));
+                   file_show_name(name, shown));
 }
 
 static compute_status take_number(header_reader *reader, int64_t *value) {
@@ -91,10 +90,9 @@ static compute_status take_shape(header_reader *reader, stored_tensor *tensor) {
   if (!json_take(&reader->text, '[')) return refuse_text(reader, "a shape begins");
   if (json_take(&reader->text, ']')) return COMPUTE_OK;
   do {
-    if (shape->rank == COMPUTE_MAX_RANK) {
+    if (shape->rank == COMPUTE_MAX_RANK)
       return refuse_as(reader, COMPUTE_ERROR_UNSUPPORTED, "has more than %d dimensions",
                        COMPUTE_MAX_RANK);
-    }
     compute_status status = take_number(reader, &shape->size[shape->rank++]);
     if (status) return status;
   } while (json_take(&reader->text, ','));
@@ -127,13 +125,12 @@ static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) 
   for (bool first = true; !json_take(&reader->text, '}'); first = false) {
     char *key, shown[SHOWN_NAME_BYTES];
     if ((!first && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &key) ||
-        !json_take(&reader->text, ':')) {
+        !json_take(&reader->text, ':'))
       return refuse_text(reader, "a description goes on");
-    }
     size_t i = 0;
     while (i < 3 && strcmp(parts[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
-      return refuse(reader, "has '%s' %s", tensor_file_show(key, shown),
+      return refuse(reader, "has '%s' %s", file_show_name(key, shown),
                     i == 3 ? "in its description" : "twice");
     }
     seen |= 1u << i;
@@ -144,9 +141,8 @@ static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) 
     if (!(seen >> i & 1)) return refuse(reader, "lacks '%s'", parts[i].key);
   }
   uint64_t bytes;
-  if (!tensor_file_bytes(tensor->format.dtype, tensor->format.shape, &bytes)) {
+  if (!tensor_file_bytes(tensor->format.dtype, tensor->format.shape, &bytes))
     return refuse(reader, "has a shape of more than 63 bits");
-  }
   if (bytes == tensor->bytes) return COMPUTE_OK;
   return refuse(reader, "has offsets for %" PRIu64 " bytes, but a shape of %" PRIu64, tensor->bytes,
                 bytes);
@@ -162,12 +158,10 @@ static compute_status take_metadata_into(header_reader *reader, void **keys, siz
   for (; !json_take(&reader->text, '}'); count++) {
     char *key, *value;
     if ((count > 0 && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &key) ||
-        !json_take(&reader->text, ':') || !json_take_string(&reader->text, &value)) {
+        !json_take(&reader->text, ':') || !json_take_string(&reader->text, &value))
       return refuse_text(reader, "metadata go on, which are texts");
-    }
-    if (base_grow(keys, capacity, count + 1, sizeof key)) {
+    if (base_grow(keys, capacity, count + 1, sizeof key))
       return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its metadata");
-    }
     ((const char **)*keys)[count] = key;
   }
   const char **sorted = *keys;
@@ -193,9 +187,8 @@ static compute_status take_header(header_reader *reader) {
   for (bool first = true; !json_take(&reader->text, '}'); first = false) {
     char *name;
     if ((!first && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &name) ||
-        !json_take(&reader->text, ':')) {
+        !json_take(&reader->text, ':'))
       return refuse_text(reader, "another tensor, or the end, follows");
-    }
     compute_status status;
     if (!strcmp(name, "__metadata__")) {
       if (metadata) return refuse(reader, "it has '__metadata__' twice");
@@ -231,13 +224,11 @@ static compute_status check_places(header_reader *reader, stored_tensor **sorted
   qsort(sorted, file->count, sizeof *sorted, compare_places);
   for (size_t i = 0; i < file->count; i++) {
     reader->name = sorted[i]->name;
-    if (sorted[i]->offset > room || sorted[i]->bytes > room - sorted[i]->offset) {
+    if (sorted[i]->offset > room || sorted[i]->bytes > room - sorted[i]->offset)
       return refuse(reader, "reaches past the file's end: the file may be truncated");
-    }
-    if (sorted[i]->offset != end) {
+    if (sorted[i]->offset != end)
       return refuse(reader, "begins at %" PRIu64 ", but those before it end at %" PRIu64,
                     sorted[i]->offset, end);
-    }
     end += sorted[i]->bytes;
   }
   reader->name = NULL;
@@ -275,15 +266,14 @@ compute_status safetensors_list(compute_tensor_file *file, const char *operation
   if (length > TENSOR_FILE_MAX_LIST) {
     return refuse(&reader, "its header claims %" PRIu64 " bytes", length);
   }
-  if (length > file->bytes - sizeof prefix) {
+  if (length > file->bytes - sizeof prefix)
     return refuse(&reader, "its header has %" PRIu64 " bytes and the file %" PRIu64, length,
                   file->bytes);
-  }
   file->text = base_allocate(length + 1, 1);
   if (!file->text) return refuse_as(&reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for it");
   code = file_read_at(file->descriptor, sizeof prefix, file->text, length);
   if (code) return file_error(file->context, operation, file->path, "read", code);
-  reader.text = (json_text){file->text, file->text, file->text + length};
+  reader.text = (json_input){file->text, file->text, file->text + length};
   file->read = safetensors_read;
   compute_status status = take_header(&reader);
   return status ? status : check_header(&reader, sizeof prefix + length);
@@ -317,18 +307,6 @@ static compute_status safetensors_read(const compute_tensor_file *file, const ch
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static void add_string(text_buffer *text, const char *string) {
-  text_add(text, "\"");
-  for (const char *at = string; *at;) {
-    size_t plain = 0;
-    while ((unsigned char)at[plain] >= ' ' && at[plain] != '"' && at[plain] != '\\') plain++;
-    if (plain > 0) text_add(text, "%.*s", (int)plain, at);
-    at += plain;
-    if (*at) text_add(text, "\\u%04x", (unsigned)(unsigned char)*at++);
-  }
-  text_add(text, "\"");
-}
-
 static const char *dtype_name(compute_dtype dtype) {
   size_t i = 0;
   while (i + 1 < DTYPE_COUNT && dtypes[i].dtype != dtype) i++;
@@ -344,7 +322,7 @@ static void add_header(text_buffer *text, const compute_named_tensor *tensors, c
     char shape[176];
     compute_shape_text(tensor->shape, shape, sizeof shape);
     text_add(text, ",");
-    add_string(text, tensors[order[i]].name);
+    json_put_string(text, tensors[order[i]].name);
     text_add(text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
              dtype_name(tensor->dtype), shape, offset, offset + tensor_dense_bytes(tensor));
     offset += tensor_dense_bytes(tensor);
@@ -385,10 +363,9 @@ static compute_status write_in_order(new_file *file, const compute_named_tensor 
 compute_status safetensors_write(new_file *file, const compute_named_tensor *tensors,
                                  size_t count) {
   size_t *order = base_allocate(count, sizeof *order), used = 0;
-  if (!order) {
+  if (!order)
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
                      "no memory to write %s", file->path);
-  }
   compute_status status = COMPUTE_OK;
   for (size_t size = 8; size > 0; size /= 2) {
     for (size_t i = 0; i < count; i++) {

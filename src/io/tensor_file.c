@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "device/device.h"
-#include "io/file_error.h"
+#include "io/new_file.h"
 #include "tensor/tensor.h"
 
 /* ---- For the formats ----------------------------------------------------------------------- */
@@ -39,22 +39,6 @@ bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes
   return true;
 }
 
-const char *tensor_file_show(const char *name, char text[SHOWN_NAME_BYTES]) {
-  size_t used = 0;
-  const char *at = name;
-  while (*at) {
-    size_t length = utf8_length(at);
-    if (used + (length ? length : 1) > SHOWN_NAME_BYTES - 4) break;
-    bool plain = length > 1 || (length == 1 && *at >= ' ' && *at != 127);
-    if (!plain) length = 1;
-    memcpy(text + used, plain ? at : "?", length);
-    used += length;
-    at += length;
-  }
-  memcpy(text + used, *at ? "..." : "", *at ? 4 : 1);
-  return text;
-}
-
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b) {
@@ -63,10 +47,9 @@ static int compare_names(const void *a, const void *b) {
 
 static compute_status sort_names(compute_tensor_file *file, const char *operation) {
   file->by_name = base_allocate(file->count, sizeof *file->by_name);
-  if (!file->by_name) {
+  if (!file->by_name)
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no memory for the names in %s", file->path);
-  }
   for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensors[i];
   qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
   for (size_t i = 1; i < file->count; i++) {
@@ -74,7 +57,7 @@ static compute_status sort_names(compute_tensor_file *file, const char *operatio
     char name[SHOWN_NAME_BYTES];
     return error_set(file->context, COMPUTE_ERROR_FORMAT, operation,
                      "%s has two tensors called \"%s\"", file->path,
-                     tensor_file_show(file->by_name[i]->name, name));
+                     file_show_name(file->by_name[i]->name, name));
   }
   return COMPUTE_OK;
 }
@@ -93,17 +76,13 @@ static compute_status list_tensors(compute_tensor_file *file, const char *operat
 static compute_status open_file(compute_tensor_file *file, const char *operation) {
   /* O_NONBLOCK: a FIFO would wait for somebody to write, before it can be refused. */
   file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file->descriptor < 0) {
-    return file_error(file->context, operation, file->path, "open", errno);
-  }
+  if (file->descriptor < 0) return file_error(file->context, operation, file->path, "open", errno);
   struct stat about;
-  if (fstat(file->descriptor, &about) != 0) {
+  if (fstat(file->descriptor, &about) != 0)
     return file_error(file->context, operation, file->path, "examine", errno);
-  }
-  if (!S_ISREG(about.st_mode)) {
+  if (!S_ISREG(about.st_mode))
     return error_set(file->context, COMPUTE_ERROR_FILE, operation, "%s is no regular file",
                      file->path);
-  }
   file->bytes = (uint64_t)about.st_size;
   compute_status status = list_tensors(file, operation);
   return status ? status : sort_names(file, operation);
@@ -162,10 +141,9 @@ static compute_status check_index(const compute_tensor_file *file, const compute
 compute_status compute_tensor_file_at(const compute_tensor_file *file, size_t index,
                                       compute_tensor_file_entry *entry) {
   static const char operation[] = "compute_tensor_file_at";
-  if (!file || !entry) {
+  if (!file || !entry)
     return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", file ? "entry" : "file");
-  }
   compute_status status = check_index(file, file->context, operation, index);
   if (status) return status;
   const stored_tensor *tensor = &file->tensors[index];
@@ -200,9 +178,8 @@ compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t 
   }
   compute_status status = check_index(file, device->context, operation, index);
   compute_tensor *made;
-  if (!status) {
+  if (!status)
     status = file->read(file, operation, device->context, &file->tensors[index], device, &made);
-  }
   if (status) return status;
   *tensor = made;
   return scope_register(made);
@@ -211,12 +188,11 @@ compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t 
 static compute_status check_fit(const compute_context *context, const char *operation,
                                 const stored_tensor *stored, const compute_tensor *tensor) {
   char name[SHOWN_NAME_BYTES], has[176], wanted[176];
-  tensor_file_show(stored->name, name);
-  if (stored->format.dtype != tensor->dtype) {
+  file_show_name(stored->name, name);
+  if (stored->format.dtype != tensor->dtype)
     return error_set(context, COMPUTE_ERROR_DTYPE, operation,
                      "\"%s\" is %s in the file, and %s the tensor", name,
                      compute_dtype_name(stored->format.dtype), compute_dtype_name(tensor->dtype));
-  }
   if (compute_shape_equal(stored->format.shape, tensor->shape)) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
                    "\"%s\" is %s in the file, and %s the tensor", name,
@@ -227,10 +203,9 @@ static compute_status check_fit(const compute_context *context, const char *oper
 compute_status compute_tensor_file_read_into(const compute_tensor_file *file, size_t index,
                                              compute_tensor *tensor) {
   static const char operation[] = "compute_tensor_file_read_into";
-  if (!file || !tensor) {
+  if (!file || !tensor)
     return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", file ? "tensor" : "file");
-  }
   compute_device *device = tensor->buffer->device;
   compute_status status = check_index(file, device->context, operation, index);
   if (!status) status = check_fit(device->context, operation, &file->tensors[index], tensor);
@@ -258,9 +233,8 @@ static int compare_texts(const void *a, const void *b) {
 static compute_status check_twice(const compute_context *context, const char *operation,
                                   const compute_named_tensor *tensors, size_t count) {
   const char **names = base_allocate(count, sizeof *names);
-  if (!names) {
+  if (!names)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for names");
-  }
   for (size_t i = 0; i < count; i++) names[i] = tensors[i].name;
   qsort(names, count, sizeof *names, compare_texts);
   compute_status status = COMPUTE_OK;
@@ -268,7 +242,7 @@ static compute_status check_twice(const compute_context *context, const char *op
     char name[SHOWN_NAME_BYTES];
     if (strcmp(names[i - 1], names[i]) != 0) continue;
     status = error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "two tensors are called \"%s\"", tensor_file_show(names[i], name));
+                       "two tensors are called \"%s\"", file_show_name(names[i], name));
   }
   base_release(names);
   return status;
@@ -278,39 +252,33 @@ static compute_status check_tensors(const compute_context *context, const char *
                                     const compute_named_tensor *tensors, size_t count) {
   size_t all = 0;
   for (size_t i = 0; i < count; i++) {
-    if (!tensors[i].name || !tensors[i].tensor) {
+    if (!tensors[i].name || !tensors[i].tensor)
       return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "the %s number %zu is NULL",
                        tensors[i].name ? "tensor" : "name", i);
-    }
     size_t length = 0, step = 1;
-    for (; tensors[i].name[length] && step; length += step) {
+    for (; tensors[i].name[length] && step; length += step)
       step = utf8_length(tensors[i].name + length);
-    }
-    if (!step) {
+    if (!step)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "the name number %zu is no UTF-8", i);
-    }
     all += length;
   }
-  if (all > TENSOR_FILE_MAX_LIST) {
+  if (all > TENSOR_FILE_MAX_LIST)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "the names have %zu bytes",
                      all);
-  }
   return check_twice(context, operation, tensors, count);
 }
 
 compute_status compute_tensor_file_write(const compute_context *context, const char *path,
                                          const compute_named_tensor *tensors, size_t count) {
   static const char operation[] = "compute_tensor_file_write";
-  if (!path || (!tensors && count > 0)) {
+  if (!path || (!tensors && count > 0))
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      path ? "tensors" : "path");
-  }
   bool npz = ends_in(path, ".npz");
-  if (!npz && !ends_in(path, ".safetensors")) {
+  if (!npz && !ends_in(path, ".safetensors"))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "%s ends neither in .safetensors nor in .npz", path);
-  }
   compute_status status = check_tensors(context, operation, tensors, count);
   new_file file;
   if (!status) status = new_file_open(context, operation, path, &file);

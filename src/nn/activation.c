@@ -51,7 +51,7 @@ compute_layer *compute_activation(compute_activation_kind kind) {
     return NULL;
   }
   compute_layer *layer = layer_create(&activations[kind].kind, operation, NULL);
-  if (layer != NULL) layer->as.activation = kind;
+  if (layer) layer->as.activation = kind;
   return layer;
 }
 

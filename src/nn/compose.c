@@ -47,7 +47,7 @@ typedef struct composition {
 
 static compute_context *context_of(const composition *c) {
   for (size_t i = 0; i < c->count; i++)
-    if (c->parts[i] != NULL && c->parts[i]->context != NULL) return c->parts[i]->context;
+    if (c->parts[i] && c->parts[i]->context) return c->parts[i]->context;
   return NULL;
 }
 
@@ -57,7 +57,7 @@ static compute_status fail_missing(const composition *c, size_t index) {
   compute_context *context = context_of(c);
   compute_error error;
   compute_error_get(NULL, &error);
-  if (error.status == COMPUTE_OK)
+  if (!error.status)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, c->operation, "%s: part %zu is NULL",
                      c->operation, index);
   return error_set(context, error.status, c->operation,
@@ -69,7 +69,7 @@ static compute_status check_parts(const composition *c) {
   compute_context *context = context_of(c);
   for (size_t i = 0; i < c->count; i++) {
     const compute_layer *part = c->parts[i];
-    if (part == NULL) return fail_missing(c, i);
+    if (!part) return fail_missing(c, i);
     bool repeated = part->owner != NULL;
     for (size_t k = 0; k < i && !repeated; k++) repeated = c->parts[k] == part;
     if (repeated)
@@ -77,7 +77,7 @@ static compute_status check_parts(const composition *c) {
                               "make another layer, or apply one network twice",
                               "%s: part %zu (%s) is part of a composition already", c->operation, i,
                               part->kind->name);
-    if (part->context != NULL && part->context != context)
+    if (part->context && part->context != context)
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, c->operation,
                        "%s: part %zu (%s) has weights of another context", c->operation, i,
                        part->kind->name);
@@ -103,12 +103,12 @@ static compute_status name_parts(const composition *c, compute_layer *layer) {
 /* Takes the parts over only when nothing can fail any more. */
 static compute_layer *make(const composition *c) {
   compute_layer *layer = layer_create(c->kind, c->operation, context_of(c));
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   layer->parts = base_allocate(c->count, sizeof *layer->parts);
   layer->part_names = base_allocate(c->count, sizeof *layer->part_names);
   layer->part_numbers = base_allocate(c->count, sizeof *layer->part_numbers);
   compute_status status;
-  if (layer->parts == NULL || layer->part_names == NULL || layer->part_numbers == NULL) {
+  if (!layer->parts || !layer->part_names || !layer->part_numbers) {
     status = error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, c->operation,
                        "%s: no memory for a layer of %zu parts", c->operation, c->count);
   } else {
@@ -116,8 +116,8 @@ static compute_layer *make(const composition *c) {
     for (size_t i = 0; i < c->count; i++) layer->parts[i] = c->parts[i];
     status = name_parts(c, layer);
   }
-  if (status == COMPUTE_OK) status = layer_list(layer, c->operation);
-  if (status != COMPUTE_OK) {
+  if (!status) status = layer_list(layer, c->operation);
+  if (status) {
     compute_layer_release(layer);
     return NULL;
   }
@@ -131,19 +131,19 @@ static void release_parts(const composition *c) {
     compute_layer *part = c->parts[i];
     bool again = false;
     for (size_t k = i + 1; k < c->count && !again; k++) again = c->parts[k] == part;
-    if (part != NULL && part->owner == NULL && !again) compute_layer_release(part);
+    if (part && !part->owner && !again) compute_layer_release(part);
   }
 }
 
 static compute_layer *compose(const composition *c) {
   compute_layer *layer = check_parts(c) == COMPUTE_OK ? make(c) : NULL;
-  if (layer == NULL) release_parts(c);
+  if (!layer) release_parts(c);
   return layer;
 }
 
 compute_layer *compute_sequential(compute_layer *const *layers, size_t count) {
   static const char operation[] = "compute_sequential";
-  if (layers == NULL && count > 0) {
+  if (!layers && count > 0) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: layers is NULL", operation);
     return NULL;
   }

@@ -19,11 +19,11 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
 
 static compute_status check_parameters(const char *operation, compute_tensor *const *parameters,
                                        const char *const *names, size_t count) {
-  if (count > 0 && (parameters == NULL || names == NULL))
+  if (count > 0 && (!parameters || !names))
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
                      parameters ? "names" : "parameters");
   for (size_t i = 0; i < count; i++) {
-    if (parameters[i] == NULL || names[i] == NULL)
+    if (!parameters[i] || !names[i])
       return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s[%zu] is NULL",
                        operation, parameters[i] ? "names" : "parameters", i);
     compute_context *context = compute_device_context(compute_tensor_device(parameters[i]));
@@ -56,7 +56,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
 static compute_layer *create(const char *operation, const char *name, compute_context *context) {
   const size_t length = strlen(name) + 1;
   layer_kind *kind = base_allocate(1, sizeof *kind + length);
-  if (kind == NULL) {
+  if (!kind) {
     error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for a layer",
               operation);
     return NULL;
@@ -65,7 +65,7 @@ static compute_layer *create(const char *operation, const char *name, compute_co
   memcpy(copy, name, length);
   *kind = (layer_kind){copy, apply};
   compute_layer *layer = layer_create(kind, operation, context);
-  if (layer == NULL) {
+  if (!layer) {
     base_release(kind);
     return NULL;
   }
@@ -77,7 +77,7 @@ compute_layer *compute_custom_layer(const char *name, compute_layer_function fun
                                     compute_tensor *const *parameters, const char *const *names,
                                     size_t count) {
   static const char operation[] = "compute_custom_layer";
-  if (name == NULL || function == NULL) {
+  if (!name || !function) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
               name ? "apply" : "name");
     return NULL;
@@ -86,11 +86,11 @@ compute_layer *compute_custom_layer(const char *name, compute_layer_function fun
   compute_context *context =
       count > 0 ? compute_device_context(compute_tensor_device(parameters[0])) : NULL;
   compute_layer *layer = create(operation, name, context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   layer->as.custom.apply = function;
   layer->as.custom.user = user;
   compute_status status = COMPUTE_OK;
-  for (size_t i = 0; status == COMPUTE_OK && i < count; i++)
+  for (size_t i = 0; !status && i < count; i++)
     status = layer_adopt(layer, operation, names[i], parameters[i]);
   return layer_finish(layer, operation, status, COMPUTE_INIT_DEFAULT, 0);
 }

@@ -1,8 +1,9 @@
-/* The dense layer. */
+/* Layers of one matrix: dense, and the embedding. */
+#include "graph/build.h"
 #include "nn/layer.h"
 
-static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
-                          const compute_node *parameters) {
+static compute_node apply_dense(const compute_layer *layer, layer_record *record, compute_node x,
+                                const compute_node *parameters) {
   compute_graph *graph = record->graph;
   const compute_node weight = layer_weight_for(record, parameters[0], x);
   const compute_node y =
@@ -11,7 +12,7 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
   return compute_add(graph, y, layer_weight_for(record, parameters[1], x));
 }
 
-static const layer_kind dense = {"dense", apply};
+static const layer_kind dense = {"dense", apply_dense};
 
 compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t outputs,
                              const compute_weights_options *given) {
@@ -25,7 +26,7 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
     return NULL;
   }
   compute_layer *layer = layer_create(&dense, operation, context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   const layer_wish weight = {.name = "weight",
                              .dtype = o.dtype,
                              .shape = COMPUTE_SHAPE(outputs, inputs),
@@ -37,6 +38,50 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
                            .role = ROLE_BIAS,
                            .fan_in = inputs};
   compute_status status = layer_add(layer, operation, device, &weight);
-  if (status == COMPUTE_OK && !o.no_bias) status = layer_add(layer, operation, device, &bias);
+  if (!status && !o.no_bias) status = layer_add(layer, operation, device, &bias);
+  return layer_finish(layer, operation, status, o.initializer, o.seed);
+}
+
+/* ---- Embedding ----------------------------------------------------------------------------- */
+
+/* The embedding: rows of a table, chosen by the input, which is whole numbers and so cannot say in
+ * which precision the layers behind are to compute. */
+
+static compute_node apply_embedding(const compute_layer *layer, layer_record *record,
+                                    compute_node x, const compute_node *parameters) {
+  static const graph_call call = {"embedding", "index", "indices", "weight"};
+  (void)layer;
+  const size_t first = record->graph->count;
+  const compute_node rows = compute_gather(record->graph, parameters[0], x, 0);
+  const bool converts = record->precision != COMPUTE_DTYPE_NONE && !record->graph->status &&
+                        compute_node_dtype(record->graph, rows) != record->precision;
+  const compute_node result =
+      converts ? compute_cast(record->graph, rows, record->precision) : rows;
+  build_origin(record->graph, first, &(graph_origin){&call, result.id - 1, x.id - 1});
+  return result;
+}
+
+static const layer_kind embedding = {"embedding", apply_embedding};
+
+compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t width,
+                                 const compute_weights_options *given) {
+  static const char operation[] = "compute_embedding";
+  if (layer_check_device(device, operation)) return NULL;
+  compute_context *context = compute_device_context(device);
+  compute_weights_options o;
+  if (layer_check_size(context, operation, "count", count) ||
+      layer_check_size(context, operation, "width", width) ||
+      layer_check_weights(context, operation, given, &o)) {
+    return NULL;
+  }
+  compute_layer *layer = layer_create(&embedding, operation, context);
+  if (!layer) return NULL;
+  const layer_wish weight = {.name = "weight",
+                             .dtype = o.dtype,
+                             .shape = COMPUTE_SHAPE(count, width),
+                             .role = ROLE_EMBEDDING,
+                             .fan_in = width,
+                             .fan_out = count};
+  const compute_status status = layer_add(layer, operation, device, &weight);
   return layer_finish(layer, operation, status, o.initializer, o.seed);
 }

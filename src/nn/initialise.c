@@ -73,7 +73,7 @@ static compute_status fill(const layer_parameter *p, const char *operation, cons
   const size_t size = compute_dtype_size(dtype);
   const size_t count = (size_t)compute_tensor_count(p->tensor);
   unsigned char *values = base_allocate(count, size);
-  if (values == NULL)
+  if (!values)
     return error_set(compute_device_context(compute_tensor_device(p->tensor)),
                      COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "%s: no memory for %zu elements of \"%s\"", operation, count, p->name);
@@ -87,13 +87,13 @@ static compute_status fill(const layer_parameter *p, const char *operation, cons
 compute_status layer_draw(const compute_layer *layer, const char *operation,
                           compute_initializer initializer, uint64_t seed, uint32_t *stream) {
   compute_status status = COMPUTE_OK;
-  for (size_t i = 0; status == COMPUTE_OK && i < layer->own_count; i++, ++*stream) {
+  for (size_t i = 0; !status && i < layer->own_count; i++, ++*stream) {
     const layer_parameter *p = &layer->own[i];
     if (p->role == ROLE_KEPT) continue;
     const draw d = choose(p, initializer);
     status = fill(p, operation, &d, seed, *stream);
   }
-  for (size_t i = 0; status == COMPUTE_OK && i < layer->part_count; i++)
+  for (size_t i = 0; !status && i < layer->part_count; i++)
     status = layer_draw(layer->parts[i], operation, initializer, seed, stream);
   return status;
 }
@@ -102,7 +102,7 @@ compute_status compute_layer_initialize(compute_layer *layer, compute_initialize
                                         uint64_t seed) {
   static const char operation[] = "compute_layer_initialize";
   uint32_t stream = 0;
-  if (layer == NULL)
+  if (!layer)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: layer is NULL", operation);
   if (!layer_initializer_is_valid(initializer))
     return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

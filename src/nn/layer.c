@@ -21,7 +21,7 @@ static compute_status no_memory(const compute_context *context, const char *oper
 compute_layer *layer_create(const layer_kind *kind, const char *operation,
                             compute_context *context) {
   compute_layer *layer = base_allocate(1, sizeof *layer);
-  if (layer == NULL) {
+  if (!layer) {
     no_memory(context, operation);
     return NULL;
   }
@@ -38,7 +38,7 @@ static compute_status grow(compute_layer *layer, const char *operation, const ch
     return no_memory(layer->context, operation);
   layer->own = own;
   char *copy = base_duplicate(name);
-  if (copy == NULL) return no_memory(layer->context, operation);
+  if (!copy) return no_memory(layer->context, operation);
   *place = &layer->own[layer->own_count++];
   **place = (layer_parameter){.name = copy, .trainable = true};
   return COMPUTE_OK;
@@ -119,9 +119,9 @@ compute_status layer_list(compute_layer *layer, const char *operation) {
 compute_layer *layer_finish(compute_layer *layer, const char *operation, compute_status status,
                             compute_initializer initializer, uint64_t seed) {
   uint32_t stream = 0;
-  if (status == COMPUTE_OK) status = layer_list(layer, operation);
-  if (status == COMPUTE_OK) status = layer_draw(layer, operation, initializer, seed, &stream);
-  if (status == COMPUTE_OK) return layer;
+  if (!status) status = layer_list(layer, operation);
+  if (!status) status = layer_draw(layer, operation, initializer, seed, &stream);
+  if (!status) return layer;
   compute_layer_release(layer);
   return NULL;
 }
@@ -129,7 +129,7 @@ compute_layer *layer_finish(compute_layer *layer, const char *operation, compute
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 compute_status layer_check_device(compute_device *device, const char *operation) {
-  if (device != NULL) return COMPUTE_OK;
+  if (device) return COMPUTE_OK;
   return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: device is NULL", operation);
 }
 
@@ -178,8 +178,8 @@ compute_status layer_check_weights(compute_context *context, const char *operati
 
 compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   static const char operation[] = "compute_layer_name";
-  if (layer == NULL) return NULL; /* the constructor's error stands */
-  if (layer->owner != NULL) {
+  if (!layer) return NULL; /* the constructor's error stands */
+  if (layer->owner) {
     error_set_native(layer->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
                      "name a part before it is put into a composition",
                      "%s: the %s layer is part of a composition already", operation,
@@ -188,7 +188,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   }
   compute_status status = COMPUTE_OK;
   char *copy = NULL;
-  if (name == NULL) {
+  if (!name) {
     status = error_set(layer->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s: name is NULL",
                        operation);
   } else if (*name == '\0' || strchr(name, '.') != NULL) {
@@ -198,7 +198,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   } else if ((copy = base_duplicate(name)) == NULL) {
     status = no_memory(layer->context, operation);
   }
-  if (status != COMPUTE_OK) { /* as any other constructor that fails with parts in its hands */
+  if (status) { /* as any other constructor that fails with parts in its hands */
     compute_layer_release(layer);
     return NULL;
   }
@@ -211,7 +211,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
 
 static void destroy(compute_layer *layer) {
   for (size_t i = 0; i < layer->part_count; i++) {
-    if (layer->parts[i] != NULL && layer->parts[i]->owner == layer) destroy(layer->parts[i]);
+    if (layer->parts[i] && layer->parts[i]->owner == layer) destroy(layer->parts[i]);
   }
   for (size_t i = 0; i < layer->all_count; i++) base_release((void *)layer->all[i].name);
   for (size_t i = 0; i < layer->alias_count; i++) base_release((void *)layer->aliases[i].name);
@@ -232,8 +232,8 @@ static void destroy(compute_layer *layer) {
 
 void compute_layer_release(compute_layer *layer) {
   static const char operation[] = "compute_layer_release";
-  if (layer == NULL) return;
-  if (layer->owner != NULL) { /* its composition would be left with a dangling part */
+  if (!layer) return;
+  if (layer->owner) { /* its composition would be left with a dangling part */
     error_set(layer->context, COMPUTE_ERROR_INVALID_STATE, operation,
               "%s: the %s layer is part of a composition, which frees it", operation,
               layer->kind->name);

@@ -180,4 +180,10 @@ void layer_update_to(layer_record *record, compute_node parameter, compute_node 
 /* Frees what a recording holds. */
 void layer_record_release(layer_record *record);
 
+/* Notes a leaf: the nodes from `first` on are its own. Fails by the graph's error. */
+void trace_add(layer_record *record, const compute_layer *layer, const char *name, size_t first,
+               compute_node result);
+
+void trace_release(layer_trace *trace);
+
 #endif

@@ -118,7 +118,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
     return NULL;
   }
   compute_layer *layer = layer_create(kind, operation, context);
-  if (layer == NULL) return NULL;
+  if (!layer) return NULL;
   layer->as.norm.epsilon = o.epsilon;
   layer->as.norm.momentum = o.momentum;
   layer->as.norm.size = size;
@@ -135,7 +135,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
   };
   const size_t first = o.no_affine ? 2 : 0, end = kind == &batch_norm ? 5 : 2;
   compute_status status = COMPUTE_OK;
-  for (size_t i = first; status == COMPUTE_OK && i < end; i++)
+  for (size_t i = first; !status && i < end; i++)
     status = layer_add(layer, operation, device, &wishes[i]);
   return layer_finish(layer, operation, status, COMPUTE_INIT_DEFAULT, 0);
 }
@@ -188,6 +188,6 @@ compute_layer *compute_dropout_layer(double probability) {
     return NULL;
   }
   compute_layer *layer = layer_create(&dropout, operation, NULL);
-  if (layer != NULL) layer->as.probability = probability;
+  if (layer) layer->as.probability = probability;
   return layer;
 }

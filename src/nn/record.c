@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "graph/build.h"
 #include "nn/layer.h"
-#include "nn/trace.h"
 #include "type/dtype.h"
 
 /* ---- Weights ------------------------------------------------------------------------------- */
@@ -18,9 +17,8 @@
 compute_node layer_weight_for(const layer_record *record, compute_node weight, compute_node x) {
   const compute_dtype dtype = compute_node_dtype(record->graph, x);
   if ((dtype != COMPUTE_F16 && dtype != COMPUTE_BF16) ||
-      compute_node_dtype(record->graph, weight) != COMPUTE_F32) {
+      compute_node_dtype(record->graph, weight) != COMPUTE_F32)
     return weight;
-  }
   return compute_cast(record->graph, weight, dtype);
 }
 
@@ -40,7 +38,7 @@ compute_node layer_current(const layer_record *record, compute_node parameter) {
 void layer_update_to(layer_record *record, compute_node parameter, compute_node value) {
   if (record->graph->status) return;
   layer_update *update = find_update(record, parameter);
-  if (update == NULL) {
+  if (!update) {
     void *updates = record->updates;
     if (base_grow(&updates, &record->update_capacity, record->update_count + 1,
                   sizeof *record->updates)) {
@@ -71,7 +69,7 @@ static void resume_updates(layer_record *record, compute_node updates) {
 static compute_node group_updates(const layer_record *record) {
   if (record->update_count == 0 || record->graph->status) return (compute_node){0};
   compute_node *nodes = base_allocate(record->update_count, sizeof *nodes);
-  if (nodes == NULL)
+  if (!nodes)
     return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
                       "no memory for running statistics");
   for (size_t i = 0; i < record->update_count; i++)
@@ -85,13 +83,13 @@ static compute_node group_updates(const layer_record *record) {
 /* ---- Layers -------------------------------------------------------------------------------- */
 
 static const char *path_text(const layer_record *record) {
-  return record->path.data != NULL ? record->path.data : "";
+  return record->path.data ? record->path.data : "";
 }
 
 /* Puts the layer in front of the message of an operation that failed in it. */
 static void locate_error(layer_record *record, const compute_layer *layer) {
   compute_graph *graph = record->graph;
-  if (graph->status == COMPUTE_OK || record->located) return;
+  if (!graph->status || record->located) return;
   record->located = true;
   const compute_error e = graph->error;
   const char *path = path_text(record);
@@ -114,7 +112,7 @@ static bool make_nodes(layer_record *record, const compute_layer *layer, compute
     else
       nodes[i] = layer_node(record->graph, layer->own[i].tensor, record->path.data);
     record->path.length = length;
-    if (record->path.data != NULL) record->path.data[length] = '\0';
+    if (record->path.data) record->path.data[length] = '\0';
     if (record->graph->status) return false;
   }
   return true;
@@ -124,13 +122,13 @@ static compute_node record_layer(layer_record *record, const compute_layer *laye
   compute_node few[8], *nodes = few, result = {0};
   if (layer->own_count > sizeof few / sizeof *few) {
     nodes = base_allocate(layer->own_count, sizeof *nodes);
-    if (nodes == NULL)
+    if (!nodes)
       return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
                         "no memory for %zu nodes", layer->own_count);
   }
   const size_t first = record->graph->count;
   if (make_nodes(record, layer, nodes)) result = layer->kind->apply(layer, record, x, nodes);
-  if (record->trace != NULL && layer->part_count == 0)
+  if (record->trace && layer->part_count == 0)
     trace_add(record, layer, path_text(record), first, result);
   if (nodes != few) base_release(nodes);
   return result;
@@ -142,14 +140,14 @@ compute_node layer_record_part(layer_record *record, const compute_layer *layer,
   if (graph->status) return (compute_node){0};
   const size_t length = record->path.length;
   compute_node result = {0};
-  if (name != NULL) text_add(&record->path, "%s%s", length > 0 ? "." : "", name);
+  if (name) text_add(&record->path, "%s%s", length > 0 ? "." : "", name);
   if (record->path.failed)
     graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply", "no memory for a name");
   else
     result = record_layer(record, layer, x);
   locate_error(record, layer);
   record->path.length = length;
-  if (record->path.data != NULL) record->path.data[length] = '\0';
+  if (record->path.data) record->path.data[length] = '\0';
   return graph->status ? (compute_node){0} : result;
 }
 
@@ -178,19 +176,18 @@ static bool check_forward(compute_graph *graph, const char *operation,
 compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, compute_node x,
                                  compute_forward *forward) {
   static const char operation[] = "compute_layer_apply";
-  if (graph == NULL) {
+  if (!graph) {
     error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
               "%s: graph is NULL", operation);
     return (compute_node){0};
   }
   if (graph->status) return (compute_node){0};
-  if (layer == NULL)
-    return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "layer is NULL");
+  if (!layer) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "layer is NULL");
   if (graph_resolve(graph, x, operation) < 0) return (compute_node){0};
   BUILD_ALL_OR_NOTHING(graph);
-  const compute_node before = forward != NULL ? forward->updates : (compute_node){0};
+  const compute_node before = forward ? forward->updates : (compute_node){0};
   layer_record record = {.graph = graph};
-  if (forward != NULL) {
+  if (forward) {
     if (!check_forward(graph, operation, forward)) return (compute_node){0};
     record.training = forward->training;
     record.seed = forward->seed;
@@ -199,7 +196,7 @@ compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, com
   }
   const compute_node result = layer_record_part(&record, layer, NULL, x);
   const compute_node updates = group_updates(&record);
-  if (forward != NULL && graph->status == COMPUTE_OK) forward->updates = updates;
+  if (forward && !graph->status) forward->updates = updates;
   layer_record_release(&record);
   return graph->status ? (compute_node){0} : result;
 }

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "graph/network.h"
-#include "nn/trace.h"
+#include "nn/layer.h"
 #include "type/shape.h"
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ void trace_add(layer_record *record, const compute_layer *layer, const char *nam
   if (graph->status) return;
   void *rows = trace->rows;
   char *copy = base_duplicate(*name ? name : layer->name ? layer->name : "-");
-  if (copy == NULL || base_grow(&rows, &trace->capacity, trace->count + 1, sizeof *trace->rows)) {
+  if (!copy || base_grow(&rows, &trace->capacity, trace->count + 1, sizeof *trace->rows)) {
     base_release(copy);
     graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_summary",
                "no memory for another row");
@@ -139,7 +139,7 @@ static char *write_table(const compute_layer *layer, const layer_trace *trace, c
 
 char *compute_layer_summary(compute_layer *layer, compute_dtype dtype, compute_shape input) {
   static const char operation[] = "compute_layer_summary";
-  if (layer == NULL || layer->context == NULL) {
+  if (!layer || !layer->context) {
     error_set_native(NULL, layer ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER, 0,
                      operation, layer ? "make it part of a network that has weights" : NULL,
                      layer ? "%s: the layer has no weights, so it belongs to no context"
@@ -148,7 +148,7 @@ char *compute_layer_summary(compute_layer *layer, compute_dtype dtype, compute_s
     return NULL;
   }
   compute_graph *graph = compute_graph_create(layer->context);
-  if (graph == NULL) return NULL;
+  if (!graph) return NULL;
   layer_trace trace = {0};
   layer_record record = {.graph = graph, .trace = &trace};
   const compute_node x = compute_input(graph, dtype, input);

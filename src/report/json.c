@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,51 +14,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/text.h"
-
-void json_string(text_buffer *text, const char *words) {
-  text_add(text, "\"");
-  while (*words) {
-    size_t length = utf8_length(words);
-    if (*words == '"' || *words == '\\') {
-      text_add(text, "\\%c", *words);
-    } else if ((unsigned char)*words < 0x20) {
-      text_add(text, "\\u%04x", (unsigned)*words);
-    } else if (length == 0) {
-      text_add(text, "%s", UTF8_REPLACEMENT);
-    } else {
-      text_add(text, "%.*s", (int)length, words);
-    }
-    words += length ? length : 1;
-  }
-  text_add(text, "\"");
-}
-
-void json_member(text_buffer *text, const char *name, const char *words) {
-  text_add(text, "\"%s\": ", name);
-  json_string(text, words);
-}
-
-/* printf writes the locale's decimal point, JSON knows only one. */
-void json_number(text_buffer *text, const char *name, double value) {
-  char number[48], plain[48];
-  size_t length = 0;
-  snprintf(number, sizeof number, "%.9g", isfinite(value) ? value : 0.0);
-  for (const char *c = number; *c; c++) {
-    if (strchr("0123456789+-e", *c) != NULL)
-      plain[length++] = *c;
-    else if (length == 0 || plain[length - 1] != '.')
-      plain[length++] = '.';
-  }
-  plain[length] = '\0';
-  text_add(text, ", \"%s\": %s", name, plain);
-}
-
-void json_count(text_buffer *text, const char *name, uint64_t value) {
-  text_add(text, ", \"%s\": %" PRIu64, name, value);
-}
-
-/* ---- File ---------------------------------------------------------------------------------- */
 
 /* 0 or an errno. */
 static int write_and_close(int file, const text_buffer *text) {

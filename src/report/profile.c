@@ -79,13 +79,13 @@ static void add_device(text_buffer *text, const compute_device *device) {
   compute_device_info info;
   describe(device, &info);
   text_add(text, "    {");
-  json_member(text, "name", info.name);
+  json_put_member(text, "name", info.name);
   text_add(text, ", ");
-  json_member(text, "backend", info.backend);
+  json_put_member(text, "backend", info.backend);
   text_add(text, ",\n      ");
-  json_member(text, "model", info.model);
+  json_put_member(text, "model", info.model);
   text_add(text, ",\n      ");
-  json_member(text, "driver", info.driver);
+  json_put_member(text, "driver", info.driver);
   add_pool(text, device);
   add_builds(text, device);
   text_add(text, "}");
@@ -97,7 +97,7 @@ static void add_disk_cache(text_buffer *text, disk_cache *cache) {
   const counter counters[] = {COUNTER(hits), COUNTER(misses), COUNTER(stores), COUNTER(damaged),
                               COUNTER(evictions)};
   text_add(text, "  \"disk_cache\": {");
-  json_member(text, "folder", disk_cache_folder(cache));
+  json_put_member(text, "folder", disk_cache_folder(cache));
   for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
     text_add(text, ", \"%s\": %" PRIu64, counters[i].name, counters[i].value);
   }
@@ -121,35 +121,35 @@ static void add_rates(text_buffer *text, const profile_entry *e) {
   const double seconds = (double)e->times.sum * 1e-9;
   const double flops = seconds > 0 ? (double)e->flops / seconds : 0;
   const double bytes = seconds > 0 ? (double)e->bytes / seconds : 0;
-  json_count(text, "bytes", e->bytes);
-  json_count(text, "flops", e->flops);
-  json_number(text, "bytes_per_second", bytes);
-  json_number(text, "flops_per_second", flops);
+  json_put_count(text, "bytes", e->bytes);
+  json_put_count(text, "flops", e->flops);
+  json_put_number(text, "bytes_per_second", bytes);
+  json_put_number(text, "flops_per_second", flops);
   if (e->kind != PROFILE_KERNEL || !e->device) return;
   double peak_flops, peak_bytes;
   __atomic_load(&e->device->peak_flops, &peak_flops, __ATOMIC_RELAXED);
   __atomic_load(&e->device->peak_bytes, &peak_bytes, __ATOMIC_RELAXED);
-  if (peak_flops > 0) json_number(text, "fraction_of_peak_flops", flops / peak_flops);
-  if (peak_bytes > 0) json_number(text, "fraction_of_peak_bytes", bytes / peak_bytes);
+  if (peak_flops > 0) json_put_number(text, "fraction_of_peak_flops", flops / peak_flops);
+  if (peak_bytes > 0) json_put_number(text, "fraction_of_peak_bytes", bytes / peak_bytes);
 }
 
 static void add_entry(text_buffer *text, const profile_entry *e) {
   const histogram *t = &e->times;
   text_add(text, "    {");
-  json_member(text, "name", e->text);
+  json_put_member(text, "name", e->text);
   text_add(text, ", ");
-  json_member(text, "detail", e->detail);
+  json_put_member(text, "detail", e->detail);
   text_add(text, ", ");
-  json_member(text, "device", e->device ? e->device->info.name : "host");
+  json_put_member(text, "device", e->device ? e->device->info.name : "host");
   text_add(text, ",\n      \"clock\": \"%s\"", e->by_device ? "device" : "host");
-  json_count(text, "count", t->count);
-  json_count(text, "untimed", e->untimed);
-  json_count(text, "total_ns", t->sum);
-  json_number(text, "mean_ns", t->count ? (double)t->sum / (double)t->count : 0);
-  json_number(text, "median_ns", histogram_quantile(t, 0.5));
-  json_number(text, "p90_ns", histogram_quantile(t, 0.9));
-  json_count(text, "least_ns", t->least);
-  json_count(text, "most_ns", t->most);
+  json_put_count(text, "count", t->count);
+  json_put_count(text, "untimed", e->untimed);
+  json_put_count(text, "total_ns", t->sum);
+  json_put_number(text, "mean_ns", t->count ? (double)t->sum / (double)t->count : 0);
+  json_put_number(text, "median_ns", histogram_quantile(t, 0.5));
+  json_put_number(text, "p90_ns", histogram_quantile(t, 0.9));
+  json_put_count(text, "least_ns", t->least);
+  json_put_count(text, "most_ns", t->most);
   add_rates(text, e);
   text_add(text, "}");
 }
@@ -173,19 +173,19 @@ static void add_fallbacks(text_buffer *text, compute_context *context) {
   profile_collector *p = context->profile;
   profile_note note;
   text_add(text, ",\n  \"fallbacks\": {");
-  json_member(text, "since", "opening");
+  json_put_member(text, "since", "opening");
   for (int kind = 0; kind < FALLBACK_COUNT; kind++)
-    json_count(text, fallback_name((fallback_kind)kind),
-               __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED));
+    json_put_count(text, fallback_name((fallback_kind)kind),
+                   __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED));
   text_add(text, ",\n    \"texts\": [");
   for (uint32_t i = 0; profile_note_copy(p, i, &note); i++) {
     text_add(text, i ? ",\n      {" : "\n      {");
-    json_member(text, "kind", fallback_name(note.kind));
+    json_put_member(text, "kind", fallback_name(note.kind));
     text_add(text, ", ");
-    json_member(text, "device", note.device);
-    json_count(text, "count", note.count);
+    json_put_member(text, "device", note.device);
+    json_put_count(text, "count", note.count);
     text_add(text, ", ");
-    json_member(text, "text", note.text);
+    json_put_member(text, "text", note.text);
     text_add(text, "}");
   }
   text_add(text, "]}");
@@ -201,10 +201,10 @@ static void add_recorded(text_buffer *text, compute_context *context) {
   const int64_t time = p->on_time + (p->on_since ? clock_now() - p->on_since : 0);
   pthread_mutex_unlock(&p->mutex);
   text_add(text, ",\n  \"recording\": {\"on\": %s", profile_is_on(context) ? "true" : "false");
-  json_number(text, "seconds", (double)time * 1e-9);
-  json_count(text, "timeline_records", kept);
-  json_count(text, "timeline_dropped", dropped);
-  json_count(text, "unlisted", unlisted);
+  json_put_number(text, "seconds", (double)time * 1e-9);
+  json_put_count(text, "timeline_records", kept);
+  json_put_count(text, "timeline_dropped", dropped);
+  json_put_count(text, "unlisted", unlisted);
   text_add(text, "}");
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     add_list(text, p, count, lists[i].kind, lists[i].name);
@@ -214,7 +214,7 @@ static void add_recorded(text_buffer *text, compute_context *context) {
 static void add_profile(text_buffer *text, compute_context *context) {
   text_add(text, "{\n  \"format\": \"libcompute profile\",\n  \"format_version\": %d,\n  ",
            FORMAT_VERSION);
-  json_member(text, "library_version", compute_version_text());
+  json_put_member(text, "library_version", compute_version_text());
   text_add(text, ",\n  \"devices\": [\n");
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {

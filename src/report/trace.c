@@ -70,7 +70,7 @@ static void add_metadata(text_buffer *text, const char *what, int process, uint3
   text_add(text,
            ",\n{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": %" PRIu32 ", \"args\": {",
            what, process, thread);
-  json_member(text, "name", name);
+  json_put_member(text, "name", name);
   text_add(text, "}}");
 }
 
@@ -114,12 +114,12 @@ static const char *category(profile_kind kind) {
 static void add_work(text_buffer *text, const profile_record *r) {
   const double seconds = (double)(r->end - r->begin) * 1e-9;
   if (r->work.bytes > 0) {
-    json_count(text, "bytes", r->work.bytes);
-    if (seconds > 0) json_number(text, "GB/s", (double)r->work.bytes / seconds * 1e-9);
+    json_put_count(text, "bytes", r->work.bytes);
+    if (seconds > 0) json_put_number(text, "GB/s", (double)r->work.bytes / seconds * 1e-9);
   }
   if (r->work.flops > 0) {
-    json_count(text, "flops", r->work.flops);
-    if (seconds > 0) json_number(text, "GFLOP/s", (double)r->work.flops / seconds * 1e-9);
+    json_put_count(text, "flops", r->work.flops);
+    if (seconds > 0) json_put_number(text, "GFLOP/s", (double)r->work.flops / seconds * 1e-9);
   }
 }
 
@@ -128,7 +128,7 @@ static void add_event(text_buffer *text, profile_collector *p, const snapshot *s
   const profile_entry *e = r->entry ? p->entries[r->entry - 1] : NULL;
   const bool moment = e && e->kind == PROFILE_EVENT;
   text_add(text, ",\n{\"ph\": \"%s\", ", moment ? "i" : "X");
-  json_member(text, "name", e ? e->text : "(not listed)");
+  json_put_member(text, "name", e ? e->text : "(not listed)");
   text_add(text, ", \"cat\": \"%s\", \"pid\": %d, \"tid\": %d", e ? category(e->kind) : "other",
            r->row ? s->process[r->row - 1] : 1, r->row);
   add_time(text, "ts", r->begin - s->origin);
@@ -137,12 +137,12 @@ static void add_event(text_buffer *text, profile_collector *p, const snapshot *s
   else
     add_time(text, "dur", r->end > r->begin ? r->end - r->begin : 0);
   text_add(text, ", \"args\": {");
-  json_member(text, "detail", e ? e->detail : "");
+  json_put_member(text, "detail", e ? e->detail : "");
   add_work(text, r);
   profile_note note;
   if (r->note && profile_note_copy(p, r->note - 1u, &note)) {
     text_add(text, ", ");
-    json_member(text, "text", note.text);
+    json_put_member(text, "text", note.text);
   }
   text_add(text, "}}");
 }
@@ -158,8 +158,8 @@ compute_status compute_profile_write_trace(compute_context *context, const char 
   if (take_snapshot(p, &s)) {
     number_processes(&s);
     text_add(&text, "{\"displayTimeUnit\": \"ns\", \"otherData\": {");
-    json_member(&text, "library", "libcompute");
-    json_count(&text, "dropped", s.dropped);
+    json_put_member(&text, "library", "libcompute");
+    json_put_count(&text, "dropped", s.dropped);
     text_add(&text, "},\n\"traceEvents\": [\n");
     add_names(&text, &s);
     for (size_t i = 0; i < s.count && !text.failed; i++) add_event(&text, p, &s, &s.records[i]);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "compute/io.h"
-#include "io/restore.h"
+#include "io/tensor_file.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
@@ -34,8 +34,7 @@ typedef struct checkpoint {
 compute_status train_check_path(const compute_trainer *trainer, const char *operation,
                                 const char *path) {
   const char *end = strrchr(path, '.');
-  if (end != NULL && (strcmp(end, ".safetensors") == 0 || strcmp(end, ".npz") == 0))
-    return COMPUTE_OK;
+  if (end && (strcmp(end, ".safetensors") == 0 || strcmp(end, ".npz") == 0)) return COMPUTE_OK;
   return error_set_native(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation,
                           "call it .safetensors or .npz",
                           "%s: the name %s does not tell the format", operation, path);
@@ -64,11 +63,11 @@ static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
   const size_t most = trainer->tensor_count + trainer->state_count + 1;
   c->entries = base_allocate(most, sizeof *c->entries);
   c->names = base_allocate(trainer->tensor_count, sizeof *c->names);
-  if (c->entries == NULL || c->names == NULL) return no_memory(c);
+  if (!c->entries || !c->names) return no_memory(c);
   for (size_t i = 0; i < trainer->tensor_count; i++) {
     compute_layer_parameter p;
-    compute_status s = compute_layer_parameter_at(trainer->options.model, i, &p);
-    if (s) return s;
+    compute_status status = compute_layer_parameter_at(trainer->options.model, i, &p);
+    if (status) return status;
     text_buffer name = {0};
     text_add(&name, "model.%s", p.name);
     if (name.failed) {
@@ -81,56 +80,56 @@ static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
   for (size_t i = 0; i < trainer->state_count; i++)
     add(c, trainer->states[i].name, trainer->states[i].tensor);
   compute_device *host;
-  compute_status s = dataset_host(trainer->context, operation, &host);
-  if (s == COMPUTE_OK)
-    s = train_tensor(host, COMPUTE_I64, COMPUTE_SHAPE(COUNTERS), 0, &c->counters);
-  if (s == COMPUTE_OK) add(c, "trainer.counters", c->counters);
-  return s;
+  compute_status status = dataset_host(trainer->context, operation, &host);
+  if (!status) status = train_tensor(host, COMPUTE_I64, COMPUTE_SHAPE(COUNTERS), 0, &c->counters);
+  if (!status) add(c, "trainer.counters", c->counters);
+  return status;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
 static compute_status check_call(const compute_trainer *trainer, const char *path,
                                  const char *operation) {
-  if (trainer != NULL && path != NULL) return COMPUTE_OK;
+  if (trainer && path) return COMPUTE_OK;
   return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                    "%s: %s is NULL", operation, trainer ? "path" : "trainer");
 }
 
 static compute_status write_all(const checkpoint *c, const char *path) {
   compute_named_tensor *tensors = base_allocate(c->count, sizeof *tensors);
-  if (tensors == NULL) return no_memory(c);
+  if (!tensors) return no_memory(c);
   for (size_t i = 0; i < c->count; i++)
     tensors[i] = (compute_named_tensor){c->entries[i].name, c->entries[i].tensor};
-  const compute_status s = compute_tensor_file_write(c->trainer->context, path, tensors, c->count);
+  const compute_status status =
+      compute_tensor_file_write(c->trainer->context, path, tensors, c->count);
   base_release(tensors);
-  return s;
+  return status;
 }
 
 compute_status compute_trainer_save(compute_trainer *trainer, const char *path) {
   static const char operation[] = "compute_trainer_save";
-  compute_status s = check_call(trainer, path, operation);
-  if (s == COMPUTE_OK) s = train_drain(trainer);
-  if (s) return s;
+  compute_status status = check_call(trainer, path, operation);
+  if (!status) status = train_drain(trainer);
+  if (status) return status;
   const int64_t counters[COUNTERS] = {[COUNTER_LAYOUT] = LAYOUT,
                                       [COUNTER_UPDATES] = trainer->updates,
                                       [COUNTER_BATCHES] = trainer->batches,
                                       [COUNTER_EPOCHS] = trainer->epochs,
                                       [COUNTER_SEED] = (int64_t)trainer->options.seed};
   checkpoint c;
-  s = open_checkpoint(&c, trainer, operation);
-  if (s == COMPUTE_OK) s = compute_tensor_write(c.counters, counters, sizeof counters);
-  if (s == COMPUTE_OK) s = write_all(&c, path);
+  status = open_checkpoint(&c, trainer, operation);
+  if (!status) status = compute_tensor_write(c.counters, counters, sizeof counters);
+  if (!status) status = write_all(&c, path);
   close_checkpoint(&c);
-  return s;
+  return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 static compute_status check_counters(const checkpoint *c, const compute_tensor *tensor,
                                      int64_t *counters) {
-  compute_status s = compute_tensor_read(tensor, counters, COUNTERS * sizeof *counters);
-  if (s) return s;
+  compute_status status = compute_tensor_read(tensor, counters, COUNTERS * sizeof *counters);
+  if (status) return status;
   bool sound = counters[COUNTER_LAYOUT] == LAYOUT;
   for (int i = COUNTER_UPDATES; i <= COUNTER_EPOCHS; i++)
     sound = sound && counters[i] >= 0 && counters[i] <= MOST_COUNTED;
@@ -145,10 +144,10 @@ static compute_status load(checkpoint *c, restore *restoring) {
   int64_t counters[COUNTERS];
   restoring->entries = c->entries;
   restoring->count = c->count;
-  compute_status s = restore_read(restoring);
-  if (s == COMPUTE_OK) s = check_counters(c, c->entries[c->count - 1].read, counters);
-  if (s == COMPUTE_OK) s = restore_put(restoring);
-  if (s) return s;
+  compute_status status = restore_read(restoring);
+  if (!status) status = check_counters(c, c->entries[c->count - 1].read, counters);
+  if (!status) status = restore_put(restoring);
+  if (status) return status;
   trainer->updates = counters[COUNTER_UPDATES];
   trainer->batches = counters[COUNTER_BATCHES];
   trainer->epochs = counters[COUNTER_EPOCHS];
@@ -159,9 +158,9 @@ static compute_status load(checkpoint *c, restore *restoring) {
 compute_status compute_trainer_load(compute_trainer *trainer, const char *path) {
   static const char operation[] = "compute_trainer_load";
   static const char remedy[] = "resume with the model and options of the run that wrote it";
-  compute_status s = check_call(trainer, path, operation);
-  if (s == COMPUTE_OK) s = train_drain(trainer);
-  if (s) return s;
+  compute_status status = check_call(trainer, path, operation);
+  if (!status) status = train_drain(trainer);
+  if (status) return status;
   checkpoint c;
   restore restoring = {.context = trainer->context,
                        .operation = operation,
@@ -169,9 +168,9 @@ compute_status compute_trainer_load(compute_trainer *trainer, const char *path) 
                        .owner = "this trainer",
                        .missing_remedy = remedy,
                        .extra_remedy = remedy};
-  s = open_checkpoint(&c, trainer, operation);
-  if (s == COMPUTE_OK) s = load(&c, &restoring);
+  status = open_checkpoint(&c, trainer, operation);
+  if (!status) status = load(&c, &restoring);
   restore_close(&restoring);
   close_checkpoint(&c);
-  return s;
+  return status;
 }

@@ -1,17 +1,25 @@
 /* Datasets: pairs of items in host memory, which splitting shares and gathering copies. */
 #include "train/dataset.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "compute/io.h"
 #include "device/device.h"
+#include "io/new_file.h"
+#include "io/npy.h"
 #include "type/dtype.h"
-#include "base/random.h"
 #include "tensor/tensor.h"
+#include "base/random.h"
+#include "type/shape.h"
 
 /* ---- Making and freeing -------------------------------------------------------------------- */
 
@@ -27,9 +35,8 @@ static compute_status check_items(const compute_context *context, const char *op
                                   compute_shape inputs, compute_shape targets) {
   char first[176], second[176];
   if (inputs.rank > 0 && targets.rank > 0 && inputs.size[0] == targets.size[0] &&
-      inputs.size[0] > 0) {
+      inputs.size[0] > 0)
     return COMPUTE_OK;
-  }
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
                    "inputs %s and targets %s are not as many items, at least one",
                    compute_shape_text(inputs, first, sizeof first),
@@ -93,10 +100,9 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
                      : !targets ? "targets"
                                 : "dataset");
   }
-  if (inputs->buffer->device->context != context || targets->buffer->device->context != context) {
+  if (inputs->buffer->device->context != context || targets->buffer->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "a tensor belongs to another context");
-  }
   compute_status status = check_items(context, operation, inputs->shape, targets->shape);
   compute_tensor *input_copy, *target_copy;
   if (!status) status = copy_to_host(context, operation, inputs, &input_copy);
@@ -180,9 +186,8 @@ static int64_t place_of(const compute_dataset *dataset, int64_t item) {
 static void draw(const compute_dataset *dataset, uint64_t seed, int64_t *drawn, int64_t *kept,
                  int64_t kept_count, int64_t *taken, int64_t taken_count) {
   dataset_shuffle(drawn, dataset->count, seed, 0, STREAM_SPLIT);
-  for (int64_t i = 0; i < dataset->count; i++) {
+  for (int64_t i = 0; i < dataset->count; i++)
     *(i < taken_count ? &taken[i] : &kept[i - taken_count]) = place_of(dataset, drawn[i]);
-  }
   qsort(taken, (size_t)taken_count, sizeof *taken, compare_items);
   qsort(kept, (size_t)kept_count, sizeof *kept, compare_items);
 }
@@ -223,11 +228,10 @@ compute_status compute_dataset_split(compute_dataset *dataset, double fraction, 
                      "%s is NULL", dataset ? "second" : "dataset");
   }
   double wanted = fraction > 0 && fraction < 1 ? round(fraction * (double)dataset->count) : 0;
-  if (!(wanted >= 1 && wanted < (double)dataset->count)) {
+  if (!(wanted >= 1 && wanted < (double)dataset->count))
     return error_set(dataset->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "a fraction of %g of %" PRId64 " items leaves one of the parts empty",
                      fraction, dataset->count);
-  }
   return split(dataset, operation, (int64_t)wanted, seed, second);
 }
 
@@ -328,17 +332,15 @@ static compute_status check_part(const compute_dataset *dataset, dataset_part pa
   const char *name = part == DATASET_INPUT ? "input" : "target";
   compute_batch_port has = dataset_port(dataset, part);
   char first[176], second[176];
-  if (!compute_shape_equal(without_ones(has.item), without_ones(port->item))) {
+  if (!compute_shape_equal(without_ones(has.item), without_ones(port->item)))
     return error_set(dataset->context, COMPUTE_ERROR_SHAPE, operation,
                      "%s items of the data are %s, and %s is wanted", name,
                      compute_shape_text(has.item, first, sizeof first),
                      compute_shape_text(port->item, second, sizeof second));
-  }
-  if (!is_convertible(has.dtype, port->dtype)) {
+  if (!is_convertible(has.dtype, port->dtype))
     return error_set(dataset->context, COMPUTE_ERROR_DTYPE, operation,
                      "%s items of the data are %s, and %s is wanted", name,
                      compute_dtype_name(has.dtype), compute_dtype_name(port->dtype));
-  }
   if (has.dtype != COMPUTE_I64 || port->dtype != COMPUTE_I32) return COMPUTE_OK;
   return check_range(dataset, part, operation);
 }
@@ -370,4 +372,147 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
     }
   }
   return COMPUTE_OK;
+}
+
+/* ---- From files ---------------------------------------------------------------------------- */
+
+/* ---- .npy and IDX -------------------------------------------------------------------------- */
+
+static compute_status read_array(compute_device *host, const char *operation, const char *path,
+                                 compute_tensor **tensor) {
+  unsigned char start[6] = {0};
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* what is no file is refused below */
+  if (file < 0) return file_error(host->context, operation, path, "open", errno);
+  int code = file_read_at(file, 0, start, sizeof start);
+  close(file);
+  if (code && code != FILE_ENDED) {
+    return file_error(host->context, operation, path, "read", code);
+  }
+  if (!memcmp(start, "\x93NUMPY", 6)) return npy_read(operation, host, path, tensor);
+  bool compressed = start[0] == 0x1f && start[1] == 0x8b;
+  if (compressed || (start[0] == 0 && start[1] == 0 && !code)) {
+    return idx_read(operation, host, path, tensor);
+  }
+  return error_set(host->context, COMPUTE_ERROR_FORMAT, operation,
+                   "%s begins neither as .npy nor as IDX files do", path);
+}
+
+compute_status compute_dataset_from_files(compute_context *context, const char *inputs,
+                                          const char *targets, compute_dataset **dataset) {
+  static const char operation[] = "compute_dataset_from_files";
+  if (dataset) *dataset = NULL;
+  if (!context || !inputs || !targets || !dataset) {
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     !context   ? "context"
+                     : !inputs  ? "inputs"
+                     : !targets ? "targets"
+                                : "dataset");
+  }
+  compute_device *host;
+  compute_tensor *input, *target;
+  compute_status status = dataset_host(context, operation, &host);
+  if (!status) status = read_array(host, operation, inputs, &input);
+  if (status) return status;
+  status = read_array(host, operation, targets, &target);
+  if (status) {
+    compute_tensor_release(input);
+    return status;
+  }
+  return dataset_create(context, operation, input, target, dataset);
+}
+
+/* ---- Tables -------------------------------------------------------------------------------- */
+
+typedef struct table_split {
+  compute_context *context;
+  const char *operation;
+  const char *path;
+  const double *values;
+  int64_t rows, columns, target;
+  float *inputs;
+  int64_t *targets;
+} table_split;
+
+static compute_status take_rows(const table_split *table) {
+  const double *value = table->values;
+  float *input = table->inputs;
+  for (int64_t row = 0; row < table->rows; row++) {
+    for (int64_t column = 0; column < table->columns; column++, value++) {
+      if (column != table->target) {
+        *input++ = (float)*value;
+        continue;
+      }
+      if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value))
+        return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
+                         "%s, line %" PRId64 ", column %" PRId64 ": %g is no label, which is a "
+                         "whole number",
+                         table->path, row + 1, column + 1, *value);
+      table->targets[row] = (int64_t)*value;
+    }
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status check_columns(const table_split *table, int32_t given, compute_shape item) {
+  int64_t count;
+  char text[176];
+  if (table->target < 0 || table->target >= table->columns)
+    return error_set(table->context, COMPUTE_ERROR_INVALID_ARGUMENT, table->operation,
+                     "column %d is not among the %" PRId64 " of %s", (int)given, table->columns,
+                     table->path);
+  compute_status status = shape_validate(item, &count);
+  if (!status && item.rank < COMPUTE_MAX_RANK && count == table->columns - 1) return COMPUTE_OK;
+  return error_set(table->context, COMPUTE_ERROR_SHAPE, table->operation,
+                   "an item of shape %s cannot be made of the %" PRId64 " columns of %s beside "
+                   "the label",
+                   compute_shape_text(item, text, sizeof text), table->columns - 1, table->path);
+}
+
+static compute_status split_table(table_split *table, compute_device *host, compute_shape item,
+                                  compute_dataset **dataset) {
+  const compute_shape shape = dataset_batch_shape(item, table->rows);
+  compute_tensor *inputs, *targets;
+  compute_status status = tensor_create_private(host, COMPUTE_F32, shape, &inputs);
+  if (status) return status;
+  status = tensor_create_private(host, COMPUTE_I64, COMPUTE_SHAPE(table->rows), &targets);
+  if (status) {
+    compute_tensor_release(inputs);
+    return status;
+  }
+  table->inputs = compute_tensor_data(inputs);
+  table->targets = compute_tensor_data(targets);
+  status = take_rows(table);
+  if (!status) return dataset_create(table->context, table->operation, inputs, targets, dataset);
+  compute_tensor_release(targets);
+  compute_tensor_release(inputs);
+  return status;
+}
+
+compute_status compute_dataset_from_csv(compute_context *context, const char *path,
+                                        int32_t target_column, compute_shape item,
+                                        compute_dataset **dataset) {
+  static const char operation[] = "compute_dataset_from_csv";
+  if (dataset) *dataset = NULL;
+  if (!context || !path || !dataset) {
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                     !context ? "context"
+                     : !path  ? "path"
+                              : "dataset");
+  }
+  compute_device *host;
+  compute_tensor *values; /* as f64, which every f32 and every label fits into */
+  compute_status status = dataset_host(context, operation, &host);
+  if (!status) status = compute_csv_read(host, path, COMPUTE_F64, NULL, &values);
+  if (status) return status;
+  table_split table = {.context = context,
+                       .operation = operation,
+                       .path = path,
+                       .values = compute_tensor_data(values),
+                       .rows = values->shape.size[0],
+                       .columns = values->shape.size[1]};
+  table.target = target_column < 0 ? table.columns + target_column : target_column;
+  status = check_columns(&table, target_column, item);
+  if (!status) status = split_table(&table, host, item, dataset);
+  compute_tensor_release(values);
+  return status;
 }

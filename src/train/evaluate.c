@@ -25,8 +25,8 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 
 /* Nothing is under way then, and the first replica has the model's weights. */
 static compute_status settle(compute_trainer *trainer) {
-  const compute_status s = train_drain(trainer);
-  return s == COMPUTE_OK && train_has_copies(trainer) ? train_spread(trainer) : s;
+  const compute_status status = train_drain(trainer);
+  return !status && train_has_copies(trainer) ? train_spread(trainer) : status;
 }
 
 /* ---- Scores -------------------------------------------------------------------------------- */
@@ -41,16 +41,16 @@ static compute_status open_batch(compute_trainer *trainer, const char *operation
                                  score_batch *batch) {
   const compute_trainer_options *o = &trainer->options;
   compute_device *host;
-  compute_status s = dataset_host(trainer->context, operation, &host);
-  if (s == COMPUTE_OK)
-    s = tensor_create_private(host, o->input.dtype, dataset_batch_shape(o->input.item, o->batch),
-                              &batch->inputs);
-  if (s == COMPUTE_OK)
-    s = tensor_create_private(host, o->target.dtype, dataset_batch_shape(o->target.item, o->batch),
-                              &batch->targets);
-  if (s) return s;
+  compute_status status = dataset_host(trainer->context, operation, &host);
+  if (!status)
+    status = tensor_create_private(host, o->input.dtype,
+                                   dataset_batch_shape(o->input.item, o->batch), &batch->inputs);
+  if (!status)
+    status = tensor_create_private(host, o->target.dtype,
+                                   dataset_batch_shape(o->target.item, o->batch), &batch->targets);
+  if (status) return status;
   batch->order = base_allocate((size_t)o->batch, sizeof *batch->order);
-  if (batch->order != NULL) return COMPUTE_OK;
+  if (batch->order) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "%s: no memory for a batch", operation);
 }
@@ -63,62 +63,62 @@ static compute_status score_items(compute_trainer *trainer, const compute_datase
   const train_plan *plan = NULL;
   compute_tensor *x = NULL, *target = NULL;
   for (int64_t i = 0; i < items; i++) batch->order[i] = first + i;
-  compute_status s =
+  compute_status status =
       dataset_gather(dataset, batch->order, items, &o->input, &o->target,
                      compute_tensor_data(batch->inputs), compute_tensor_data(batch->targets));
-  if (s == COMPUTE_OK) s = train_inference(trainer, items, true, &plan);
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(batch->inputs, 0, 0, items, 1, &x);
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(batch->targets, 0, 0, items, 1, &target);
-  if (s == COMPUTE_OK)
-    s = compute_run(plan->plan,
-                    (compute_binding[]){{plan->x, x},
-                                        {plan->target, target},
-                                        {plan->seed, slot->seed},
-                                        {plan->loss, slot->loss},
-                                        {plan->correct, slot->correct}},
-                    plan->correct.id != 0 ? 5 : 4, NULL);
-  if (s == COMPUTE_OK) s = train_read_number(slot->loss, &outcome->loss);
-  if (s == COMPUTE_OK && plan->correct.id != 0)
-    s = train_read_integer(slot->correct, &outcome->correct);
+  if (!status) status = train_inference(trainer, items, true, &plan);
+  if (!status) status = compute_tensor_slice_view(batch->inputs, 0, 0, items, 1, &x);
+  if (!status) status = compute_tensor_slice_view(batch->targets, 0, 0, items, 1, &target);
+  if (!status)
+    status = compute_run(plan->plan,
+                         (compute_binding[]){{plan->x, x},
+                                             {plan->target, target},
+                                             {plan->seed, slot->seed},
+                                             {plan->loss, slot->loss},
+                                             {plan->correct, slot->correct}},
+                         plan->correct.id != 0 ? 5 : 4, NULL);
+  if (!status) status = train_read_number(slot->loss, &outcome->loss);
+  if (!status && plan->correct.id != 0)
+    status = train_read_integer(slot->correct, &outcome->correct);
   compute_tensor_release(x);
   compute_tensor_release(target);
-  return s;
+  return status;
 }
 
 compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_dataset *dataset,
                                         compute_training_score *score) {
   static const char operation[] = "compute_trainer_evaluate";
-  if (trainer == NULL || dataset == NULL || score == NULL)
+  if (!trainer || !dataset || !score)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s: %s is NULL", operation,
-                     trainer == NULL   ? "trainer"
-                     : dataset == NULL ? "dataset"
-                                       : "score");
+                     !trainer   ? "trainer"
+                     : !dataset ? "dataset"
+                                : "score");
   const double began = clock_seconds();
   const int64_t count = compute_dataset_count(dataset), most = trainer->options.batch;
   score_batch batch = {.inputs = NULL};
   double loss = 0;
   int64_t correct = 0;
-  compute_status s =
+  compute_status status =
       dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation);
-  if (s == COMPUTE_OK && trainer->classes > 0)
-    s = dataset_check_labels(dataset, trainer->classes, operation);
-  if (s == COMPUTE_OK && count == 0)
-    s = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                  "%s: the dataset is empty", operation);
-  if (s == COMPUTE_OK) s = settle(trainer);
-  if (s == COMPUTE_OK) s = open_batch(trainer, operation, &batch);
-  for (int64_t first = 0; s == COMPUTE_OK && first < count; first += most) {
+  if (!status && trainer->classes > 0)
+    status = dataset_check_labels(dataset, trainer->classes, operation);
+  if (!status && count == 0)
+    status = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "%s: the dataset is empty", operation);
+  if (!status) status = settle(trainer);
+  if (!status) status = open_batch(trainer, operation, &batch);
+  for (int64_t first = 0; !status && first < count; first += most) {
     const int64_t items = count - first < most ? count - first : most;
     train_outcome outcome = {0};
-    s = score_items(trainer, dataset, &batch, first, items, &outcome);
+    status = score_items(trainer, dataset, &batch, first, items, &outcome);
     loss += outcome.loss * (double)items;
     correct += outcome.correct;
   }
   compute_tensor_release(batch.inputs);
   compute_tensor_release(batch.targets);
   base_release(batch.order);
-  if (s) return s;
+  if (status) return status;
   *score = (compute_training_score){.items = count,
                                     .loss = loss / (double)count,
                                     .accuracy = train_accuracy(trainer, correct, (double)count),
@@ -155,12 +155,12 @@ static compute_status predict_items(compute_trainer *trainer, compute_tensor *in
   const train_replica *replica = &trainer->replicas[0];
   const train_plan *plan = NULL;
   compute_tensor *x = NULL, *part = NULL;
-  compute_status s = train_inference(trainer, items, false, &plan);
-  if (s) return s;
+  compute_status status = train_inference(trainer, items, false, &plan);
+  if (status) return status;
   if (*results == NULL) {
     compute_tensor *one = NULL;
-    s = compute_plan_create_tensor(plan->plan, plan->result, &one);
-    if (s) return s;
+    status = compute_plan_create_tensor(plan->plan, plan->result, &one);
+    if (status) return status;
     compute_shape shape = compute_tensor_shape(one);
     const compute_dtype dtype = compute_tensor_dtype(one);
     compute_tensor_release(one);
@@ -171,43 +171,44 @@ static compute_status predict_items(compute_trainer *trainer, compute_tensor *in
                        items, compute_shape_text(shape, text, sizeof text));
     }
     shape.size[0] = compute_tensor_shape(inputs).size[0];
-    s = compute_tensor_create(replica->device, dtype, shape, results);
+    status = compute_tensor_create(replica->device, dtype, shape, results);
   }
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(inputs, 0, first, items, 1, &x);
-  if (s == COMPUTE_OK) s = compute_tensor_slice_view(*results, 0, first, items, 1, &part);
-  if (s == COMPUTE_OK)
-    s = compute_run(plan->plan,
+  if (!status) status = compute_tensor_slice_view(inputs, 0, first, items, 1, &x);
+  if (!status) status = compute_tensor_slice_view(*results, 0, first, items, 1, &part);
+  if (!status)
+    status =
+        compute_run(plan->plan,
                     (compute_binding[]){
                         {plan->x, x}, {plan->seed, replica->slots[0].seed}, {plan->result, part}},
                     3, NULL);
   compute_tensor_release(x);
   compute_tensor_release(part);
-  return s;
+  return status;
 }
 
 compute_status compute_trainer_predict(compute_trainer *trainer, const compute_tensor *inputs,
                                        compute_tensor **results) {
   static const char operation[] = "compute_trainer_predict";
-  if (results != NULL) *results = NULL;
-  if (trainer == NULL || inputs == NULL || results == NULL)
+  if (results) *results = NULL;
+  if (!trainer || !inputs || !results)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s: %s is NULL", operation,
-                     trainer == NULL  ? "trainer"
-                     : inputs == NULL ? "inputs"
-                                      : "results");
-  compute_status s = check_inputs(trainer, operation, inputs);
-  if (s == COMPUTE_OK) s = settle(trainer);
-  if (s) return s;
+                     !trainer  ? "trainer"
+                     : !inputs ? "inputs"
+                               : "results");
+  compute_status status = check_inputs(trainer, operation, inputs);
+  if (!status) status = settle(trainer);
+  if (status) return status;
   const int64_t count = compute_tensor_shape(inputs).size[0], most = trainer->options.batch;
   compute_tensor *made = NULL;
-  for (int64_t first = 0; s == COMPUTE_OK && first < count; first += most) {
+  for (int64_t first = 0; !status && first < count; first += most) {
     const int64_t items = count - first < most ? count - first : most;
     /* A view is a new handle of the same elements, which an input is only read through. */
-    s = predict_items(trainer, (compute_tensor *)inputs, first, items, &made);
+    status = predict_items(trainer, (compute_tensor *)inputs, first, items, &made);
   }
-  if (s)
+  if (status)
     compute_tensor_release(made);
   else
     *results = made;
-  return s;
+  return status;
 }

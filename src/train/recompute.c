@@ -34,7 +34,7 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
     return compute_layer_apply(model, record->graph, x, forward);
   const size_t segments = (size_t)ceil(sqrt((double)parts));
   record->segments = base_allocate(segments, sizeof *record->segments);
-  if (record->segments == NULL)
+  if (!record->segments)
     return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for segments");
   for (size_t s = 0; s < segments; s++) {
     const uint32_t begin = (uint32_t)record->graph->count;
@@ -67,9 +67,9 @@ static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   node.name = NULL;
   node.whole = (graph_whole){0}; /* gradients have been taken */
   node.constant = graph_constant_retain(old->constant);
-  node.tensor = old->tensor != NULL ? compute_tensor_retain(old->tensor) : NULL;
+  node.tensor = old->tensor ? compute_tensor_retain(old->tensor) : NULL;
   const compute_node made = build_node(t->to, HERE, &node, operands, old->input_count);
-  if (old->name != NULL) compute_name(t->to, made, old->name);
+  if (old->name) compute_name(t->to, made, old->name);
   return made.id - 1; /* NONE after an error */
 }
 
@@ -102,7 +102,7 @@ static void repeat(transform *t, const train_segment *segment, uint32_t token) {
   compute_graph *graph = t->to;
   const compute_node condition = always(graph, token);
   uint32_t gated = NONE, behind = NONE; /* the segment's input, as a rule the only one */
-  for (uint32_t i = segment->begin; i < segment->end && graph->status == COMPUTE_OK; i++) {
+  for (uint32_t i = segment->begin; i < segment->end && !graph->status; i++) {
     const graph_node *node = &t->from->nodes[i];
     if (node->op == OP_assign || node->op == OP_group || i == segment->result) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
@@ -135,7 +135,7 @@ static void move_backward(transform *t, uint32_t index) {
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t input = node->inputs[k];
     const train_segment *segment = input < t->record->forward_end ? segment_of(t, input) : NULL;
-    if (segment != NULL && t->again[input] == NONE && token != NONE) repeat(t, segment, token);
+    if (segment && t->again[input] == NONE && token != NONE) repeat(t, segment, token);
   }
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t input = node->inputs[k];
@@ -146,7 +146,7 @@ static void move_backward(transform *t, uint32_t index) {
 }
 
 static void move_all(transform *t) {
-  for (uint32_t i = 0; i < t->from->count && t->to->status == COMPUTE_OK; i++) {
+  for (uint32_t i = 0; i < t->from->count && !t->to->status; i++) {
     const graph_node *node = &t->from->nodes[i];
     if (i >= t->record->forward_end) {
       move_backward(t, i);
@@ -198,13 +198,13 @@ void train_record_recompute(train_record *record) {
   t.map = base_allocate(graph->count, sizeof *t.map);
   t.again = base_allocate(graph->count, sizeof *t.again);
   t.operands = base_allocate(most, sizeof *t.operands);
-  const bool room = t.to != NULL && t.map != NULL && t.again != NULL && t.operands != NULL;
+  const bool room = t.to != NULL && t.map && t.again && t.operands != NULL;
   if (room) {
     for (size_t i = 0; i < graph->count; i++) t.again[i] = NONE;
     move_all(&t);
-    if (t.to->status == COMPUTE_OK) renew_origins(&t);
+    if (!t.to->status) renew_origins(&t);
   }
-  if (room && t.to->status == COMPUTE_OK) {
+  if (room && !t.to->status) {
     take_over(record, &t);
   } else {
     graph_fail(graph, room ? t.to->status : COMPUTE_ERROR_OUT_OF_MEMORY, HERE,

@@ -18,9 +18,9 @@
 compute_status train_read_number(const compute_tensor *tensor, double *value) {
   double element = 0; /* aligned for every dtype */
   const compute_dtype dtype = compute_tensor_dtype(tensor);
-  const compute_status s = compute_tensor_read(tensor, &element, compute_dtype_size(dtype));
-  *value = s ? 0 : dtype_load(dtype, &element);
-  return s;
+  const compute_status status = compute_tensor_read(tensor, &element, compute_dtype_size(dtype));
+  *value = status ? 0 : dtype_load(dtype, &element);
+  return status;
 }
 
 compute_status train_read_integer(const compute_tensor *tensor, int64_t *value) {
@@ -46,29 +46,29 @@ static compute_status write_numbers(const compute_trainer *trainer, train_slot *
                                     size_t replica) {
   const uint64_t seed =
       mix(mix(trainer->options.seed, (uint64_t)trainer->batches), (uint64_t)replica);
-  compute_status s = compute_tensor_write(slot->seed, &seed, sizeof seed);
+  compute_status status = compute_tensor_write(slot->seed, &seed, sizeof seed);
   const double rate = rate_now(trainer);
-  if (s || rate == slot->rate_written) return s;
+  if (status || rate == slot->rate_written) return status;
   double element = 0;
   dtype_store(trainer->dtype, &element, rate);
-  s = compute_tensor_write(slot->rate, &element, compute_dtype_size(trainer->dtype));
-  if (s == COMPUTE_OK) slot->rate_written = rate;
-  return s;
+  status = compute_tensor_write(slot->rate, &element, compute_dtype_size(trainer->dtype));
+  if (!status) slot->rate_written = rate;
+  return status;
 }
 
 compute_status train_slot_tensors(compute_trainer *trainer, size_t slot) {
   train_slot *p = &trainer->replicas[0].slots[slot];
-  if (p->x != NULL && p->target != NULL) return COMPUTE_OK;
+  if (p->x && p->target) return COMPUTE_OK;
   const compute_batch_port *ports[2] = {&trainer->options.input, &trainer->options.target};
   compute_tensor **tensors[2] = {&p->x, &p->target};
   compute_device *device = trainer->replicas[0].device;
-  compute_status s = COMPUTE_OK;
-  if (trainer->replica_count > 1) s = dataset_host(trainer->context, HERE, &device);
-  for (int i = 0; s == COMPUTE_OK && i < 2; i++) {
+  compute_status status = COMPUTE_OK;
+  if (trainer->replica_count > 1) status = dataset_host(trainer->context, HERE, &device);
+  for (int i = 0; !status && i < 2; i++) {
     const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->options.batch);
-    if (*tensors[i] == NULL) s = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
+    if (*tensors[i] == NULL) status = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
   }
-  return s;
+  return status;
 }
 
 size_t train_depth(const compute_trainer *trainer) {
@@ -96,13 +96,13 @@ static void bind(binding_list *list, compute_node node, compute_tensor *tensor) 
 
 /* Waits for what a batch that failed has left under way: the caller does not know the queue, and
  * may write to the weights next. */
-static compute_status settle(compute_trainer *trainer, compute_status s) {
+static compute_status settle(compute_trainer *trainer, compute_status status) {
   compute_error error;
-  if (s == COMPUTE_OK) return s;
+  if (!status) return status;
   compute_error_get(trainer->context, &error);
   (void)compute_queue_wait(trainer->replicas[0].queue);
   error_restore(trainer->context, &error);
-  return s;
+  return status;
 }
 
 static compute_status submit_alone(compute_trainer *trainer, train_slot *slot, bool update,
@@ -116,35 +116,35 @@ static compute_status submit_alone(compute_trainer *trainer, train_slot *slot, b
   if (update) bind(&list, plan->rate, slot->rate);
   bind(&list, plan->loss, slot->loss);
   bind(&list, plan->correct, slot->correct);
-  compute_status s =
+  compute_status status =
       compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
-  if (s == COMPUTE_OK && !replica->host) s = compute_event_record(replica->queue, &slot->event);
-  return settle(trainer, s);
+  if (!status && !replica->host) status = compute_event_record(replica->queue, &slot->event);
+  return settle(trainer, status);
 }
 
 static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
                                    compute_tensor *inputs, compute_tensor *targets,
                                    train_outcome *outcome) {
-  compute_status s = COMPUTE_OK;
-  if (slot->event != NULL) {
-    s = compute_event_wait(slot->event);
+  compute_status status = COMPUTE_OK;
+  if (slot->event) {
+    status = compute_event_wait(slot->event);
     compute_event_release(slot->event);
     slot->event = NULL;
   }
-  if (s == COMPUTE_OK) s = train_read_number(slot->loss, &outcome->loss);
-  if (s == COMPUTE_OK && trainer->update.correct.id != 0)
-    s = train_read_integer(slot->correct, &outcome->correct);
+  if (!status) status = train_read_number(slot->loss, &outcome->loss);
+  if (!status && trainer->update.correct.id != 0)
+    status = train_read_integer(slot->correct, &outcome->correct);
   /* A label outside. The queue may know more, unless it has been asked for an earlier batch. */
-  if (s == COMPUTE_OK && outcome->correct < 0) {
-    s = compute_queue_wait(trainer->replicas[0].queue);
-    if (s == COMPUTE_OK)
-      s = error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
+  if (!status && outcome->correct < 0) {
+    status = compute_queue_wait(trainer->replicas[0].queue);
+    if (!status)
+      status =
+          error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
                     HERE ": a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
   }
-  if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) &&
-      !isfinite(outcome->loss))
-    s = train_suspect(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
-  return settle(trainer, s);
+  if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(outcome->loss))
+    status = train_find_nan(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
+  return settle(trainer, status);
 }
 
 /* ---- Several devices ----------------------------------------------------------------------- */
@@ -153,11 +153,11 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
 static compute_status take_share(train_replica *replica, compute_tensor *inputs,
                                  compute_tensor *targets) {
   compute_tensor *batch[2] = {inputs, targets};
-  compute_status s = COMPUTE_OK;
-  for (int i = 0; s == COMPUTE_OK && i < 2; i++)
-    s = compute_tensor_slice_view(batch[i], 0, replica->first, replica->items, 1,
-                                  &replica->share[i]);
-  return s;
+  compute_status status = COMPUTE_OK;
+  for (int i = 0; !status && i < 2; i++)
+    status = compute_tensor_slice_view(batch[i], 0, replica->first, replica->items, 1,
+                                       &replica->share[i]);
+  return status;
 }
 
 static void drop_shares(compute_trainer *trainer) {
@@ -173,9 +173,9 @@ static compute_status submit_share(compute_trainer *trainer, train_replica *repl
                                    compute_tensor *inputs, compute_tensor *targets) {
   const train_plan *plan = &replica->gradients;
   train_slot *slot = &replica->slots[0];
-  compute_status s = take_share(replica, inputs, targets);
-  if (s == COMPUTE_OK) s = write_numbers(trainer, slot, (size_t)(replica - trainer->replicas));
-  if (s == COMPUTE_OK) {
+  compute_status status = take_share(replica, inputs, targets);
+  if (!status) status = write_numbers(trainer, slot, (size_t)(replica - trainer->replicas));
+  if (!status) {
     binding_list list = {.count = 0};
     bind(&list, plan->x, replica->share[0]);
     bind(&list, plan->target, replica->share[1]);
@@ -183,9 +183,9 @@ static compute_status submit_share(compute_trainer *trainer, train_replica *repl
     bind(&list, plan->loss, slot->loss);
     bind(&list, plan->correct, slot->correct);
     bind(&list, plan->result, replica->flat);
-    s = compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
+    status = compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
   }
-  return s;
+  return status;
 }
 
 /* Shares on their devices; waits for all, also when one has failed. */
@@ -201,9 +201,9 @@ static compute_status run_shares(compute_trainer *trainer, compute_tensor *input
   }
   if (first != COMPUTE_OK) compute_error_get(trainer->context, &error);
   for (size_t k = 0; k < trainer->replica_count; k++) {
-    const compute_status s = compute_queue_wait(trainer->replicas[k].queue);
-    if (s == COMPUTE_OK || first != COMPUTE_OK) continue;
-    first = s;
+    const compute_status status = compute_queue_wait(trainer->replicas[k].queue);
+    if (!status || first != COMPUTE_OK) continue;
+    first = status;
     compute_error_get(trainer->context, &error);
   }
   if (first != COMPUTE_OK) error_restore(trainer->context, &error);
@@ -212,22 +212,22 @@ static compute_status run_shares(compute_trainer *trainer, compute_tensor *input
 
 /* The mean loss over the whole batch. */
 static compute_status read_shares(compute_trainer *trainer, train_outcome *outcome) {
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   *outcome = (train_outcome){0};
-  for (size_t k = 0; s == COMPUTE_OK && k < trainer->replica_count; k++) {
+  for (size_t k = 0; !status && k < trainer->replica_count; k++) {
     const train_replica *replica = &trainer->replicas[k];
     const train_slot *slot = &replica->slots[0];
     double loss;
     int64_t correct = 0;
-    s = train_read_number(slot->loss, &loss);
-    if (s == COMPUTE_OK && replica->gradients.correct.id != 0)
-      s = train_read_integer(slot->correct, &correct);
+    status = train_read_number(slot->loss, &loss);
+    if (!status && replica->gradients.correct.id != 0)
+      status = train_read_integer(slot->correct, &correct);
     outcome->loss += loss * (double)replica->items / (double)trainer->options.batch;
     outcome->correct += correct;
-    if (s == COMPUTE_OK && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(loss))
-      s = train_suspect(trainer, replica, slot, replica->share[0], replica->share[1], loss);
+    if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(loss))
+      status = train_find_nan(trainer, replica, slot, replica->share[0], replica->share[1], loss);
   }
-  return s;
+  return status;
 }
 
 static compute_status run_sum(compute_trainer *trainer, bool update) {
@@ -238,17 +238,17 @@ static compute_status run_sum(compute_trainer *trainer, bool update) {
     few[k] = (compute_binding){plan->shares[k], trainer->replicas[k].flat};
   size_t count = trainer->replica_count;
   if (update) few[count++] = (compute_binding){plan->rate, replica->slots[0].rate};
-  const compute_status s = compute_run(plan->plan, few, count, NULL);
-  return s ? s : train_collect(trainer);
+  const compute_status status = compute_run(plan->plan, few, count, NULL);
+  return status ? status : train_collect(trainer);
 }
 
 static compute_status step_together(compute_trainer *trainer, bool update, compute_tensor *inputs,
                                     compute_tensor *targets) {
-  compute_status s = train_spread(trainer);
-  if (s == COMPUTE_OK) s = run_shares(trainer, inputs, targets);
-  if (s == COMPUTE_OK) s = read_shares(trainer, &trainer->outcome);
+  compute_status status = train_spread(trainer);
+  if (!status) status = run_shares(trainer, inputs, targets);
+  if (!status) status = read_shares(trainer, &trainer->outcome);
   drop_shares(trainer);
-  return s ? s : run_sum(trainer, update);
+  return status ? status : run_sum(trainer, update);
 }
 
 /* ---- Either -------------------------------------------------------------------------------- */
@@ -258,14 +258,14 @@ compute_status train_submit(compute_trainer *trainer, size_t slot, compute_tenso
   train_slot *p = &trainer->replicas[0].slots[slot];
   const int64_t accumulate = trainer->options.accumulate;
   p->updates = trainer->batches % accumulate == accumulate - 1;
-  compute_status s;
+  compute_status status;
   if (trainer->replica_count > 1) {
-    s = step_together(trainer, p->updates, inputs, targets);
+    status = step_together(trainer, p->updates, inputs, targets);
   } else {
-    s = write_numbers(trainer, p, 0);
-    if (s == COMPUTE_OK) s = submit_alone(trainer, p, p->updates, inputs, targets);
+    status = write_numbers(trainer, p, 0);
+    if (!status) status = submit_alone(trainer, p, p->updates, inputs, targets);
   }
-  if (s) return s;
+  if (status) return status;
   p->pending = true;
   trainer->batches++;
   trainer->updates += p->updates;
@@ -282,11 +282,11 @@ compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tenso
     *outcome = trainer->outcome;
     return COMPUTE_OK;
   }
-  const compute_status s = finish_alone(trainer, p, inputs, targets, outcome);
-  if (s == COMPUTE_OK) return s;
+  const compute_status status = finish_alone(trainer, p, inputs, targets, outcome);
+  if (!status) return status;
   trainer->batches--; /* it has changed nothing */
   trainer->updates -= p->updates;
-  return s;
+  return status;
 }
 
 compute_status train_drain(compute_trainer *trainer) {
@@ -295,9 +295,9 @@ compute_status train_drain(compute_trainer *trainer) {
   for (size_t i = 0; i < TRAIN_SLOTS; i++) {
     train_slot *slot = &trainer->replicas[0].slots[i];
     train_outcome outcome;
-    const compute_status s = train_finish(trainer, i, slot->x, slot->target, &outcome);
-    if (s == COMPUTE_OK || first != COMPUTE_OK) continue;
-    first = s;
+    const compute_status status = train_finish(trainer, i, slot->x, slot->target, &outcome);
+    if (!status || first != COMPUTE_OK) continue;
+    first = status;
     compute_error_get(trainer->context, &error);
   }
   if (first != COMPUTE_OK) error_restore(trainer->context, &error);
@@ -306,7 +306,7 @@ compute_status train_drain(compute_trainer *trainer) {
 
 static compute_status check_batch(const compute_trainer *trainer, const char *what,
                                   const compute_batch_port *port, const compute_tensor *tensor) {
-  if (tensor == NULL)
+  if (!tensor)
     return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": %s is NULL", what);
   if (compute_device_context(compute_tensor_device(tensor)) != trainer->context)
     return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
@@ -332,31 +332,29 @@ static compute_status step_later(compute_trainer *trainer, const compute_tensor 
   const size_t slot = (size_t)(trainer->batches % TRAIN_SLOTS);
   train_slot *p = &trainer->replicas[0].slots[slot];
   train_outcome outcome;
-  compute_status s = train_slot_tensors(trainer, slot);
-  if (s == COMPUTE_OK) s = train_finish(trainer, slot, p->x, p->target, &outcome);
-  if (s == COMPUTE_OK) s = compute_tensor_copy(p->x, inputs);
-  if (s == COMPUTE_OK) s = compute_tensor_copy(p->target, targets);
-  return s ? s : train_submit(trainer, slot, p->x, p->target);
+  compute_status status = train_slot_tensors(trainer, slot);
+  if (!status) status = train_finish(trainer, slot, p->x, p->target, &outcome);
+  if (!status) status = compute_tensor_copy(p->x, inputs);
+  if (!status) status = compute_tensor_copy(p->target, targets);
+  return status ? status : train_submit(trainer, slot, p->x, p->target);
 }
 
 compute_status compute_trainer_step(compute_trainer *trainer, const compute_tensor *inputs,
                                     const compute_tensor *targets, double *loss) {
-  if (trainer == NULL)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": trainer is NULL");
-  compute_status s = check_batch(trainer, "inputs", &trainer->options.input, inputs);
-  if (s == COMPUTE_OK) s = check_batch(trainer, "targets", &trainer->options.target, targets);
-  if (s) return s;
+  if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": trainer is NULL");
+  compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
+  if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
+  if (status) return status;
   const bool copies = train_has_copies(trainer);
-  if (loss == NULL && train_depth(trainer) > 1 && !copies)
-    return step_later(trainer, inputs, targets);
-  s = train_drain(trainer);
-  if (s == COMPUTE_OK && copies && trainer->replica_count == 1) s = train_spread(trainer);
+  if (!loss && train_depth(trainer) > 1 && !copies) return step_later(trainer, inputs, targets);
+  status = train_drain(trainer);
+  if (!status && copies && trainer->replica_count == 1) status = train_spread(trainer);
   /* Bindings are never written to when they are inputs. */
   compute_tensor *x = (compute_tensor *)inputs, *target = (compute_tensor *)targets;
   train_outcome outcome = {0};
-  if (s == COMPUTE_OK) s = train_submit(trainer, 0, x, target);
-  if (s == COMPUTE_OK) s = train_finish(trainer, 0, x, target, &outcome);
-  if (s == COMPUTE_OK && copies && trainer->replica_count == 1) s = train_collect(trainer);
-  if (s == COMPUTE_OK && loss != NULL) *loss = outcome.loss;
-  return s;
+  if (!status) status = train_submit(trainer, 0, x, target);
+  if (!status) status = train_finish(trainer, 0, x, target, &outcome);
+  if (!status && copies && trainer->replica_count == 1) status = train_collect(trainer);
+  if (!status && loss) *loss = outcome.loss;
+  return status;
 }

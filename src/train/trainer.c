@@ -1,11 +1,16 @@
-/* Trainers as objects: making, asking, freeing. */
+/* Trainers as objects: making, asking, freeing; what their options may be, and the learning rate.
+ */
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "type/dtype.h"
+#include "type/shape.h"
 #include "tensor/tensor.h"
-#include "train/trainer.h"
 
 #define HERE "compute_trainer_create"
 
@@ -26,55 +31,54 @@ static void count_weights(compute_trainer *trainer) {
 /* What is added up until an update: on the first device, in a dtype that can hold sums. */
 static compute_status create_sums(compute_trainer *trainer) {
   trainer->sums = base_allocate(trainer->weight_count, sizeof *trainer->sums);
-  if (trainer->sums == NULL)
+  if (!trainer->sums)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
                      HERE ": no memory for sums of %zu gradients", trainer->weight_count);
-  compute_status s = COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
   size_t count = 0;
-  for (size_t i = 0; s == COMPUTE_OK && i < trainer->tensor_count; i++) {
+  for (size_t i = 0; !status && i < trainer->tensor_count; i++) {
     compute_layer_parameter p;
-    s = compute_layer_parameter_at(trainer->options.model, i, &p);
-    if (s || !p.trainable) continue;
+    status = compute_layer_parameter_at(trainer->options.model, i, &p);
+    if (status || !p.trainable) continue;
     const compute_dtype dtype = dtype_compute_type(compute_tensor_dtype(p.tensor));
-    s = train_tensor(trainer->replicas[0].device, dtype, compute_tensor_shape(p.tensor), 0,
-                     &trainer->sums[count]);
-    if (s == COMPUTE_OK) s = train_keep(trainer, "gradients.", p.name, trainer->sums[count++]);
+    status = train_tensor(trainer->replicas[0].device, dtype, compute_tensor_shape(p.tensor), 0,
+                          &trainer->sums[count]);
+    if (!status) status = train_keep(trainer, "gradients.", p.name, trainer->sums[count++]);
   }
-  return s;
+  return status;
 }
 
 static compute_status create_scale_counters(compute_trainer *trainer) {
   compute_device *device = trainer->replicas[0].device;
-  compute_status s = train_tensor(device, COMPUTE_I64, COMPUTE_SCALAR, 0, &trainer->steady);
-  if (!s) s = train_tensor(device, COMPUTE_I64, COMPUTE_SCALAR, 0, &trainer->skipped);
-  if (!s) s = train_keep(trainer, "loss_scale.", "value", trainer->replicas[0].scale);
-  if (!s) s = train_keep(trainer, "loss_scale.", "steady", trainer->steady);
-  if (!s) s = train_keep(trainer, "loss_scale.", "skipped", trainer->skipped);
-  return s;
+  compute_status status = train_tensor(device, COMPUTE_I64, COMPUTE_SCALAR, 0, &trainer->steady);
+  if (!status) status = train_tensor(device, COMPUTE_I64, COMPUTE_SCALAR, 0, &trainer->skipped);
+  if (!status) status = train_keep(trainer, "loss_scale.", "value", trainer->replicas[0].scale);
+  if (!status) status = train_keep(trainer, "loss_scale.", "steady", trainer->steady);
+  if (!status) status = train_keep(trainer, "loss_scale.", "skipped", trainer->skipped);
+  return status;
 }
 
 static compute_status build(compute_trainer *trainer, compute_device *const *devices) {
-  compute_status s = train_replicas_create(trainer, devices);
-  if (s == COMPUTE_OK && trainer->options.accumulate > 1) s = create_sums(trainer);
-  if (s == COMPUTE_OK && trainer->options.precision == COMPUTE_F16)
-    s = create_scale_counters(trainer);
-  return s ? s : train_plans_create(trainer);
+  compute_status status = train_replicas_create(trainer, devices);
+  if (!status && trainer->options.accumulate > 1) status = create_sums(trainer);
+  if (!status && trainer->options.precision == COMPUTE_F16) status = create_scale_counters(trainer);
+  return status ? status : train_plans_create(trainer);
 }
 
 compute_status compute_trainer_create(compute_context *context,
                                       const compute_trainer_options *options,
                                       compute_trainer **trainer) {
-  if (trainer != NULL) *trainer = NULL;
-  if (context == NULL || options == NULL || trainer == NULL)
+  if (trainer) *trainer = NULL;
+  if (!context || !options || !trainer)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": %s is NULL",
-                     context == NULL   ? "context"
-                     : options == NULL ? "options"
-                                       : "trainer");
+                     !context   ? "context"
+                     : !options ? "options"
+                                : "trainer");
   compute_trainer_options o = *options;
-  compute_status s = train_check_options(context, &o);
-  if (s) return s;
+  compute_status status = train_check_options(context, &o);
+  if (status) return status;
   compute_trainer *made = base_allocate(1, sizeof *made);
-  if (made == NULL)
+  if (!made)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, HERE ": no memory for a trainer");
   compute_device *usual = compute_default_device(context);
   compute_device *const *devices = o.device_count > 0 ? o.devices : &usual;
@@ -83,20 +87,20 @@ compute_status compute_trainer_create(compute_context *context,
   made->options.devices = NULL;
   made->replica_count = o.device_count > 0 ? o.device_count : 1;
   count_weights(made);
-  s = build(made, devices);
-  if (s) {
+  status = build(made, devices);
+  if (status) {
     compute_error error;
     compute_error_get(context, &error);
     compute_trainer_release(made);
     error_restore(context, &error);
-    return s;
+    return status;
   }
   *trainer = made;
   return COMPUTE_OK;
 }
 
 void compute_trainer_release(compute_trainer *trainer) {
-  if (trainer == NULL) return;
+  if (!trainer) return;
   train_replicas_release(trainer);
   train_plan_release(&trainer->add);
   train_plan_release(&trainer->update);
@@ -123,41 +127,260 @@ static compute_status measure_memory(const compute_trainer *trainer, compute_tra
   const bool alone = trainer->replica_count == 1;
   const train_plan *plan = alone ? &trainer->update : &replica->gradients;
   compute_plan_info p;
-  compute_status s = compute_plan_describe(plan->plan, &p);
-  if (s) return s;
+  compute_status status = compute_plan_describe(plan->plan, &p);
+  if (status) return status;
   info->activation_bytes = p.arena_bytes;
   info->peak_bytes = p.arena_bytes + p.constant_bytes;
   for (size_t i = 0; i < trainer->tensor_count; i++)
     info->peak_bytes += tensor_dense_bytes(replica->tensors[i]);
   for (size_t i = 0; i < trainer->state_count; i++)
     info->peak_bytes += tensor_dense_bytes(trainer->states[i].tensor);
-  if (replica->flat != NULL) info->peak_bytes += tensor_dense_bytes(replica->flat);
+  if (replica->flat) info->peak_bytes += tensor_dense_bytes(replica->flat);
   const compute_batch_port *ports[2] = {&trainer->options.input, &trainer->options.target};
   for (int i = 0; i < 2; i++) {
     int64_t count = 1;
-    s = compute_shape_count(ports[i]->item, &count);
+    status = compute_shape_count(ports[i]->item, &count);
     info->peak_bytes +=
         (uint64_t)count * (uint64_t)replica->items * compute_dtype_size(ports[i]->dtype);
   }
-  return s;
+  return status;
 }
 
 compute_status compute_trainer_query(const compute_trainer *trainer, compute_trainer_info *info) {
   static const char operation[] = "compute_trainer_query";
-  if (trainer == NULL || info == NULL)
+  if (!trainer || !info)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s: %s is NULL", operation, trainer ? "info" : "trainer");
   *info = (compute_trainer_info){.steps = trainer->updates, .loss_scale = 1};
   info->learning_rate =
       train_rate(&trainer->options.schedule, trainer->options.optimizer.learning_rate,
                  trainer->updates, trainer->schedule_end);
-  compute_status s = COMPUTE_OK;
-  if (trainer->skipped != NULL) {
+  compute_status status = COMPUTE_OK;
+  if (trainer->skipped) {
     int64_t skipped = 0;
-    s = compute_queue_wait(trainer->replicas[0].queue);
-    if (s == COMPUTE_OK) s = train_read_integer(trainer->skipped, &skipped);
-    if (s == COMPUTE_OK) s = train_read_number(trainer->replicas[0].scale, &info->loss_scale);
+    status = compute_queue_wait(trainer->replicas[0].queue);
+    if (!status) status = train_read_integer(trainer->skipped, &skipped);
+    if (!status) status = train_read_number(trainer->replicas[0].scale, &info->loss_scale);
     info->steps -= skipped;
   }
-  return s ? s : measure_memory(trainer, info);
+  return status ? status : measure_memory(trainer, info);
+}
+
+/* ---- The learning rate over time ----------------------------------------------------------- */
+
+/* The learning rate over time: linear growth at the beginning (warm-up), then constant, in steps,
+ * or down along half a cosine (Loshchilov and Hutter 2017, arXiv 1608.03983, without restarts). */
+
+/* From 1 at the end of the warm-up down to `factor` at the end of the period, and then constant. */
+static double cosine(const compute_schedule *schedule, int64_t update, int64_t period) {
+  if (period <= 0) return 1;
+  const int64_t length = period - schedule->warm_up;
+  const int64_t place = update - schedule->warm_up;
+  if (place <= 0) return 1;
+  if (place >= length) return schedule->factor;
+  const double pi = 3.14159265358979323846;
+  const double share = (1 + cos(pi * (double)place / (double)length)) / 2;
+  return schedule->factor + (1 - schedule->factor) * share;
+}
+
+double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period) {
+  if (schedule->period > 0) period = schedule->period;
+  /* The first update has a share of the rate already: with 0 it would be for nothing. */
+  if (update < schedule->warm_up) rate *= (double)(update + 1) / (double)schedule->warm_up;
+  switch (schedule->kind) {
+  case COMPUTE_SCHEDULE_CONSTANT: return rate;
+  case COMPUTE_SCHEDULE_STEP: return rate * pow(schedule->factor, (double)(update / period));
+  case COMPUTE_SCHEDULE_COSINE: return rate * cosine(schedule, update, period);
+  }
+  return rate;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+#define HERE "compute_trainer_create"
+
+#define refuse(context, status, ...) error_set((context), (status), HERE, HERE ": " __VA_ARGS__)
+
+/* What an option must be beside a number of the dtype of the weights. */
+typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
+
+static compute_status check_number(compute_context *context, compute_dtype dtype, const char *name,
+                                   double value, allowed range) {
+  static const char *const text[] = {[NOT_NEGATIVE] = "finite and not negative",
+                                     [BELOW_ONE] = "at least 0 and less than 1",
+                                     [UP_TO_ONE] = "in 0 … 1"};
+  const bool fits = range == NOT_NEGATIVE ? isfinite(value)
+                    : range == BELOW_ONE  ? value < 1
+                                          : value <= 1;
+  char why[DTYPE_REFUSAL];
+  if (!fits || !(value >= 0))
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%s is %g; it must be %s", name, value,
+                  text[range]);
+  if (dtype_holds(dtype, value)) return COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%s is %s", name,
+                dtype_refusal(dtype, value, why, sizeof why));
+}
+
+/* The dtype of the updates that holds least: f64 if all weights are, else f32. */
+static compute_dtype narrowest(const compute_layer *model) {
+  const size_t count = compute_layer_parameter_count(model);
+  for (size_t i = 0; i < count; i++) {
+    compute_layer_parameter p;
+    if (compute_layer_parameter_at(model, i, &p)) return COMPUTE_F32;
+    if (p.trainable && compute_tensor_dtype(p.tensor) != COMPUTE_F64) return COMPUTE_F32;
+  }
+  return COMPUTE_F64;
+}
+
+static compute_status check_optimizer(compute_context *context, compute_dtype dtype,
+                                      compute_optimizer_options *o) {
+  static const double usual_rate[] = {0.01, 0.001, 0.001, 0.01};
+  if (o->kind < COMPUTE_SGD || o->kind > COMPUTE_RMSPROP)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid optimizer %d", (int)o->kind);
+  compute_status status =
+      check_number(context, dtype, "optimizer.learning_rate", o->learning_rate, NOT_NEGATIVE);
+  if (!status)
+    status = check_number(context, dtype, "optimizer.momentum", o->momentum, NOT_NEGATIVE);
+  if (!status) status = check_number(context, dtype, "optimizer.beta1", o->beta1, BELOW_ONE);
+  if (!status) status = check_number(context, dtype, "optimizer.beta2", o->beta2, BELOW_ONE);
+  if (!status) status = check_number(context, dtype, "optimizer.alpha", o->alpha, BELOW_ONE);
+  if (!status) status = check_number(context, dtype, "optimizer.epsilon", o->epsilon, NOT_NEGATIVE);
+  if (!status)
+    status = check_number(context, dtype, "optimizer.weight_decay", o->weight_decay, NOT_NEGATIVE);
+  if (status) return status;
+  if (o->nesterov && (o->kind != COMPUTE_SGD || o->momentum == 0))
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "optimizer.nesterov needs SGD with a momentum");
+  if (o->learning_rate == 0) o->learning_rate = usual_rate[o->kind];
+  return COMPUTE_OK;
+}
+
+static compute_status check_schedule(compute_context *context, compute_dtype dtype,
+                                     compute_schedule *p) {
+  if (p->kind < COMPUTE_SCHEDULE_CONSTANT || p->kind > COMPUTE_SCHEDULE_COSINE)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid schedule %d", (int)p->kind);
+  if (p->period < 0 || p->warm_up < 0)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "schedule.period is %" PRId64 " and schedule.warm_up %" PRId64, p->period,
+                  p->warm_up);
+  if (p->kind == COMPUTE_SCHEDULE_STEP && p->period == 0)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "schedule.period is 0; a schedule of steps needs one");
+  if (p->kind == COMPUTE_SCHEDULE_COSINE && p->period > 0 && p->warm_up >= p->period)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "schedule.warm_up, %" PRId64 ", leaves nothing of schedule.period, %" PRId64,
+                  p->warm_up, p->period);
+  if (p->kind == COMPUTE_SCHEDULE_STEP && p->factor == 0) p->factor = 0.1;
+  return check_number(context, dtype, "schedule.factor", p->factor, NOT_NEGATIVE);
+}
+
+static compute_status check_port(compute_context *context, const char *name,
+                                 const compute_batch_port *port) {
+  if (compute_dtype_size(port->dtype) == 0)
+    return refuse(context, COMPUTE_ERROR_DTYPE, "%s has invalid dtype %d", name, (int)port->dtype);
+  int64_t count;
+  if (port->item.rank >= COMPUTE_MAX_RANK || compute_shape_count(port->item, &count) != COMPUTE_OK)
+    return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item is not a valid item shape (rank 0 to %d)",
+                  name, COMPUTE_MAX_RANK - 1);
+  if (count > 0) return COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_SHAPE, "%s.item has no elements", name);
+}
+
+static compute_status check_loss(compute_context *context, compute_dtype dtype,
+                                 compute_trainer_options *o) {
+  if (o->loss < COMPUTE_LOSS_CROSS_ENTROPY || o->loss > COMPUTE_LOSS_HUBER)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid loss %d", (int)o->loss);
+  compute_status status =
+      check_number(context, dtype, "label_smoothing", o->label_smoothing, UP_TO_ONE);
+  if (!status) status = check_number(context, dtype, "huber_delta", o->huber_delta, NOT_NEGATIVE);
+  if (status) return status;
+  if (o->huber_delta == 0) o->huber_delta = 1;
+  if (o->label_smoothing != 0 && o->loss != COMPUTE_LOSS_CROSS_ENTROPY)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "label_smoothing goes with cross-entropy only");
+  return COMPUTE_OK;
+}
+
+/* The model's weights, against what is asked of them. */
+static compute_status check_model(compute_context *context, const compute_trainer_options *o) {
+  const size_t count = compute_layer_parameter_count(o->model);
+  bool trainable = false;
+  for (size_t i = 0; i < count; i++) {
+    compute_layer_parameter p;
+    compute_status status = compute_layer_parameter_at(o->model, i, &p);
+    if (status) return status;
+    if (compute_device_context(compute_tensor_device(p.tensor)) != context)
+      return refuse(context, COMPUTE_ERROR_WRONG_CONTEXT, "parameter %s belongs to another context",
+                    p.name);
+    if (!p.trainable) continue;
+    trainable = true;
+    const compute_dtype dtype = compute_tensor_dtype(p.tensor);
+    if (o->precision != COMPUTE_DTYPE_NONE && dtype != COMPUTE_F32)
+      return refuse(context, COMPUTE_ERROR_DTYPE, "precision %s needs weights in f32; %s is %s",
+                    compute_dtype_name(o->precision), p.name, compute_dtype_name(dtype));
+  }
+  if (trainable) return COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "the model has no weights to train");
+}
+
+static compute_status check_devices(compute_context *context, const compute_trainer_options *o) {
+  if ((o->devices == NULL) != (o->device_count == 0))
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "devices is %sNULL and device_count %zu",
+                  o->devices ? "not " : "", o->device_count);
+  if (o->device_count > TRAIN_MOST_DEVICES)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%zu devices; at most %d can share",
+                  o->device_count, TRAIN_MOST_DEVICES);
+  for (size_t i = 0; i < o->device_count; i++) {
+    if (!o->devices[i])
+      return refuse(context, COMPUTE_ERROR_NULL_POINTER, "devices[%zu] is NULL", i);
+    if (compute_device_context(o->devices[i]) != context)
+      return refuse(context, COMPUTE_ERROR_WRONG_CONTEXT, "devices[%zu] belongs to another context",
+                    i);
+  }
+  if (o->device_count <= 1 || (int64_t)o->device_count <= o->batch) return COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                "a batch of %" PRId64 " has nothing for some of %zu devices", o->batch,
+                o->device_count);
+}
+
+/* As a rule a layer could not be made, and nobody has looked: what was said then is worth more. */
+static compute_status refuse_no_model(compute_context *context) {
+  compute_error before;
+  compute_error_get(context, &before);
+  const bool told = before.status != COMPUTE_OK;
+  return refuse(context, COMPUTE_ERROR_NULL_POINTER, "options.model is NULL%s%.300s",
+                told ? "; the error before was: " : "", told ? before.message : "");
+}
+
+compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
+  const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
+                         COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD;
+  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
+    if (o->reserved[i] != 0)
+      return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "options.reserved[%zu] is not zero",
+                    i);
+  }
+  if (!o->model) return refuse_no_model(context);
+  if (o->batch < 1)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "a batch of %" PRId64 " items; it must have at least 1", o->batch);
+  if (o->accumulate < 0)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "accumulate is %d", (int)o->accumulate);
+  if (o->accumulate == 0) o->accumulate = 1;
+  if (o->flags & ~known)
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "unknown flags 0x%x",
+                  (unsigned)(o->flags & ~known));
+  if (o->precision != COMPUTE_DTYPE_NONE && o->precision != COMPUTE_F16 &&
+      o->precision != COMPUTE_BF16)
+    return refuse(context, COMPUTE_ERROR_DTYPE, "precision is %s; it can be f16 or bf16",
+                  compute_dtype_name(o->precision));
+  const compute_dtype dtype = narrowest(o->model);
+  compute_status status = check_number(context, dtype, "clip_norm", o->clip_norm, NOT_NEGATIVE);
+  if (!status) status = check_port(context, "input", &o->input);
+  if (!status) status = check_port(context, "target", &o->target);
+  if (!status) status = check_loss(context, dtype, o);
+  if (!status) status = check_optimizer(context, dtype, &o->optimizer);
+  if (!status) status = check_schedule(context, dtype, &o->schedule);
+  if (!status) status = check_model(context, o);
+  return status ? status : check_devices(context, o);
 }

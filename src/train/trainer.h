@@ -2,8 +2,8 @@
  *
  * On one device a batch is one plan: forward, loss, gradients and update. On several, each replica
  * has a plan from its share of the batch to a flat vector of gradients, and the first device one
- * that sums these in the replicas' order and updates. Plans are recorded by step.c and tail.c, run
- * by step_run.c.
+ * that sums these in the replicas' order and updates. Plans are recorded by step.c and update.c,
+ * run by step_run.c.
  *
  * What a plan changes from batch to batch lies in tensors: the model's own, the optimizer's, sums
  * of gradients, the loss scale. All of them are listed, by name, for checkpoints. */
@@ -165,7 +165,7 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
 /* With gradients recorded: makes them use repetitions of the segments' nodes. */
 void train_record_recompute(train_record *record);
 
-/* ---- tail.c: from gradients to new weights -------------------------------------------------- */
+/* ---- update.c: from gradients to new weights ----------------------------------------------- */
 
 /* Records what becomes of the record's gradients: kept, or with `update` used. The result is a
  * group. `ok`: {0}, or a bool without which nothing changes. */
@@ -211,11 +211,11 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 compute_status train_check_path(const compute_trainer *trainer, const char *operation,
                                 const char *path);
 
-/* ---- suspect.c ----------------------------------------------------------------------------- */
+/* ---- find_nan.c ---------------------------------------------------------------------------- */
 
 /* Which operation made the loss of this share of a batch other than finite. Always an error. */
-compute_status train_suspect(compute_trainer *trainer, const train_replica *replica,
-                             const train_slot *slot, compute_tensor *inputs,
-                             compute_tensor *targets, double loss);
+compute_status train_find_nan(compute_trainer *trainer, const train_replica *replica,
+                              const train_slot *slot, compute_tensor *inputs,
+                              compute_tensor *targets, double loss);
 
 #endif

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/fit/array_file.h"
-#include "cli/fit/movie.h"
-#include "cli/fit/results_file.h"
+#include "tools/fit/array_file.h"
+#include "tools/fit/movie_file.h"
+#include "tools/fit/results_file.h"
 #include "compute/compute.h"
 #include "fit_files/sample_results.h"
 

@@ -2,7 +2,7 @@
 #ifndef FIT_FILES_RESULTS_CHECK_H
 #define FIT_FILES_RESULTS_CHECK_H
 
-#include "cli/fit/results_file.h"
+#include "tools/fit/results_file.h"
 #include "fit_files/sample_results.h"
 #include "support/test.h"
 

@@ -3,8 +3,8 @@
 #ifndef FIT_FILES_SAMPLE_RESULTS_H
 #define FIT_FILES_SAMPLE_RESULTS_H
 
-#include "cli/fit/failure.h"
-#include "cli/fit/results_file.h"
+#include "tools/fit/failure.h"
+#include "tools/fit/results_file.h"
 
 typedef struct sample_results {
   compute_fit_results results;

@@ -1,5 +1,5 @@
 /* Numbers as text: as printf writes them, to the last digit. */
-#include "cli/fit/number_text.h"
+#include "tools/fit/number_text.h"
 
 #include <float.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/fit/results_private.h"
+#include "tools/fit/results_private.h"
 #include "fit_files/results_check.h"
 
 #define ROIS 15000

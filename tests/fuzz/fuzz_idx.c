@@ -1,7 +1,7 @@
 /* Data sets in IDX files, plain and compressed. */
 #include "compute/compute.h"
 #include "fuzz.h"
-#include "io/idx.h"
+#include "io/npy.h"
 
 static compute_device *device;
 

@@ -3,7 +3,7 @@
 
 #include <zlib.h>
 
-#include "io/npy_header.h"
+#include "io/npy.h"
 #include "tensor_files.h"
 
 /* ---- Archives that lie --------------------------------------------------------------------------

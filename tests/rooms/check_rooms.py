@@ -4,7 +4,7 @@
     check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all]
 
 The table "Rooms" in docs/design.md has a row for each room: folder, job, and which rooms it may use, by name
-(`src/base/` is base, `src/cli/fit/` is cli/fit) with commas between. `public headers` allows what a user's program may
+(`src/base/` is base, `src/tools/fit/` is tools/fit) with commas between. `public headers` allows what a user's program may
 use, `compute/backend.h` that header and what it includes; what follows a semicolon is other software and is not read.
 
 An arrow is a symbol that an object file leaves undefined and an object of another room defines, or an include of

@@ -1,0 +1,286 @@
+/* compute_batch_run: starts the threads, and delivers from the caller's own. */
+#include "base/alloc.h"
+#include "base/arithmetic.h"
+#include "base/error.h"
+#include "batch/flow.h"
+#include "batch/batch.h"
+#include "batch/slot.h"
+#include "batch/work.h"
+#include "compute/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char HERE[] = "compute_batch_run";
+
+#define PROGRESS_SECONDS 0.1
+#define RATE_SECONDS     2.0 /* the rate that is shown forgets what is older */
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* Buffers for the slot: where the device has no memory, for fewer items, in the end none of its
+ * own; nor where it turns out to be lost. */
+static compute_status prepare(batch_slot *slot) {
+  batch_lane *lane = slot->lane;
+  compute_batch *batch = lane->batch;
+  for (;;) {
+    /* As it was: another thread may notice the loss at the same time. */
+    const bool lost = atomic_load(&lane->lost);
+    const compute_status status = slot_prepare(slot);
+    if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
+    if (status != COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || lost ||
+        batch->fallback == COMPUTE_FALLBACK_STRICT)
+      return status;
+    if (slot->room == 1) {
+      if (!lane_give_up(lane)) return status;
+      continue;
+    }
+    slot->room = slot->most = lane_halve(lane, slot->room);
+    if (slot->items > slot->most) slot->items = slot->most;
+  }
+}
+
+static void *read_all(void *argument) {
+  compute_batch *batch = argument;
+  compute_status status = COMPUTE_OK;
+  bool ended = false;
+  for (batch_slot *slot; !status && !ended && (slot = flow_take_free(batch)) != NULL;) {
+    int64_t count = 0;
+    status = prepare(slot);
+    if (!status) {
+      const compute_profile_span span =
+          compute_profile_span_begin(batch->context, "source", "read");
+      flow_watch(batch, &batch->flow.reading, true);
+      status = ports_read(batch, slot, &count);
+      flow_watch(batch, &batch->flow.reading, false);
+      compute_profile_span_end(batch->context, &span);
+      ended = count < slot->items;
+    }
+    slot->items = count;
+    if (count > 0)
+      flow_give_ready(slot);
+    else
+      flow_give_back(slot);
+  }
+  flow_end_reading(batch, ended, status);
+  return NULL;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+typedef struct delivery {
+  compute_batch *batch;
+  const compute_batch_run_options *options;
+  compute_batch_result result;
+  int64_t start, last_report; /* clock_now */
+  int64_t last_items;
+  double rate;
+} delivery;
+
+/* Items per second, old times counting less and less. */
+static void update_rate(delivery *d, int64_t now) {
+  const double seconds = (double)(now - d->last_report) * 1e-9;
+  if (seconds <= 0) return;
+  const double rate = (double)(d->result.items - d->last_items) / seconds;
+  const double all = (double)(now - d->start) * 1e-9;
+  const double weight = seconds / min_f64(all, RATE_SECONDS);
+  d->rate += (rate - d->rate) * min_f64(weight, 1);
+  d->last_report = now;
+  d->last_items = d->result.items;
+}
+
+/* Tells the caller where it is; false if that cancelled the run. */
+static bool report(delivery *d) {
+  const int64_t total = d->batch->flow.total, now = clock_now();
+  if (!d->options->progress) return true;
+  update_rate(d, now);
+  const bool known = total != COMPUTE_BATCH_UNTIL_END && (d->rate > 0 || d->result.items == total);
+  const double left = (double)(total - d->result.items);
+  return d->options->progress(d->options->progress_user,
+                              &(compute_batch_progress){.items = d->result.items,
+                                                        .total = total,
+                                                        .seconds = (double)(now - d->start) * 1e-9,
+                                                        .rate = d->rate,
+                                                        .seconds_left = !known     ? -1
+                                                                        : left > 0 ? left / d->rate
+                                                                                   : 0});
+}
+
+static int64_t interval(const delivery *d) {
+  const double seconds = d->options->progress_seconds;
+  return (int64_t)((seconds > 0 ? seconds : PROGRESS_SECONDS) * 1e9);
+}
+
+static void deliver(delivery *d, batch_slot *slot) {
+  compute_batch *batch = d->batch;
+  const compute_profile_span span = compute_profile_span_begin(batch->context, "sink", "write");
+  flow_watch(batch, &batch->flow.writing, true);
+  const compute_status status = ports_write(batch, slot);
+  flow_watch(batch, &batch->flow.writing, false);
+  compute_profile_span_end(batch->context, &span);
+  if (status) {
+    flow_stop(batch, status);
+    return;
+  }
+  d->result.items += slot->items;
+  d->result.batches++;
+  for (uint32_t i = 0; i < batch->input_count; i++)
+    d->result.bytes_read += batch->inputs[i].bytes * (uint64_t)slot->items;
+  for (uint32_t i = 0; i < batch->output_count; i++)
+    d->result.bytes_written += batch->outputs[i].bytes * (uint64_t)slot->items;
+  flow_give_free(slot);
+}
+
+static void write_all(delivery *d) {
+  const int64_t every = interval(d);
+  int64_t next = d->start + every;
+  for (;;) {
+    batch_slot *slot;
+    const flow_answer answer = flow_take_done(d->batch, next, &slot);
+    if (answer == FLOW_END) break;
+    if (answer == FLOW_SLOT) deliver(d, slot);
+    if (clock_now() < next) continue;
+    if (!report(d)) compute_batch_cancel(d->batch);
+    next = clock_now() + every;
+  }
+}
+
+/* ---- Threads ------------------------------------------------------------------------------- */
+
+static compute_status start_thread(const compute_batch *batch, pthread_t *thread,
+                                   void *(*work)(void *), void *argument) {
+  const int code = pthread_create(thread, NULL, work, argument);
+  if (code == 0) return COMPUTE_OK;
+  return error_set_native(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, HERE, NULL,
+                          "a thread cannot be started: %s", strerror(code));
+}
+
+/* Lanes first, the reader last: without the reader nothing happens, so a failure is undone by
+ * saying that no batch will come. */
+static void run_threads(delivery *d, pthread_t *threads) {
+  compute_batch *batch = d->batch;
+  uint32_t started = 0;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
+    status = start_thread(batch, &threads[started], lane_submit_all, &batch->lanes[i]);
+    if (status) break;
+    started++;
+    status = start_thread(batch, &threads[started], lane_finish_all, &batch->lanes[i]);
+    if (!status) started++;
+  }
+  if (!status) {
+    status = start_thread(batch, &threads[started], read_all, batch);
+    if (!status) started++;
+  }
+  if (status) flow_end_reading(batch, false, status);
+  write_all(d);
+  flow_wake(batch);
+  while (started > 0) pthread_join(threads[--started], NULL);
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+static compute_status check_options(const compute_batch *batch,
+                                    const compute_batch_run_options *options) {
+  if (!options)
+    return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options is NULL");
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i] != 0)
+      return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                       "reserved fields of the options are not zero");
+  if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "%g seconds between two calls of the progress function",
+                     options->progress_seconds);
+  return COMPUTE_OK;
+}
+
+/* One run at a time. */
+static compute_status begin(compute_batch *batch) {
+  pthread_mutex_lock(&batch->run_mutex);
+  const bool free = !batch->running;
+  /* Before anybody can know of this run: from then on it may be cancelled. */
+  if (free) atomic_store(&batch->cancelled, false);
+  batch->running = true;
+  pthread_mutex_unlock(&batch->run_mutex);
+  if (free) return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, HERE,
+                   "a run of this iterator is under way");
+}
+
+static void end(compute_batch *batch) {
+  pthread_mutex_lock(&batch->run_mutex);
+  batch->running = false;
+  pthread_mutex_unlock(&batch->run_mutex);
+}
+
+/* What the caller is told: the earliest failure, and how far the run came. */
+static compute_status outcome(const compute_batch *batch, const delivery *d) {
+  const batch_flow *f = &batch->flow;
+  char label[80];
+  const long long items = (long long)d->result.items;
+  batch_label(batch, label, sizeof label);
+  if (f->status) {
+    const bool known = f->error.status == f->status;
+    return error_set_native(batch->context, f->status, known ? f->error.native_code : 0, HERE,
+                            known ? f->error.remedy : NULL, "%s: %.380s; %lld items are complete",
+                            label, known ? f->error.message : compute_status_text(f->status),
+                            items);
+  }
+  const bool all = f->all_read && f->delivered == f->next_sequence;
+  if (!atomic_load(&batch->cancelled) || all) return COMPUTE_OK;
+  return error_set(batch->context, COMPUTE_ERROR_CANCELLED, HERE,
+                   "%s: the run was cancelled; %lld items are complete", label, items);
+}
+
+static compute_status run(delivery *d) {
+  compute_batch *batch = d->batch;
+  compute_status status = COMPUTE_OK;
+  flow_start(batch); /* first of all: its counts are the result also of a run that fails early */
+  pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
+  if (!threads)
+    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for threads");
+  for (uint32_t i = 0; !status && i < batch->work_count; i++)
+    status = work_refresh(&batch->works[i]);
+  if (!status) status = ports_open(batch, d->options);
+  if (!status) {
+    flow_watch(batch, &batch->flow.running, true);
+    run_threads(d, threads);
+    flow_watch(batch, &batch->flow.running, false);
+    status = outcome(batch, d);
+  }
+  compute_error error;
+  compute_error_get(batch->context, &error);
+  const compute_status closed = ports_close(batch);
+  if (status && closed != COMPUTE_OK) error_restore(batch->context, &error);
+  base_release(threads);
+  return status ? status : closed;
+}
+
+compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
+                                 compute_batch_result *result) {
+  if (result) *result = (compute_batch_result){0};
+  if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
+  compute_status status = check_options(batch, options);
+  if (!status) status = begin(batch);
+  if (status) return status;
+  delivery d = {.batch = batch, .options = options, .start = clock_now()};
+  d.last_report = d.start;
+  status = run(&d);
+  if (!status) (void)report(&d);
+  d.result.seconds = (double)(clock_now() - d.start) * 1e-9;
+  d.result.halved = batch->flow.halved;
+  d.result.on_cpu = batch->flow.on_cpu;
+  for (uint32_t i = 0; i < batch->lane_count; i++)
+    for (uint32_t k = 0; k < batch->slot_count; k++)
+      d.result.slot_bytes += slot_bytes(&batch->lanes[i].slots[k]);
+  end(batch);
+  if (result) *result = d.result;
+  return status;
+}
+
+void compute_batch_cancel(compute_batch *batch) {
+  if (!batch) return;
+  atomic_store(&batch->cancelled, true);
+  flow_wake(batch);
+}

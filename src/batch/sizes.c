@@ -1,0 +1,161 @@
+/* How many items make a batch.
+ *
+ * Large enough that what a batch costs by itself (threads that hand it on, launches, the start of a
+ * copy: some tens of microseconds) is little beside its work; small enough that on a CPU all slots
+ * stay in the last cache, and that all slots and temporaries fit into the share of memory that they
+ * may have. */
+#include "base/error.h"
+#include "base/log.h"
+#include "batch/work.h"
+#include "base/arithmetic.h"
+#include "device/collector.h"
+
+#define MIB                 ((uint64_t)1 << 20)
+#define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */
+#define SHARED_TARGET_MOST  (8 * MIB)
+#define OWN_TARGET          (32 * MIB) /* where data travels: a millisecond of a fast bus */
+
+static uint64_t item_bytes(const compute_batch *batch) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < batch->input_count; i++) bytes += batch->inputs[i].bytes;
+  for (uint32_t i = 0; i < batch->output_count; i++) bytes += batch->outputs[i].bytes;
+  return bytes > 0 ? bytes : 1;
+}
+
+/* What a lane's slots and temporaries may take. */
+static uint64_t memory_limit(const batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  compute_device_info info;
+  compute_pool_statistics pool;
+  uint64_t room = UINT64_MAX;
+  if (batch->memory > 0) return batch->memory / batch->lane_count;
+  if (compute_device_describe(lane->work->device, &info) == COMPUTE_OK && info.memory_free > 0)
+    room = info.memory_free;
+  if (compute_pool_query(lane->work->device, &pool) == COMPUTE_OK) {
+    if (room != UINT64_MAX) room += pool.bytes_cached;
+    if (pool.bytes_budget > 0)
+      room = min_u64(
+          room, pool.bytes_budget > pool.bytes_active ? pool.bytes_budget - pool.bytes_active : 0);
+  }
+  return room / 4;
+}
+
+static uint64_t target_bytes(const batch_lane *lane) {
+  const uint64_t cache = lane->work->device->info.cache_bytes;
+  if (!lane->direct) return OWN_TARGET;
+  const uint64_t share = cache / (2 * (uint64_t)lane->batch->slot_count);
+  return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
+}
+
+/* Bytes that batches of so many items take on this lane, with what the plan says. */
+static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
+  const compute_batch *batch = lane->batch;
+  const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
+  compute_plan_info info = {0};
+  batch_plan *plan;
+  compute_status status = COMPUTE_OK;
+  if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
+    status = compute_plan_describe(plan->plan, &info);
+  *bytes = batch->slot_count * (copies * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
+           info.constant_bytes;
+  return status;
+}
+
+compute_status size_choose(batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  const uint64_t limit = memory_limit(lane);
+  int64_t items = batch->given;
+  if (items == 0) {
+    items = (int64_t)(min_u64(target_bytes(lane), limit / batch->slot_count) / item_bytes(batch));
+    if (items < 1) items = 1;
+  }
+  for (;;) {
+    uint64_t bytes;
+    const compute_status status = measure(lane, items, &bytes);
+    const bool short_of_memory = status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (status && (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
+      return status;
+    if (!status && (batch->given > 0 || bytes <= limit || items == 1)) break;
+    if (short_of_memory)
+      fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
+                    batch->fallback == COMPUTE_FALLBACK_WARN,
+                    "a plan for batches of %lld items does not fit; halved", (long long)items);
+    items = (items + 1) / 2;
+  }
+  lane->most = lane->items = items;
+  log_write(COMPUTE_LOG_DEBUG, "core", "%s: batches of %lld items", lane->work->device->info.name,
+            (long long)items);
+  return COMPUTE_OK;
+}
+
+/* ---- Sharing between devices of different speed -------------------------------------------- */
+
+/* Sharing between devices of different speed.
+ *
+ * The reader hands the next items to whichever slot has been free longest, so each device gets work
+ * as fast as it does it. Two things need more care. A slow device must not take so many items at a
+ * time that the others run out of slots while the order of results waits for it: its batch is cut
+ * to about the time that the fastest device needs for one of its own. And near the end it must not
+ * begin what the others would have done sooner. */
+
+#define MOST_HALVES 4
+
+/* Batches overlap, so one counts from the end of the one before. Half of what is known is kept,
+ * since a first batch also warms things up. */
+static void learn_rate(batch_lane *lane, const batch_slot *slot) {
+  const int64_t now = clock_now();
+  const int64_t since = slot->began > lane->last_finish ? slot->began : lane->last_finish;
+  const double seconds = (double)(now - since) * 1e-9;
+  const double rate = (double)slot->items / (seconds > 1e-9 ? seconds : 1e-9);
+  lane->rate = lane->rate > 0 ? (lane->rate + rate) / 2 : rate;
+  lane->last_finish = now;
+}
+
+/* NULL while not all are known. */
+static const batch_lane *fastest(const compute_batch *batch) {
+  const batch_lane *best = &batch->lanes[0];
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    const batch_lane *lane = &batch->lanes[i];
+    if (lane->rate <= 0) return NULL;
+    if (lane->rate > best->rate) best = lane;
+  }
+  return best;
+}
+
+void share_learn(const batch_slot *slot) {
+  compute_batch *batch = slot->lane->batch;
+  learn_rate(slot->lane, slot);
+  const batch_lane *best = batch->lane_count > 1 ? fastest(batch) : NULL;
+  if (!best) return;
+  const double seconds = (double)best->most / best->rate;
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    batch_lane *lane = &batch->lanes[i];
+    /* Halves only, since each size costs a plan; and not too many of them, since small batches are
+     * slow, and a lane that looks slow would get still smaller ones. */
+    int64_t items = lane->most;
+    for (int half = 0; half < MOST_HALVES && (double)items > 1.5 * seconds * lane->rate; half++)
+      items = (items + 1) / 2;
+    lane->items = items;
+  }
+}
+
+bool share_comes_too_late(const batch_lane *lane) {
+  const compute_batch *batch = lane->batch;
+  const batch_flow *f = &batch->flow;
+  if (f->total == COMPUTE_BATCH_UNTIL_END || batch->lane_count == 1 || lane->rate <= 0)
+    return false;
+  const int64_t left = f->total - f->next_item;
+  const int64_t own = lane->items_under_way + (lane->items < left ? lane->items : left);
+  int64_t others = left;
+  double rates = 0;
+  uint32_t busy = 0;
+  for (uint32_t i = 0; i < batch->lane_count; i++) {
+    const batch_lane *other = &batch->lanes[i];
+    busy += other->under_way;
+    if (other == lane) continue;
+    others += other->items_under_way;
+    rates += other->rate;
+  }
+  /* With nothing under way nobody would come to take the items. */
+  return busy > 0 && rates > 0 && (double)own / lane->rate > (double)others / rates;
+}

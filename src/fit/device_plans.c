@@ -1,0 +1,318 @@
+/* Plans and chunks of one device. Both are made when a batch first needs them and kept: after a few
+ * batches a run compiles and allocates nothing any more. */
+#include "fit/device_plans.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arithmetic.h"
+#include "base/error.h"
+#include "device/transfer.h"
+#include "tensor/tensor.h"
+
+static const char HERE[] = "compute_fit_run";
+
+enum { LEAST_ROWS = 256, MOST_ROWS = 1 << 17, ALIGNMENT = 64 };
+
+static compute_status short_of_memory(const compute_fit *fit) {
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a batch's ROIs");
+}
+
+/* ---- Stations ------------------------------------------------------------------------------ */
+
+/* Maps on this device. */
+static compute_status bring_maps(fit_station *station) {
+  const compute_fit *fit = station->fit;
+  compute_status s = COMPUTE_OK;
+  for (int i = 0; s == COMPUTE_OK && i < FIT_MAP_COUNT; i++) {
+    const compute_tensor *map = fit->maps[i];
+    if (map == NULL) continue;
+    s = tensor_create_private(station->device, map->dtype, map->shape, &station->maps[i]);
+    if (s == COMPUTE_OK) s = compute_tensor_copy(station->maps[i], map);
+  }
+  return s;
+}
+
+static compute_status make_station(compute_fit *fit, compute_device *device,
+                                   fit_station **station) {
+  compute_tensor *probe = NULL;
+  fit_station *made = base_allocate(1, sizeof *made);
+  if (made == NULL) return short_of_memory(fit);
+  pthread_mutex_init(&made->mutex, NULL);
+  made->fit = fit;
+  made->device = device;
+  compute_status s = tensor_create_private(device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
+  if (s == COMPUTE_OK) made->direct = compute_tensor_data(probe) != NULL;
+  compute_tensor_release(probe);
+  if (s == COMPUTE_OK) s = bring_maps(made);
+  if (s != COMPUTE_OK) {
+    station_free(made);
+    return s;
+  }
+  *station = made;
+  return COMPUTE_OK;
+}
+
+compute_status station_at(compute_fit *fit, compute_device *device, fit_station **station) {
+  compute_status s = COMPUTE_OK;
+  pthread_mutex_lock(&fit->parts_mutex);
+  fit_station *found = fit->stations;
+  while (found != NULL && found->device != device) found = found->next;
+  if (found == NULL && (s = make_station(fit, device, &found)) == COMPUTE_OK) {
+    found->next = fit->stations;
+    fit->stations = found;
+  }
+  pthread_mutex_unlock(&fit->parts_mutex);
+  *station = found;
+  return s;
+}
+
+/* ---- Plans --------------------------------------------------------------------------------- */
+
+static bool is_single(int32_t number) {
+  return number == 0 || number >= 5;
+}
+
+static size_t record_plan(const fit_station *station, compute_graph *graph, fit_plan *plan,
+                          compute_node *outputs) {
+  const compute_fit *fit = station->fit;
+  plan->pixels = compute_input(graph, fit->dtype,
+                               COMPUTE_SHAPE(plan->frames, fit->frame_rows, fit->frame_columns));
+  if (plan->rois == 0) {
+    const bool limited = fit->spots.limit != 0;
+    plan->output =
+        compute_find_spots(graph, plan->pixels, &fit->spots, limited ? &plan->response : NULL);
+    outputs[0] = plan->output;
+    outputs[1] = plan->response;
+    return limited ? 2 : 1;
+  }
+  for (int32_t i = 0; i < FIT_INPUTS; i++)
+    if (is_single(i) && (plan->inputs >> i & 1))
+      plan->input[i] = compute_input(graph, fit_input_dtype(i),
+                                     COMPUTE_SHAPE(plan->rois, fit_input_width(fit, i)));
+  plan->output = fit_record(fit, graph, plan->pixels, plan->inputs, plan->input, station->maps);
+  outputs[0] = plan->output;
+  return 1;
+}
+
+static compute_status make_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
+                                fit_plan **plan) {
+  const compute_fit *fit = station->fit;
+  const uint32_t not_for_plans = COMPUTE_BATCH_ALL_DEVICES | COMPUTE_PLAN_AUTO;
+  compute_node outputs[2];
+  fit_plan *made = base_allocate(1, sizeof *made);
+  compute_graph *graph = compute_graph_create(fit->context);
+  if (made == NULL || graph == NULL) {
+    base_release(made);
+    compute_graph_release(graph);
+    return short_of_memory(fit);
+  }
+  made->frames = frames;
+  made->rois = rois;
+  made->inputs = inputs;
+  const size_t count = record_plan(station, graph, made, outputs);
+  const compute_status s =
+      compute_compile(graph, outputs, count,
+                      &(compute_plan_options){.device = station->device,
+                                              .fallback = fit->fallback,
+                                              .flags = fit->flags & ~not_for_plans,
+                                              .name = fit->name},
+                      &made->plan);
+  compute_graph_release(graph);
+  if (s != COMPUTE_OK) {
+    base_release(made);
+    return s;
+  }
+  *plan = made;
+  return s;
+}
+
+compute_status station_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
+                            fit_plan **plan) {
+  compute_status s = COMPUTE_OK;
+  pthread_mutex_lock(&station->mutex);
+  fit_plan *found = station->plans;
+  while (found != NULL &&
+         (found->frames != frames || found->rois != rois || found->inputs != inputs))
+    found = found->next;
+  if (found == NULL && (s = make_plan(station, frames, rois, inputs, &found)) == COMPUTE_OK) {
+    found->next = station->plans;
+    station->plans = found;
+  }
+  pthread_mutex_unlock(&station->mutex);
+  *plan = found;
+  return s;
+}
+
+/* ---- Chunks -------------------------------------------------------------------------------- */
+
+/* Powers of two, so that plans are few: the next larger one if that is nearly full, else the next
+ * smaller one and another chunk for the rest. */
+int64_t chunk_rows(int64_t left) {
+  int64_t rows = LEAST_ROWS;
+  while (rows < left && rows < MOST_ROWS) rows *= 2;
+  return rows > LEAST_ROWS && left < rows - rows / 4 ? rows / 2 : rows;
+}
+
+static void free_locked(compute_device *device, void *host) {
+  device->backend->host_release(device->handle, host);
+}
+
+static void free_plain(compute_device *device, void *host) {
+  (void)device;
+  base_release(host);
+}
+
+static void chunk_free(fit_chunk *chunk) {
+  compute_device *device = chunk->station->device;
+  const device_release_function release = chunk->locked ? free_locked : free_plain;
+  for (int i = 0; i < FIT_INPUTS; i++) compute_tensor_release(chunk->input[i]);
+  compute_tensor_release(chunk->records);
+  /* A copy that hangs may still read or write it. */
+  if (chunk->staging != NULL && !device_release_later(device, release, chunk->staging))
+    release(device, chunk->staging);
+  base_release(chunk);
+}
+
+static size_t rounded(size_t bytes) {
+  return (size_t)round_up_u64(bytes, ALIGNMENT);
+}
+
+static size_t tensor_bytes(const compute_tensor *tensor) {
+  return tensor == NULL ? 0 : (size_t)tensor_dense_bytes(tensor);
+}
+
+/* Where the host reads and writes the chunk. */
+static compute_status make_staging(fit_chunk *chunk) {
+  const compute_device *device = chunk->station->device;
+  size_t bytes = rounded(tensor_bytes(chunk->records));
+  for (int i = 0; i < FIT_INPUTS; i++) bytes += rounded(tensor_bytes(chunk->input[i]));
+  if (device->backend->host_allocate != NULL &&
+      device->backend->host_allocate(device->handle, bytes, &chunk->staging) == COMPUTE_OK)
+    chunk->locked = true;
+  else
+    chunk->staging = base_allocate_aligned(bytes, ALIGNMENT);
+  if (chunk->staging == NULL) return short_of_memory(chunk->station->fit);
+  char *next = chunk->staging;
+  chunk->host_records = (float *)(void *)next;
+  next += rounded(tensor_bytes(chunk->records));
+  for (int i = 0; i < FIT_INPUTS; i++) {
+    if (chunk->input[i] == NULL) continue;
+    chunk->host_input[i] = next;
+    next += rounded(tensor_bytes(chunk->input[i]));
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status fill_chunk(fit_chunk *chunk) {
+  const fit_station *station = chunk->station;
+  const compute_fit *fit = station->fit;
+  const compute_fit_problem *p = &fit->problem;
+  compute_status s = tensor_create_private(
+      station->device, COMPUTE_F32,
+      COMPUTE_SHAPE(chunk->capacity, compute_fit_column(p->model, p->outputs, 0)), &chunk->records);
+  for (int32_t i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++)
+    if (chunk->inputs >> i & 1)
+      s = tensor_create_private(station->device, fit_input_dtype(i),
+                                COMPUTE_SHAPE(chunk->capacity, fit_input_width(fit, i)),
+                                &chunk->input[i]);
+  if (s != COMPUTE_OK) return s;
+  if (!station->direct) return make_staging(chunk);
+  chunk->host_records = compute_tensor_data(chunk->records);
+  for (int i = 0; i < FIT_INPUTS; i++)
+    if (chunk->input[i] != NULL) chunk->host_input[i] = compute_tensor_data(chunk->input[i]);
+  return COMPUTE_OK;
+}
+
+static fit_chunk *take_idle(fit_station *station, int64_t capacity, uint32_t inputs) {
+  pthread_mutex_lock(&station->mutex);
+  fit_chunk **at = &station->idle, *found;
+  while (*at != NULL && ((*at)->capacity != capacity || (*at)->inputs != inputs)) at = &(*at)->next;
+  found = *at;
+  if (found != NULL) *at = found->next;
+  pthread_mutex_unlock(&station->mutex);
+  return found;
+}
+
+compute_status chunk_take(fit_station *station, int64_t capacity, uint32_t inputs,
+                          fit_chunk **result) {
+  fit_chunk *chunk = take_idle(station, capacity, inputs);
+  compute_status s = COMPUTE_OK;
+  if (chunk == NULL) {
+    chunk = base_allocate(1, sizeof *chunk);
+    if (chunk == NULL) return short_of_memory(station->fit);
+    chunk->station = station;
+    chunk->capacity = capacity;
+    chunk->inputs = inputs;
+    s = fill_chunk(chunk);
+    if (s != COMPUTE_OK) {
+      chunk_free(chunk);
+      chunk = NULL;
+    }
+  }
+  if (chunk != NULL) chunk->next = NULL;
+  *result = chunk;
+  return s;
+}
+
+void chunk_give(fit_chunk *chunk) {
+  fit_station *station = chunk->station;
+  pthread_mutex_lock(&station->mutex);
+  chunk->next = station->idle;
+  station->idle = chunk;
+  pthread_mutex_unlock(&station->mutex);
+}
+
+void station_free(fit_station *station) {
+  while (station->idle != NULL) {
+    fit_chunk *next = station->idle->next;
+    chunk_free(station->idle);
+    station->idle = next;
+  }
+  while (station->plans != NULL) {
+    fit_plan *next = station->plans->next;
+    compute_plan_release(station->plans->plan);
+    base_release(station->plans);
+    station->plans = next;
+  }
+  for (int i = 0; i < FIT_MAP_COUNT; i++) compute_tensor_release(station->maps[i]);
+  pthread_mutex_destroy(&station->mutex);
+  base_release(station);
+}
+
+/* ---- Work ---------------------------------------------------------------------------------- */
+
+static compute_status upload(const fit_chunk *chunk, compute_queue *queue) {
+  compute_status s = COMPUTE_OK;
+  for (int i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++) {
+    if (chunk->input[i] == NULL) continue;
+    const compute_argument to = tensor_argument(chunk->input[i]);
+    s = queue_upload(queue, &to, chunk->host_input[i], tensor_bytes(chunk->input[i]), "fit");
+  }
+  return s;
+}
+
+static compute_status download(const fit_chunk *chunk, compute_queue *queue) {
+  const compute_argument from = tensor_argument(chunk->records);
+  const uint64_t row = (uint64_t)chunk->records->shape.size[1] * sizeof(float);
+  return queue_download(queue, chunk->host_records, &from, row * (uint64_t)chunk->count, "fit");
+}
+
+compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tensor *frames,
+                            compute_queue *queue) {
+  const bool staged = chunk->staging != NULL;
+  compute_binding bindings[2 + FIT_INPUTS];
+  size_t count = 0;
+  bindings[count++] = (compute_binding){.node = plan->pixels, .tensor = frames};
+  bindings[count++] = (compute_binding){.node = plan->output, .tensor = chunk->records};
+  for (int i = 0; i < FIT_INPUTS; i++)
+    if (chunk->input[i] != NULL)
+      bindings[count++] = (compute_binding){.node = plan->input[i], .tensor = chunk->input[i]};
+  compute_status s = staged ? upload(chunk, queue) : COMPUTE_OK;
+  /* Strict: the iterator tries smaller batches before the CPU. */
+  if (s == COMPUTE_OK)
+    s = compute_run_with(plan->plan, bindings, count,
+                         &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
+                         NULL);
+  return s == COMPUTE_OK && staged ? download(chunk, queue) : s;
+}

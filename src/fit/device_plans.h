@@ -1,0 +1,64 @@
+/* A device at which frames are worked on: its plans, and its memory for ROIs.
+ *
+ * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs go in chunks of a
+ * few sizes, and what a last chunk has more than there are ROIs gets corners outside every frame,
+ * which cost a fit nothing. */
+#ifndef FIT_DEVICE_PLANS_H
+#define FIT_DEVICE_PLANS_H
+
+#include "fit/fitter.h"
+
+/* One chunk under way: what goes in and what comes out, and the host's side of it. */
+typedef struct fit_chunk {
+  struct fit_chunk *next;
+  struct fit_station *station;
+  uint32_t inputs;         /* those of single ROIs that it has room for */
+  int64_t capacity, count; /* rows; those with ROIs */
+  compute_tensor *input[FIT_INPUTS], *records;
+  void *host_input[FIT_INPUTS];
+  float *host_records;
+  void *staging; /* of the two, where the host does not address the device's memory */
+  bool locked;   /* staging is page-locked */
+} fit_chunk;
+
+typedef struct fit_plan {
+  struct fit_plan *next;
+  int64_t frames, rois; /* rois 0: finds spots */
+  uint32_t inputs;
+  compute_plan *plan;
+  compute_node pixels, input[FIT_INPUTS];
+  compute_node output, response;
+} fit_plan;
+
+typedef struct fit_station {
+  struct fit_station *next;
+  compute_fit *fit;
+  compute_device *device;
+  bool direct; /* the host addresses its memory */
+  compute_tensor *maps[FIT_MAP_COUNT];
+  pthread_mutex_t mutex; /* of the lists; plans are never removed */
+  fit_plan *plans;
+  fit_chunk *idle;
+} fit_station;
+
+/* The fitter's station at a device; made if it is new. Thread-safe, as all below. */
+compute_status station_at(compute_fit *fit, compute_device *device, fit_station **station);
+void station_free(fit_station *station);
+
+/* The plan that fits so many ROIs in so many frames, or with rois 0 finds spots in them. */
+compute_status station_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
+                            fit_plan **plan);
+
+/* Rows of the next chunk when so many ROIs are left. */
+int64_t chunk_rows(int64_t left);
+
+/* A chunk with room for so many rows. It is the caller's until chunk_give. */
+compute_status chunk_take(fit_station *station, int64_t capacity, uint32_t inputs,
+                          fit_chunk **chunk);
+void chunk_give(fit_chunk *chunk); /* the device has finished with it */
+
+/* Submits the work on a filled chunk. `frames` holds the plan's frames. */
+compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tensor *frames,
+                            compute_queue *queue);
+
+#endif

@@ -1,0 +1,209 @@
+/* What goes into a fit besides pixels, for stacks and frames alike, and what can be wrong with a
+ * run: found before it begins, for a corner outside its frame at the end of ten million would
+ * otherwise cost an hour. */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "fit/fitter.h"
+
+/* ---- What stacks and frames share ---------------------------------------------------------- */
+
+int32_t fit_input_width(const compute_fit *fit, int32_t number) {
+  const uint32_t bit = UINT32_C(1) << number;
+  return bit == COMPUTE_FIT_WITH_CORNERS ? 3
+         : bit == COMPUTE_FIT_WITH_SIGMA ? 2
+                                         : compute_fit_parameter_count(fit->problem.model);
+}
+
+const void *fit_input_array(const compute_fit_run_options *options, int32_t number) {
+  const void *const arrays[FIT_INPUTS] = {
+      [0] = options->corners, [5] = options->sigma, [6] = options->start,
+      [7] = options->lower,   [8] = options->upper,
+  };
+  return arrays[number];
+}
+
+compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_node pixels,
+                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *maps) {
+  compute_fit_problem problem = fit->problem;
+  compute_node map[FIT_MAP_COUNT] = {{0}};
+  problem.inputs |= inputs;
+  for (int i = 0; i < FIT_MAP_COUNT; i++)
+    if (maps[i]) map[i] = compute_parameter(graph, maps[i]);
+  const compute_fit_nodes all = {.corners = nodes[0],
+                                 .offset = map[0],
+                                 .gain = map[1],
+                                 .variance = map[2],
+                                 .mask = map[3],
+                                 .sigma = nodes[5],
+                                 .start = nodes[6],
+                                 .lower = nodes[7],
+                                 .upper = nodes[8]};
+  return compute_gaussian_fit(graph, pixels, &problem, &all);
+}
+
+compute_batch_options fit_batch_options(compute_fit *fit) {
+  return (compute_batch_options){.user = fit,
+                                 .output_count = 1,
+                                 .devices = fit->devices,
+                                 .device_count = fit->device_count,
+                                 .batch = fit->batch_items,
+                                 .slots = fit->slots,
+                                 .memory = fit->memory,
+                                 .fallback = fit->fallback,
+                                 .flags = fit->flags,
+                                 .name = fit->name};
+}
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+static const char HERE[] = "compute_fit_run";
+
+COMPUTE_PRINTF(2, 3)
+static compute_status refuse(const compute_fit *fit, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  const compute_status status = error_record_list(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0,
+                                                  HERE, NULL, __FILE__, __LINE__, format, list);
+  va_end(list);
+  return status;
+}
+
+/* ---- Results ------------------------------------------------------------------------------- */
+
+static compute_status check_results(const compute_fit *fit,
+                                    const compute_fit_run_options *options) {
+  const compute_fit_results *r = &options->results;
+  const struct {
+    const void *array;
+    const char *name;
+  } wanted[] = {{r->parameters, "parameters"}, {r->std, "std"},      {r->covariance, "covariance"},
+                {r->ratio, "ratio"},           {r->p_raw, "p_raw"},  {r->p_value, "p_value"},
+                {r->iterations, "iterations"}, {r->status, "status"}};
+  bool any = false;
+  for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    if (!wanted[i].array) continue;
+    any = true;
+    if ((fit->wanted >> i & 1) == 0)
+      return refuse(fit, "results.%s: not among the outputs of the problem", wanted[i].name);
+  }
+  if (!any) return COMPUTE_OK;
+  if (fit->find)
+    return refuse(fit, "results: nobody knows how many spots there will be; use write");
+  if (options->count == COMPUTE_BATCH_UNTIL_END)
+    return refuse(fit, "results: nobody knows how many ROIs there will be; use write");
+  return COMPUTE_OK;
+}
+
+/* ---- Corners ------------------------------------------------------------------------------- */
+
+typedef struct corner_check {
+  const compute_fit *fit;
+  const int32_t *corners;
+  int64_t count, frames;
+  int64_t first_bad; /* atomic: the least ROI that is wrong; INT64_MAX */
+} corner_check;
+
+enum { PIECE = 1 << 16 };
+
+static bool is_inside(const corner_check *c, int64_t i) {
+  const compute_fit *fit = c->fit;
+  const int32_t *at = c->corners + 3 * i;
+  return at[0] >= 0 && at[1] >= 0 && at[2] >= 0 && at[1] <= fit->frame_rows - fit->problem.rows &&
+         at[2] <= fit->frame_columns - fit->problem.columns;
+}
+
+/* Whether it comes after the one before it and in a frame that there is. */
+static bool is_in_order(const corner_check *c, int64_t i) {
+  if (!c->fit->frames) return true;
+  return (i == 0 || c->corners[3 * i] >= c->corners[3 * i - 3]) &&
+         (c->frames == COMPUTE_BATCH_UNTIL_END || c->corners[3 * i] < c->frames);
+}
+
+static void check_piece(void *argument, int64_t task, int32_t worker) {
+  corner_check *c = argument;
+  int64_t end = (task + 1) * PIECE;
+  (void)worker;
+  if (end > c->count) end = c->count;
+  for (int64_t i = task * PIECE; i < end; i++) {
+    if (is_inside(c, i) && is_in_order(c, i)) continue;
+    int64_t least = __atomic_load_n(&c->first_bad, __ATOMIC_RELAXED);
+    while (i < least && !__atomic_compare_exchange_n(&c->first_bad, &least, i, true,
+                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return;
+  }
+}
+
+static compute_status check_corners(const compute_fit *fit,
+                                    const compute_fit_run_options *options) {
+  corner_check c = {.fit = fit,
+                    .corners = options->corners,
+                    .count = options->count,
+                    .frames = options->frames,
+                    .first_bad = INT64_MAX};
+  thread_pool_run(fit->context->threads, (c.count + PIECE - 1) / PIECE, check_piece, &c);
+  if (c.first_bad == INT64_MAX) return COMPUTE_OK;
+  const int64_t i = c.first_bad;
+  const int32_t *at = c.corners + 3 * i;
+  if (!is_inside(&c, i))
+    return refuse(fit,
+                  "corners[%" PRId64 "]: row %d, column %d of frame %d: an ROI of %d × %d reaches "
+                  "outside frames of %" PRId64 " × %" PRId64,
+                  i, (int)at[1], (int)at[2], (int)at[0], (int)fit->problem.rows,
+                  (int)fit->problem.columns, fit->frame_rows, fit->frame_columns);
+  if (i > 0 && at[0] < at[-3])
+    return refuse(fit, "corners[%" PRId64 "]: frame %d after frame %d; sort them by frame", i,
+                  (int)at[0], (int)at[-3]);
+  return refuse(fit, "corners[%" PRId64 "]: frame %d, and there are %" PRId64 " frames", i,
+                (int)at[0], c.frames);
+}
+
+/* ---- Everything ---------------------------------------------------------------------------- */
+
+static compute_status check_count(const compute_fit *fit, const compute_fit_run_options *options) {
+  const bool open = fit->frames ? options->frames == COMPUTE_BATCH_UNTIL_END
+                                : options->count == COMPUTE_BATCH_UNTIL_END;
+  if (options->count < (fit->frames ? 0 : COMPUTE_BATCH_UNTIL_END))
+    return refuse(fit, "count: %" PRId64 " ROIs", options->count);
+  if (fit->frames && options->frames < COMPUTE_BATCH_UNTIL_END)
+    return refuse(fit, "frames: %" PRId64, options->frames);
+  if (!fit->frames && options->frames != 0)
+    return refuse(fit, "frames: the fitter was made for a stack; say frame_rows and frame_columns");
+  if (!open) return COMPUTE_OK;
+  if (options->pixels.array)
+    return refuse(fit, "pixels: an array has no end of its own; say how many there are");
+  if (!options->write) return refuse(fit, "write: a run until the end of its source needs it");
+  return COMPUTE_OK;
+}
+
+/* Arrays for each ROI, whose number must be known. */
+static compute_status check_arrays(const compute_fit *fit, const compute_fit_run_options *options) {
+  for (int32_t i = 0; i < FIT_INPUTS; i++) {
+    if (fit_input_array(options, i) == NULL) continue;
+    if (fit->find)
+      return refuse(fit, "%s: the fitter finds its spots by itself", fit_input_name(i));
+    if (options->count == COMPUTE_BATCH_UNTIL_END)
+      return refuse(fit, "%s: must be as long as there are ROIs, and count does not say",
+                    fit_input_name(i));
+  }
+  if (!options->corners) {
+    if (options->count == 0 || fit->find) return COMPUTE_OK;
+    if (fit->frames) return refuse(fit, "corners: frames need them");
+    if (fit->corners_in_maps) return refuse(fit, "corners: maps as large as the frames need them");
+    return COMPUTE_OK;
+  }
+  if (fit->frame_rows == 0)
+    return refuse(fit, "corners: the fitter was not told how large its frames are");
+  return check_corners(fit, options);
+}
+
+compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options) {
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i] != 0) return refuse(fit, "reserved[%zu] is not zero", i);
+  if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
+    return refuse(fit, "progress_seconds: %g", options->progress_seconds);
+  compute_status status = check_count(fit, options);
+  if (!status) status = check_results(fit, options);
+  return !status ? check_arrays(fit, options) : status;
+}

@@ -1,0 +1,30 @@
+/* Words for what a context reports, shared by the command-line programs. */
+#ifndef TOOLS_DESCRIBE_H
+#define TOOLS_DESCRIBE_H
+
+#include <stdbool.h>
+
+#include "compute/compute.h"
+
+/* One bit of compute_device_info.capabilities. */
+typedef struct describe_capability {
+  uint64_t bit;
+  const char *name; /* "unified memory" */
+} describe_capability;
+
+/* The table ends with a bit of 0. */
+extern const describe_capability describe_capabilities[];
+
+const char *describe_device_type(compute_device_type type);
+
+/* "22.9 GiB" in `text`, which is returned. */
+char *describe_bytes(uint64_t bytes, char *text, size_t text_bytes);
+
+/* Where caches are kept: COMPUTE_CACHE_DIR, $XDG_CACHE_HOME/compute or ~/.cache/compute, in
+ * `text`; empty if none of the variables is set. */
+void describe_cache_folder(char *text, size_t text_bytes);
+
+/* Whether "NAME=value" sets one of the variables that steer OpenBLAS or OpenMP. */
+bool describe_is_blas_variable(const char *assignment);
+
+#endif

@@ -1,0 +1,66 @@
+/* The subcommands of compute-fit, and what they share: exit statuses, the context and devices, how
+ * far a run is. */
+#ifndef TOOLS_FIT_COMMAND_H
+#define TOOLS_FIT_COMMAND_H
+
+#include <signal.h>
+
+#include "compute/compute.h"
+#include "tools/fit/failure.h"
+#include "tools/fit/options.h"
+
+/* Each returns an exit status; what went wrong stands on standard error. */
+int command_fit(const fit_arguments *a);
+int command_simulate(const fit_arguments *a);
+int command_crlb(const fit_arguments *a);
+int command_validate(const fit_arguments *a);
+int command_bench(const fit_arguments *a);
+
+/* Set by the first Ctrl-C or SIGTERM; the second one ends the program as usual. */
+extern volatile sig_atomic_t interrupted;
+
+/* Says what a failure holds and returns EXIT_FAILED. */
+int fit_say_failure(const failure *why);
+
+/* Whether the summary as text is wanted: not with --quiet, nor where JSON goes to standard output.
+ */
+bool wants_text(const fit_arguments *a);
+
+enum { SESSION_MAX_DEVICES = 32 };
+
+typedef struct session {
+  compute_context *context;
+  compute_device *device[SESSION_MAX_DEVICES];
+  size_t device_count;                  /* ≥ 1 */
+  char names[32 * SESSION_MAX_DEVICES]; /* "cpu, cuda:0" */
+  int32_t threads;                      /* of the CPU */
+} session;
+
+/* Opens a context with --threads and finds the devices of --device. Returns an exit status; on
+ * failure everything is closed again. */
+int session_open(const fit_arguments *a, session *s);
+void session_close(session *s);
+
+typedef struct progress_bar {
+  const char *verb, *items; /* "fitted", "ROIs" */
+  int64_t before;           /* items that were done already when the run began (--resume) */
+  const char *slowest;      /* the part that holds up the others; NULL: not said */
+  bool shown;               /* a bar stands on the line */
+  bool wanted;              /* standard error is a terminal, and not --quiet */
+} progress_bar;
+
+void progress_begin(progress_bar *bar, const char *verb, const char *items, bool quiet);
+
+/* A compute_batch_progress_function; `user` is a progress_bar. false after Ctrl-C. */
+bool progress_show(void *user, const compute_batch_progress *progress);
+
+/* Takes the bar away. */
+void progress_end(progress_bar *bar);
+
+/* "3:07", "1:02:59" in `text`, which is returned. */
+char *progress_time(double seconds, char *text, size_t bytes);
+
+/* "12.3 M", "940" in `text`, which is returned. */
+char *progress_number(double number, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,155 @@
+/* compute-fit validate: does the fitter, here and now, reach what theory promises? Every model at
+ * several light levels: bias, spread against the Cramér–Rao bound, p-values against uniform. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/fit/summary.h"
+#include "tools/fit/simulation.h"
+
+enum { USUAL_COUNT = 50000 };
+
+/* What is allowed beyond chance. Maximum likelihood itself is biased by a little, the more the
+ * fewer the photons, and the bound is reached from above only in the limit of many. */
+static const double LEAST_CONVERGED = 0.99, BIAS_OF_STD = 0.1, RATIO = 0.02;
+
+/* For the p-values' distribution, by camera: an sCMOS's readout noise is taken as Poisson, which it
+ * is not, and an EMCCD's moments are those of a gain without limits. */
+static const double DISTANCE[] = {0.005, 0.015, 0.05};
+
+/* Spots as bright as these, with this background. */
+static const struct {
+  double photons, background;
+} level[] = {{1000, 1}, {500, 2}, {1000, 10}, {5000, 20}};
+enum { LEVEL_COUNT = sizeof level / sizeof *level };
+
+typedef struct verdict {
+  double worst_bias;  /* the largest |bias| / std of a parameter */
+  double worst_ratio; /* the std/CRLB that is farthest from 1 */
+  int32_t bias_parameter, ratio_parameter;
+  double distance;
+  bool converged, bias, ratio, p_value;
+} verdict;
+
+static bool passed(const verdict *v) {
+  return v->converged && v->bias && v->ratio && v->p_value;
+}
+
+static verdict judge(const statistics *s, compute_fit_camera camera) {
+  const double n = (double)s->count;
+  verdict v = {.worst_ratio = 1, .bias = true, .ratio = true};
+  v.converged = (double)s->of_status[COMPUTE_FIT_CONVERGED] >= LEAST_CONVERGED * n;
+  for (int32_t i = 0; i < compute_fit_parameter_count(s->model); i++) {
+    const double std = statistics_std(s, i), bias = fabs(statistics_bias(s, i)) / std;
+    const double ratio = statistics_ratio(s, i);
+    if (!(bias <= v.worst_bias)) v.worst_bias = bias, v.bias_parameter = i;
+    if (!(fabs(ratio - 1) <= fabs(v.worst_ratio - 1))) v.worst_ratio = ratio, v.ratio_parameter = i;
+    v.bias &= bias <= BIAS_OF_STD + 4 / sqrt(n);
+    v.ratio &= fabs(ratio - 1) <= RATIO + 4 / sqrt(2 * n);
+  }
+  v.distance = uniformity_distance(&s->p_value);
+  v.p_value = v.distance <= DISTANCE[camera] + 1.95 / sqrt(n); /* one in a thousand by chance */
+  return v;
+}
+
+static void print_case(const trial *t, const verdict *v) {
+  const statistics *s = t->statistics;
+  const compute_fit_problem *p = &t->simulation.problem;
+  printf("%-9s %2dx%-2d %6g %5g %8.2f %8.4f %-8s %8.4f %-8s %7.4f  %s%s%s%s%s\n",
+         compute_fit_model_name(p->model), (int)p->rows, (int)p->columns, t->simulation.photons.low,
+         t->simulation.background.low,
+         100 * (double)s->of_status[COMPUTE_FIT_CONVERGED] / (double)s->count, v->worst_bias,
+         compute_fit_parameter_name(p->model, v->bias_parameter), v->worst_ratio,
+         compute_fit_parameter_name(p->model, v->ratio_parameter), v->distance,
+         passed(v) ? "pass" : "FAIL:", v->converged ? "" : " converged", v->bias ? "" : " bias",
+         v->ratio ? "" : " std/CRLB", v->p_value ? "" : " p-value");
+  fflush(stdout);
+}
+
+static json_t *case_json(const trial *t, const verdict *v) {
+  const statistics *s = t->statistics;
+  const compute_fit_problem *p = &t->simulation.problem;
+  json_t *root =
+      json_pack("{s:s,s:[ii],s:f,s:f,s:I,s:f,s:o,s:o,s:b,s:{s:b,s:b,s:b,s:b}}", "model",
+                compute_fit_model_name(p->model), "roi", (int)p->rows, (int)p->columns, "photons",
+                t->simulation.photons.low, "background", t->simulation.background.low, "rois",
+                (json_int_t)s->count, "converged_fraction",
+                (double)s->of_status[COMPUTE_FIT_CONVERGED] / (double)s->count, "parameters",
+                quality_errors_json(s, 0), "p_value", quality_uniformity_json(&s->p_value), "pass",
+                (int)passed(v), "passed", "converged", (int)v->converged, "bias", (int)v->bias,
+                "std_over_crlb", (int)v->ratio, "p_value", (int)v->p_value);
+  return root;
+}
+
+/* Where nothing else is said, z is varied where both axes still say something about it, and found
+ * from three starts. */
+static void set_z(const fit_arguments *a, trial *t) {
+  compute_fit_problem *p = &t->simulation.problem;
+  if (p->model != COMPUTE_FIT_XYZNB) return;
+  if (!arguments_given(a, "--z")) t->simulation.z = (compute_range){-0.2, 0.2};
+  if (arguments_given(a, "--z-start")) return;
+  p->z_start_count = 3;
+  p->z_start[0] = -0.3;
+  p->z_start[1] = 0;
+  p->z_start[2] = 0.3;
+}
+
+static int run_case(const fit_arguments *a, session *s, const trial_case *c, int place,
+                    json_t *list, bool *good) {
+  compute_fit_problem problem;
+  int result = trial_problem(a, c, &problem);
+  if (result) return result;
+  trial t = {.simulation = simulation_from_arguments(a, &problem, NULL),
+             .count = a->rois > 0 ? a->rois : USUAL_COUNT};
+  t.simulation.dtype = COMPUTE_F32;
+  if (!arguments_given(a, "--photons"))
+    t.simulation.photons = (compute_range){level[place].photons, level[place].photons};
+  if (!arguments_given(a, "--background"))
+    t.simulation.background = (compute_range){level[place].background, level[place].background};
+  set_z(a, &t);
+  result = trial_run(s, 0, &t);
+  if (!result) {
+    const verdict v = judge(t.statistics, problem.camera);
+    *good &= passed(&v);
+    if (wants_text(a)) print_case(&t, &v);
+    json_array_append_new(list, case_json(&t, &v));
+  }
+  free(t.statistics);
+  return result;
+}
+
+static void print_head(const session *s) {
+  printf("on %s: simulated ROIs fitted and compared with the truth\n", s->names);
+  printf("bias in units of the spread; the worst parameter is named\n");
+  printf("%-9s %-5s %6s %5s %8s %17s %17s %8s\n", "model", " ROI", "N", "bg", "conv. %",
+         "|bias|/std     of", "std/CRLB       of", "p: D");
+}
+
+int command_validate(const fit_arguments *a) {
+  trial_case cases[TRIAL_MOST_CASES];
+  session s;
+  bool good = true;
+  const int32_t count = trial_cases(a, true, cases);
+  const bool one_level = arguments_given(a, "--photons") && arguments_given(a, "--background");
+  if (a->offset.file || a->gain.file || a->gain_adu.file || a->variance.file) {
+    fit_say("validate takes numbers for the camera, not maps");
+    return EXIT_USAGE;
+  }
+  int result = session_open(a, &s);
+  if (result) return result;
+  json_t *list = json_array();
+  if (wants_text(a)) print_head(&s);
+  for (int32_t i = 0; i < count && !result; i++)
+    for (int k = 0; k < (one_level ? 1 : LEVEL_COUNT) && !result; k++)
+      result = run_case(a, &s, &cases[i], k, list, &good);
+  if (!result && wants_text(a)) printf("%s\n", good ? "all passed" : "some FAILED");
+  if (!result && a->json)
+    result = json_end(a, json_pack("{s:s,s:s,s:s,s:o,s:b,s:O}", "program", "compute-fit", "version",
+                                   compute_version_text(), "command", "validate", "device",
+                                   json_text(s.names), "pass", (int)good, "cases", list));
+  json_decref(list);
+  session_close(&s);
+  if (result == EXIT_INTERRUPTED) fit_say("interrupted");
+  return result || good ? result : EXIT_FAILED;
+}

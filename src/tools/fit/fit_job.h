@@ -1,0 +1,61 @@
+/* One run of compute-fit fit: what is read, fitted, written and learnt. */
+#ifndef TOOLS_FIT_FIT_JOB_H
+#define TOOLS_FIT_FIT_JOB_H
+
+#include "tools/fit/array_file.h"
+#include "tools/fit/settings.h"
+#include "tools/fit/command.h"
+#include "tools/fit/statistics.h"
+#include "tools/fit/movie_file.h"
+#include "tools/fit/picture.h"
+#include "tools/fit/results_file.h"
+
+typedef struct fit_job {
+  const fit_arguments *a;
+  session session;
+  compute_fit_problem problem;
+
+  movie *movie;
+  movie_info info;
+  bool frames; /* the movie holds frames, and not ROIs */
+  camera_maps maps;
+  array_data corners; /* i32 [n, 3] */
+  array_data start;   /* f32 [n, P] */
+  array_data truth;   /* f32 [n, P], with frames [n, 1 + P] */
+
+  /* Of the run: where it begins, how much there is. For stacks with corners a run begins at a
+   * frame, too. */
+  int64_t first_roi, first_frame;
+  int32_t *shifted; /* corners of this run, with frames from first_frame; NULL: as they are */
+  const int32_t *run_corners;
+  int64_t run_corner_count;
+
+  compute_fit *fit;
+  results_file *results;
+  results_format format;
+  statistics *statistics;
+  match match;
+  picture *picture;
+  progress_bar bar;
+  compute_fit_summary summary;
+  compute_fit_times times;             /* of the run's parts */
+  double completing;                   /* seconds that the output took after the last result */
+  failure read_failure, write_failure; /* of the reading thread, and of the writing one */
+} fit_job;
+
+/* Opens, reads and checks everything that --options name, makes the fitter and the output; says
+ * what is wrong. Returns an exit status. fit_job_close comes after it in any case. */
+int fit_job_open(fit_job *job, const fit_arguments *a);
+void fit_job_close(fit_job *job);
+
+/* The part of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
+const char *fit_job_slowest(const compute_fit_times *times);
+
+/* Fits everything and completes the output, or says how far it came. Returns an exit status. */
+int fit_job_run(fit_job *job);
+
+/* The summary in words on standard output, and as JSON where --json says; `exit_status` tells
+ * whether the output is complete. Returns an exit status. */
+int fit_job_summarize(const fit_job *job, int exit_status);
+
+#endif

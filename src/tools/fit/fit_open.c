@@ -1,0 +1,393 @@
+/* Everything that can be wrong with a job before a pixel is fitted. The order is such that the
+ * likeliest mistakes are found first, and the output is made last. */
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/fit/fit_job.h"
+#include "tools/fit/settings.h"
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text), wanted = strlen(end);
+  return length > wanted && !strcasecmp(text + length - wanted, end);
+}
+
+/* For what is written at the end: a folder that is missing should not be found out then. */
+static int check_writable(const char *option, const char *path) {
+  char folder[4096];
+  struct stat found;
+  if (!path || !strcmp(path, "-")) return EXIT_GOOD;
+  snprintf(folder, sizeof folder, "%s", path);
+  if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+    fit_say("%s: '%s' is a folder", option, path);
+    return EXIT_FAILED;
+  }
+  if (access(dirname(folder), W_OK) == 0 && (access(path, F_OK) || access(path, W_OK) == 0))
+    return EXIT_GOOD;
+  fit_say("%s: '%s' cannot be written: %s", option, path, strerror(errno));
+  return EXIT_FAILED;
+}
+
+static int choose_format(fit_job *job) {
+  const fit_arguments *a = job->a;
+  static const char *const name[] = {"npy", "csv", "hdf5"};
+  static const results_format format[] = {RESULTS_NPY, RESULTS_CSV, RESULTS_HDF5};
+  bool known = results_format_of_path(a->output, &job->format);
+  for (size_t i = 0; a->format && i < 3; i++) {
+    if (strcasecmp(a->format, name[i])) continue;
+    job->format = format[i];
+    known = true;
+  }
+  if (!known) {
+    fit_say("--output: '%s' ends in none of .csv, .hdf5, .h5 and .npy; --format says what to write",
+            a->output);
+    return EXIT_USAGE;
+  }
+  if (results_format_available(job->format)) return EXIT_GOOD;
+  fit_say("--output: this compute-fit was built without what %s needs",
+          results_format_name(job->format));
+  return EXIT_FAILED;
+}
+
+static int check_arguments(fit_job *job) {
+  const fit_arguments *a = job->a;
+  if (!a->input) {
+    fit_say("fit needs a movie or a stack: a .tif, .npy or .raw file");
+    return EXIT_USAGE;
+  }
+  if (!a->output) {
+    fit_say("fit needs --output FILE (-o): a .csv, .hdf5 or .npy file");
+    return EXIT_USAGE;
+  }
+  if (a->find && (a->roi_stack || a->corners)) {
+    fit_say("--find is for frames without --corners; here %s says where the ROIs are",
+            a->roi_stack ? "--roi-stack" : "--corners");
+    return EXIT_USAGE;
+  }
+  static const char *const spot[] = {"--threshold", "--distance", "--filter", "--limit"};
+  for (size_t i = 0; i < sizeof spot / sizeof *spot; i++)
+    if (arguments_given(a, spot[i]) && (a->roi_stack || a->corners)) {
+      fit_say("%s is for finding spots; here %s says where the ROIs are", spot[i],
+              a->roi_stack ? "--roi-stack" : "--corners");
+      return EXIT_USAGE;
+    }
+  if (a->picture && !ends_with(a->picture, ".png") && !ends_with(a->picture, ".svg")) {
+    fit_say("--picture: '%s' ends in neither .png nor .svg", a->picture);
+    return EXIT_USAGE;
+  }
+  if (a->picture && ends_with(a->picture, ".png") && !picture_available()) {
+    fit_say("--picture: this compute-fit was built without libpng; .svg works");
+    return EXIT_FAILED;
+  }
+  if (a->start_file && !a->roi_stack && !a->corners) {
+    fit_say("--start-file needs --roi-stack or --corners: found spots have no numbers before");
+    return EXIT_USAGE;
+  }
+  return choose_format(job);
+}
+
+/* ---- What is read first -------------------------------------------------------------------- */
+
+static int check_roi(fit_job *job) {
+  const fit_arguments *a = job->a;
+  const movie_info *m = &job->info;
+  compute_fit_problem *p = &job->problem;
+  if (job->frames) {
+    if (p->rows <= m->rows && p->columns <= m->columns) return EXIT_GOOD;
+    fit_say("--roi: %" PRId32 " x %" PRId32
+            " pixels are more than the frames of '%s' have: %" PRId64 " x %" PRId64,
+            p->rows, p->columns, a->input, m->rows, m->columns);
+    return EXIT_FAILED;
+  }
+  if (m->rows > COMPUTE_FIT_MAX_SIDE || m->columns > COMPUTE_FIT_MAX_SIDE) {
+    fit_say("--roi-stack: the images of '%s' have %" PRId64 " x %" PRId64
+            " pixels; ROIs have %d x %d at most. Without --roi-stack they are taken for frames",
+            a->input, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
+    return EXIT_FAILED;
+  }
+  if (arguments_given(a, "--roi") && (p->rows != m->rows || p->columns != m->columns)) {
+    fit_say("--roi: %" PRId32 " x %" PRId32 ", but the ROIs of '%s' have %" PRId64 " x %" PRId64
+            " pixels",
+            p->rows, p->columns, a->input, m->rows, m->columns);
+    return EXIT_FAILED;
+  }
+  p->rows = (int32_t)m->rows;
+  p->columns = (int32_t)m->columns;
+  return EXIT_GOOD;
+}
+
+/* Images this small are seldom frames. */
+enum { SMALL_SIDE = 25 };
+
+static void hint_at_stacks(const fit_job *job) {
+  const movie_info *m = &job->info;
+  if (job->frames && !job->a->find && !job->a->corners && !job->a->quiet && m->rows <= SMALL_SIDE &&
+      m->columns <= SMALL_SIDE)
+    fit_say("note: the images of %" PRId64 " x %" PRId64
+            " pixels are taken for frames; if they are ROIs, give --roi-stack",
+            m->rows, m->columns);
+}
+
+static int open_movie(fit_job *job) {
+  failure why = {0};
+  if (movie_open(job->a->input, &job->movie, &why)) return fit_say_failure(&why);
+  job->info = *movie_information(job->movie);
+  job->frames = !job->a->roi_stack;
+  hint_at_stacks(job);
+  return check_roi(job);
+}
+
+static int read_maps(fit_job *job) {
+  const movie_info *m = &job->info;
+  if (job->frames) return camera_read(job->a, m->rows, m->columns, 0, 0, "the frames", &job->maps);
+  if (!job->a->corners)
+    return camera_read(job->a, m->rows, m->columns, 0, 0, "the ROIs", &job->maps);
+  /* With corners, the maps' size is the frames'. */
+  const char *const file[] = {job->a->offset.file, job->a->gain.file, job->a->gain_adu.file,
+                              job->a->variance.file, job->a->mask};
+  for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+    array_data array = {0};
+    failure why = {0};
+    if (!file[i]) continue;
+    if (array_read(file[i], COMPUTE_F32, 2, 2, &array, &why)) return fit_say_failure(&why);
+    free(array.values);
+    return camera_read(job->a, array.shape.size[0], array.shape.size[1], m->rows, m->columns,
+                       "the frames", &job->maps);
+  }
+  return EXIT_GOOD;
+}
+
+/* Reads an array with a row for each ROI, or with rows_wanted < 0 for as many as there are. */
+static int read_rows(const char *option, const char *path, compute_dtype dtype, int64_t columns,
+                     int64_t rows_wanted, const char *what, array_data *array) {
+  failure why = {0};
+  if (!path) return EXIT_GOOD;
+  if (array_read(path, dtype, 2, 2, array, &why)) return fit_say_failure(&why);
+  const int64_t rows = array->shape.size[0];
+  if (array->shape.size[1] != columns) {
+    fit_say("%s: '%s' has %" PRId64 " columns; there must be %" PRId64 ": %s", option, path,
+            array->shape.size[1], columns, what);
+    return EXIT_FAILED;
+  }
+  if (rows_wanted >= 0 && rows != rows_wanted) {
+    fit_say("%s: '%s' has %" PRId64 " rows, but there are %" PRId64 " ROIs", option, path, rows,
+            rows_wanted);
+    return EXIT_FAILED;
+  }
+  return EXIT_GOOD;
+}
+
+static int check_corners(const fit_job *job) {
+  const int32_t *c = job->corners.values;
+  const int64_t count = job->corners.shape.size[0];
+  int64_t rows = job->info.rows, columns = job->info.columns, frames = job->info.count;
+  if (!job->frames) {
+    frames = INT32_MAX;
+    if (!camera_shape(&job->maps, &rows, &columns)) rows = columns = INT32_MAX;
+  }
+  for (int64_t i = 0; i < count; i++, c += 3) {
+    const char *wrong = NULL;
+    if (c[0] < 0 || c[0] >= frames)
+      wrong = "is in a frame that does not exist";
+    else if (c[1] < 0 || c[2] < 0 || c[1] > rows - job->problem.rows ||
+             c[2] > columns - job->problem.columns)
+      wrong = "reaches out of its frame";
+    else if (i > 0 && c[0] < c[-3])
+      wrong = "is in an earlier frame than the one before; sort them";
+    if (!wrong) continue;
+    fit_say(
+        "--corners: ROI %" PRId64 " at frame %" PRId32 ", row %" PRId32 ", column %" PRId32
+        " %s (%" PRId64 " frames of %" PRId64 " x %" PRId64 ", ROIs of %" PRId32 " x %" PRId32 ")",
+        i, c[0], c[1], c[2], wrong, frames, rows, columns, job->problem.rows, job->problem.columns);
+    return EXIT_FAILED;
+  }
+  return EXIT_GOOD;
+}
+
+static int read_arrays(fit_job *job) {
+  const fit_arguments *a = job->a;
+  const int32_t parameters = compute_fit_parameter_count(job->problem.model);
+  const int64_t stack = job->frames ? -1 : job->info.count;
+  int result = read_rows("--corners", a->corners, COMPUTE_I32, 3, stack, "frame, row and column",
+                         &job->corners);
+  if (!result && a->corners) result = check_corners(job);
+  const int64_t rois = a->corners ? job->corners.shape.size[0] : stack;
+  if (!result)
+    result = read_rows("--start-file", a->start_file, COMPUTE_F32, parameters, rois,
+                       "one for each parameter of the model", &job->start);
+  if (result || !a->truth) return result;
+  if (!job->frames)
+    return read_rows("--truth", a->truth, COMPUTE_F32, parameters, rois,
+                     "one for each parameter of the model that is fitted", &job->truth);
+  result =
+      read_rows("--truth", a->truth, COMPUTE_F32, 1 + parameters, -1,
+                "the frame, and one for each parameter of the model that is fitted", &job->truth);
+  if (result) return result;
+  const compute_fit_problem *p = &job->problem;
+  job->match = (match){.truth = job->truth.values,
+                       .truths = job->truth.shape.size[0],
+                       .isolation = p->rows > p->columns ? p->rows : p->columns};
+  return EXIT_GOOD;
+}
+
+/* Movie, maps, corners, starts, truth. */
+static int fit_input_open(fit_job *job) {
+  int result = open_movie(job);
+  if (!result) result = read_maps(job);
+  return result ? result : read_arrays(job);
+}
+
+/* ---- Fitter and output --------------------------------------------------------------------- */
+
+static int make_fitter(fit_job *job) {
+  const fit_arguments *a = job->a;
+  compute_fit_options options = {
+      .problem = job->problem,
+      .dtype = job->info.dtype,
+      .frame_rows = job->frames ? job->info.rows : 0,
+      .frame_columns = job->frames ? job->info.columns : 0,
+      .offset = job->maps.offset,
+      .gain = job->maps.gain,
+      .variance = job->maps.variance,
+      .mask = job->maps.mask,
+      .mask_rows = job->maps.mask_rows,
+      .mask_columns = job->maps.mask_columns,
+      .find = job->frames && !a->corners,
+      .spots = {.filter = (compute_spot_filter)a->filter,
+                .sigma = job->problem.sigma[0],
+                .threshold = a->threshold,
+                .distance = (int32_t)a->distance,
+                .limit = a->limit},
+      .devices = job->session.device,
+      .device_count = job->session.device_count,
+      .batch = a->batch,
+      .memory = (uint64_t)a->memory,
+      .name = "compute-fit",
+  };
+  if (!job->frames && a->corners &&
+      camera_shape(&job->maps, &options.frame_rows, &options.frame_columns))
+    options.problem.flags |= COMPUTE_FIT_STACK;
+  if (compute_fit_create(job->session.context, &options, &job->fit))
+    return fit_say_error(NULL, job->session.context);
+  return EXIT_GOOD;
+}
+
+/* Size and time of a file that the result depends on, into a hash. */
+static uint64_t hash_file(uint64_t hash, const char *path) {
+  struct stat found;
+  if (!path || stat(path, &found)) return hash;
+  const uint64_t part[] = {(uint64_t)found.st_size, (uint64_t)found.st_mtim.tv_sec,
+                           (uint64_t)found.st_mtim.tv_nsec};
+  for (size_t i = 0; i < 3; i++) hash = (hash ^ part[i]) * 0x100000001b3u;
+  return hash;
+}
+
+static int make_output(fit_job *job) {
+  const fit_arguments *a = job->a;
+  char generator[64], fingerprint[256];
+  const char *const file[] = {a->corners,   a->start_file,    a->astigmatism,   a->mask,
+                              a->gain.file, a->gain_adu.file, a->variance.file, a->offset.file};
+  uint64_t files = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < sizeof file / sizeof *file; i++) files = hash_file(files, file[i]);
+  snprintf(generator, sizeof generator, "compute-fit %s", compute_version_text());
+  snprintf(fingerprint, sizeof fingerprint,
+           "input %" PRIu64 " bytes of %" PRId64 ", options %016" PRIx64 ", files %016" PRIx64,
+           job->info.file_bytes, job->info.file_time, a->fingerprint, files);
+  const results_options options = {.format = job->format,
+                                   .problem = &job->problem,
+                                   .corners = job->frames || a->corners,
+                                   .rows = job->info.rows,
+                                   .columns = job->info.columns,
+                                   .pixel_size = a->pixel_size,
+                                   .generated_by = generator,
+                                   .input = a->input,
+                                   .fingerprint = fingerprint,
+                                   .resume = a->resume,
+                                   .overwrite = a->force,
+                                   .expected_rows = job->frames ? 0 : job->info.count,
+                                   .checkpoint_seconds = a->checkpoint,
+                                   .threads = job->session.threads};
+  results_progress begin = {0};
+  failure why = {0};
+  if (results_file_create(a->output, &options, &job->results, &begin, &why))
+    return fit_say_failure(&why);
+  job->first_roi = begin.rois;
+  job->first_frame = begin.frames;
+  return EXIT_GOOD;
+}
+
+/* The corners of this run: all of frame first_frame and later. */
+static int cut_corners(fit_job *job) {
+  const int32_t *all = job->corners.values;
+  int64_t first = 0, count = all ? job->corners.shape.size[0] : 0;
+  if (!all) return EXIT_GOOD;
+  /* Of a stack, some of a frame's ROIs may be done and others not. */
+  if (!job->frames) first = job->first_roi;
+  while (job->frames && first < count && all[3 * first] < job->first_frame) first++;
+  job->first_roi = first;
+  job->run_corners = all + 3 * first;
+  job->run_corner_count = count - first;
+  if (job->first_frame == 0 || job->run_corner_count == 0) return EXIT_GOOD;
+  job->shifted = malloc((size_t)job->run_corner_count * 3 * sizeof *job->shifted);
+  if (!job->shifted) {
+    fit_say("no memory for the corners");
+    return EXIT_FAILED;
+  }
+  for (int64_t i = 0; i < 3 * job->run_corner_count; i++)
+    job->shifted[i] = job->run_corners[i] - (i % 3 == 0 ? (int32_t)job->first_frame : 0);
+  job->run_corners = job->shifted;
+  return EXIT_GOOD;
+}
+
+static int make_observers(fit_job *job) {
+  job->statistics = statistics_create(job->problem.model);
+  const bool image = job->a->picture && ends_with(job->a->picture, ".png");
+  int64_t rows = job->info.rows, columns = job->info.columns;
+  if (!job->frames && job->a->corners) {
+    rows = columns = 0;
+    const int32_t *c = job->corners.values;
+    for (int64_t i = 0; i < job->corners.shape.size[0]; i++, c += 3) {
+      if (c[1] + job->problem.rows > rows) rows = c[1] + job->problem.rows;
+      if (c[2] + job->problem.columns > columns) columns = c[2] + job->problem.columns;
+    }
+  }
+  if (image) job->picture = picture_create(job->problem.model, rows, columns);
+  if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
+  fit_say("no memory for statistics and picture");
+  return EXIT_FAILED;
+}
+
+int fit_job_open(fit_job *job, const fit_arguments *a) {
+  *job = (fit_job){.a = a};
+  int result = check_arguments(job);
+  if (!result) result = problem_from_arguments(a, &job->problem);
+  if (!result) result = fit_input_open(job);
+  if (!result) result = check_writable("--json", a->json);
+  if (!result) result = check_writable("--picture", a->picture);
+  if (!result) result = session_open(a, &job->session);
+  if (!result) result = make_fitter(job);
+  if (!result) result = make_observers(job);
+  if (!result) result = make_output(job);
+  return result ? result : cut_corners(job);
+}
+
+void fit_job_close(fit_job *job) {
+  results_file_abandon(job->results, NULL);
+  compute_fit_release(job->fit);
+  if (job->session.context) session_close(&job->session);
+  picture_release(job->picture);
+  free(job->statistics);
+  free(job->shifted);
+  free(job->corners.values);
+  free(job->start.values);
+  free(job->truth.values);
+  camera_release(&job->maps);
+  movie_close(job->movie);
+}

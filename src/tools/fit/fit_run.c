@@ -1,0 +1,175 @@
+/* compute-fit fit, and the run itself: the movie is read on one thread, results are written and
+ * looked at on another, and how far both came decides what is said at the end. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tools/fit/fit_job.h"
+
+static compute_status read_images(void *user, int64_t first, int64_t items, void *data,
+                                  int64_t *count) {
+  fit_job *job = user;
+  const int64_t begin = first + (job->frames ? job->first_frame : job->first_roi);
+  const int64_t left = job->info.count - begin;
+  *count = 0;
+  if (items > left) items = left;
+  compute_status status = movie_read(job->movie, begin, items, data, &job->read_failure);
+  if (!status) *count = items;
+  return status;
+}
+
+/* How many frames of a stack with corners are complete once `done` ROIs of this run are: the frame
+ * of the next ROI tells. */
+static int64_t frames_of_stack(const fit_job *job, int64_t done) {
+  if (done < job->run_corner_count) return job->run_corners[3 * done];
+  return done > 0 ? (int64_t)job->run_corners[3 * (done - 1)] + 1 : 0;
+}
+
+static compute_status take_results(void *user, int64_t first, int64_t count,
+                                   const compute_fit_results *results, const int32_t *corners,
+                                   int64_t next_frame) {
+  fit_job *job = user;
+  const float *truth = job->truth.values;
+  if (!job->frames && job->run_corners) {
+    corners = job->run_corners + 3 * first;
+    next_frame = frames_of_stack(job, first + count);
+  }
+  compute_status status = results_file_append(job->results, first, count, results, corners,
+                                              next_frame, &job->write_failure);
+  if (status) return status;
+  if (truth && !job->frames)
+    truth += (job->first_roi + first) * compute_fit_parameter_count(job->problem.model);
+  statistics_add(job->statistics, count, results, job->frames ? NULL : truth);
+  if (truth && job->frames)
+    match_add(&job->match, job->statistics, count, results, corners, job->first_frame, next_frame);
+  if (job->picture) picture_add(job->picture, count, results, corners);
+  return COMPUTE_OK;
+}
+
+/* Truths of frames that are done already do not count as missed. */
+static void skip_truths(fit_job *job) {
+  match *m = &job->match;
+  const int32_t step = 1 + compute_fit_parameter_count(job->problem.model);
+  while (m->next < m->truths && m->truth[m->next * step] < (float)job->first_frame) m->next++;
+}
+
+/* What was asked for is all there, or how far it came and how to go on. */
+static int say_interrupted(const fit_job *job, results_progress done, bool kept) {
+  const char *what = job->frames ? "frames" : "ROIs";
+  const int64_t items = job->frames ? done.frames : done.rois;
+  fit_say("%s after %" PRId64 " of %" PRId64 " %s", interrupted ? "interrupted" : "ended", items,
+          job->info.count, what);
+  if (kept)
+    fprintf(stderr,
+            "  '%s.incomplete' holds them; the same command with --resume continues there\n",
+            job->a->output);
+  return interrupted ? EXIT_INTERRUPTED : EXIT_FAILED;
+}
+
+static int say_failed(fit_job *job, compute_status status) {
+  if (status != COMPUTE_ERROR_CANCELLED) {
+    if (job->write_failure.status)
+      fit_say_failure(&job->write_failure);
+    else if (job->read_failure.status)
+      fit_say_failure(&job->read_failure);
+    else
+      fit_say_error(NULL, job->session.context);
+  }
+  results_progress done;
+  const bool kept = results_file_abandon(job->results, &done);
+  job->results = NULL;
+  return say_interrupted(job, done, kept);
+}
+
+static int finish(fit_job *job) {
+  failure why = {0};
+  int64_t frames = job->info.count;
+  if (!job->frames && job->run_corners)
+    frames = job->first_frame + frames_of_stack(job, job->run_corner_count);
+  results_file *file = job->results;
+  job->results = NULL;
+  const double start = clock_seconds();
+  const compute_status status = results_file_finish(file, frames, &why);
+  job->completing = clock_seconds() - start;
+  return status ? fit_say_failure(&why) : EXIT_GOOD;
+}
+
+const char *fit_job_slowest(const compute_fit_times *times) {
+  const struct {
+    const char *name;
+    double seconds;
+  } part[] = {{"reading", times->reading},
+              {"finding", times->finding},
+              {"fitting", times->fitting},
+              {"writing", times->writing}};
+  size_t most = 0;
+  for (size_t i = 1; i < sizeof part / sizeof *part; i++)
+    if (part[i].seconds > part[most].seconds) most = i;
+  return part[most].name;
+}
+
+static bool show_progress(void *user, const compute_batch_progress *progress) {
+  fit_job *job = user;
+  if (!compute_fit_times_get(job->fit, &job->times))
+    job->bar.slowest = fit_job_slowest(&job->times);
+  return progress_show(&job->bar, progress);
+}
+
+int fit_job_run(fit_job *job) {
+  const int32_t parameters = compute_fit_parameter_count(job->problem.model);
+  compute_fit_run_options options = {
+      .pixels = {.read = read_images, .user = job},
+      .count = job->frames ? job->run_corner_count : job->info.count - job->first_roi,
+      .frames = job->frames ? job->info.count - job->first_frame : 0,
+      .corners = job->frames || job->problem.flags & COMPUTE_FIT_STACK ? job->run_corners : NULL,
+      .write = take_results,
+      .write_user = job,
+      .progress = show_progress,
+      .progress_user = job,
+  };
+  if (job->start.values)
+    options.start = (const float *)job->start.values + job->first_roi * parameters;
+  progress_begin(&job->bar, "fitted", job->frames ? "frames" : "ROIs", job->a->quiet);
+  job->bar.before = job->frames ? job->first_frame : job->first_roi;
+  skip_truths(job);
+  compute_status status = compute_fit_run(job->fit, &options, &job->summary);
+  progress_end(&job->bar);
+  (void)compute_fit_times_get(job->fit, &job->times);
+  if (status) return say_failed(job, status);
+  return finish(job);
+}
+
+/* ---- The command --------------------------------------------------------------------------- */
+
+static int write_picture(const fit_job *job) {
+  char title[256];
+  failure why = {0};
+  const char *path = job->a->picture;
+  if (!path) return EXIT_GOOD;
+  if (job->picture)
+    return picture_write_png(job->picture, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
+  snprintf(title, sizeof title, "%.150s: %lld fits of %s", job->a->input,
+           (long long)job->statistics->count, compute_fit_model_name(job->problem.model));
+  return plot_write_svg(job->statistics, title, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
+}
+
+int command_fit(const fit_arguments *a) {
+  fit_job *job = calloc(1, sizeof *job);
+  if (!job) {
+    fit_say("no memory");
+    return EXIT_FAILED;
+  }
+  int result = fit_job_open(job, a);
+  if (!result) {
+    result = fit_job_run(job);
+    const int summary = fit_job_summarize(job, result);
+    if (!result) result = summary;
+    const int drawn = write_picture(job);
+    if (!result) result = drawn;
+  }
+  fit_job_close(job);
+  free(job);
+  return result;
+}

@@ -1,0 +1,43 @@
+/* What compute-fit fits: a stack of images (frames, or ROIs that were cut out already) in a file.
+ *
+ * multi-page TIFF  .tif .tiff  classic and BigTIFF, in strips or tiles, whatever compression
+ * libtiff knows; one sample per pixel of 8 or 16 bits unsigned, or 32 or 64 bits float. A stack of
+ * ImageJ's with one page for all is read, too. NumPy            .npy        rank 3, [n, rows,
+ * columns], u1, u2, f4 or f8 of either byte order raw + YAML       .raw        pixels without a
+ * header; <name>.yaml beside it says Width, Height, Frames, Data Type and Byte Order, as Picasso's
+ * do
+ *
+ * Values come as u16 (from u8 and u16) or as f32 (from f32 and f64), rows from the top. Memory does
+ * not grow with the number of images. */
+#ifndef TOOLS_FIT_MOVIE_FILE_H
+#define TOOLS_FIT_MOVIE_FILE_H
+
+#include "tools/fit/failure.h"
+#include "compute/dtype.h"
+
+typedef struct movie movie;
+
+typedef struct movie_info {
+  const char *format;    /* "TIFF", "NumPy" or "raw" */
+  compute_dtype dtype;   /* COMPUTE_U16 or COMPUTE_F32: what movie_read gives */
+  int64_t count;         /* images; ≥ 0 */
+  int64_t rows, columns; /* of each */
+  uint64_t file_bytes;   /* size and time of last change (ns): for telling whether */
+  int64_t file_time;     /* the file is still the same */
+  char stored[48];       /* "u16, 512 pages, LZW": how it stands in the file, for the user */
+} movie_info;
+
+/* Opens a file, by its contents and its extension, and checks what can be checked before work
+ * starts: that all pages are alike, that the file is as long as its header or side-car says. */
+compute_status movie_open(const char *path, movie **opened, failure *why);
+
+void movie_close(movie *file); /* NULL is allowed */
+
+const movie_info *movie_information(const movie *file);
+
+/* Reads images first … first + count − 1, which must exist, dense, to `pixels`. For one thread at a
+ * time, whichever. Reading on from where the last call ended is fastest; TIFFs of many pages take a
+ * while to find any other. */
+compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixels, failure *why);
+
+#endif

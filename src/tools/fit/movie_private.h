@@ -1,0 +1,54 @@
+/* Inside of an open movie: what the kinds of files share. */
+#ifndef TOOLS_FIT_MOVIE_PRIVATE_H
+#define TOOLS_FIT_MOVIE_PRIVATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "compute/dtype.h"
+#include "tools/fit/movie_file.h"
+
+/* Pixels of an image that is still believed; larger ones are damage. */
+#define MOVIE_MAX_PIXELS ((int64_t)1 << 30)
+
+struct movie {
+  movie_info info;
+  char *path;
+  int descriptor;
+  compute_dtype stored; /* of the pixels in the file */
+  compute_status (*read)(movie *file, int64_t first, int64_t count, void *pixels, failure *why);
+  void (*close_state)(void *state); /* NULL: there is none */
+  void *state;                      /* of the kind of file */
+
+  /* Files whose pixels lie one behind the other. */
+  uint64_t offset;
+  bool swapped;
+};
+
+/* Each completes a movie whose path, descriptor and file size are there. */
+compute_status movie_tiff_open(movie *file, failure *why);
+compute_status movie_raw_open(movie *file, failure *why);
+
+/* Whether the file begins as a TIFF. */
+bool movie_is_tiff(const unsigned char *bytes, size_t length);
+
+/* Checks and sets what info says of the images. */
+compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, int64_t rows,
+                              int64_t columns, failure *why);
+
+/* For dense files: sets `read`. `offset`, `swapped` and info must be set. */
+void movie_use_flat(movie *file);
+
+/* All `bytes` at `offset` of the file. */
+compute_status movie_read_at(const movie *file, void *data, uint64_t bytes, uint64_t offset,
+                             failure *why);
+
+/* The dtype that pixels of `stored` come as, or COMPUTE_DTYPE_NONE if they are no image's. */
+compute_dtype pixels_dtype(compute_dtype stored);
+
+/* Converts `count` pixels. `swapped`: their bytes are in the other order. `target` may be `source`
+ * if both dtypes are as large; else they do not overlap. */
+void pixels_convert(compute_dtype stored, bool swapped, const void *source, void *target,
+                    size_t count);
+
+#endif

@@ -1,0 +1,31 @@
+/* Pictures of a result: the localisations as an image, in memory that does not grow, and
+ * histograms. */
+#ifndef TOOLS_FIT_PICTURE_H
+#define TOOLS_FIT_PICTURE_H
+
+#include "tools/fit/failure.h"
+#include "tools/fit/statistics.h"
+
+typedef struct picture picture;
+
+/* For localisations in an area of rows × columns camera pixels. NULL when memory is short. */
+picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns);
+void picture_release(picture *picture); /* NULL is allowed */
+
+/* Adds converged fits, each as a Gaussian as wide as its uncertainty. `corners` ([count, 3]) may be
+ * NULL: then all ROIs lie upon each other. results->std may be NULL: points. */
+void picture_add(picture *picture, int64_t count, const compute_fit_results *results,
+                 const int32_t *corners);
+
+/* Whether the program was built with libpng. */
+bool picture_available(void);
+
+/* Writes the localisations as PNG, under a temporary name first. */
+compute_status picture_write_png(const picture *picture, const char *path, failure *why);
+
+/* Writes histograms of the uncertainties of x and of the p-values as SVG, likewise. `title` is
+ * shown above. */
+compute_status plot_write_svg(const statistics *s, const char *title, const char *path,
+                              failure *why);
+
+#endif

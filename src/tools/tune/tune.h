@@ -1,0 +1,46 @@
+/* The parts of compute-tune. */
+#ifndef TOOLS_TUNE_H
+#define TOOLS_TUNE_H
+
+#include <signal.h>
+
+#include "compute/compute.h"
+
+/* What became of one problem. */
+typedef struct tune_row {
+  char problem[64];
+  double before, after; /* seconds */
+  char parameters[256]; /* "" if the judgement stays */
+} tune_row;
+
+/* A run as its callback sees it. */
+typedef struct tune_report {
+  bool terminal;  /* standard error is one: a line that changes in place */
+  double shown;   /* when that line was last written, in the run's seconds */
+  tune_row *rows; /* finished problems */
+  size_t count, capacity;
+  bool failed; /* no memory for a row */
+  const volatile sig_atomic_t *interrupted;
+} tune_report;
+
+/* The callback for compute_tune; `user` is a tune_report. */
+bool tune_progress(void *user, const compute_tune_progress *progress);
+
+/* Ends the changing line. */
+void tune_report_end(const tune_report *report);
+
+/* Whether some problem has better parameters now. */
+bool tune_found_any(const tune_report *report);
+
+/* The table of results, on standard output. */
+void tune_print_results(const tune_report *report);
+
+/* The entries of the tuning file that are in force, on standard output; of one device if it is not
+ * NULL. Returns 0, or −1 with a message on standard error. */
+int tune_list(compute_context *context, const compute_device *device);
+
+/* Measures the costs of `only` or of every device, at most `limit` seconds each (0: as long as it
+ * takes), or with `dry` finds those in force; prints them. */
+compute_status tune_costs(compute_context *context, compute_device *only, bool dry, double limit);
+
+#endif
