@@ -133,6 +133,11 @@ void builder_count(const builder *b, compute_build_statistics *statistics);
 /* Records the problem as error; returns its status. `what`: "the kernel does not build". */
 compute_status builder_fail(const builder *b, const build_problem *problem, const char *what);
 
+/* The same for a kernel of the user's own, whose words are logged whole. `misnamed`: the driver
+ * found no such function in the program, and what to do. */
+compute_status builder_fail_custom(const builder *b, const char *entry, build_problem *problem,
+                                   int64_t misnamed_code, const char *misnamed_remedy);
+
 /* Memory of the services: zeroed; a zero-terminated copy. */
 void *builder_allocate(const builder *b, size_t bytes);
 void builder_free(const builder *b, void *pointer); /* NULL is allowed */

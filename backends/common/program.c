@@ -69,6 +69,24 @@ compute_status builder_fail(const builder *b, const build_problem *problem, cons
       name ? name : "", problem->log[0] ? ": " : "", problem->log);
 }
 
+compute_status builder_fail_custom(const builder *b, const char *entry, build_problem *problem,
+                                   int64_t misnamed_code, const char *misnamed_remedy) {
+  char what[128];
+  if (problem->status == COMPUTE_ERROR_COMPILATION) {
+    b->services->log(b->services->host, COMPUTE_LOG_ERROR, b->driver->module, "kernel '%.60s': %s",
+                     entry,
+                     problem->log[0]      ? problem->log
+                     : problem->code_name ? problem->code_name
+                                          : problem->call);
+    if (problem->code == misnamed_code)
+      problem->remedy = misnamed_remedy;
+    else if (!problem->remedy)
+      problem->remedy = "correct the source; COMPUTE_LOG=error shows all of the compiler's words";
+  }
+  snprintf(what, sizeof what, "kernel '%.60s' does not build", entry);
+  return builder_fail(b, problem, what);
+}
+
 /* ---- Table (mutex held) -------------------------------------------------------------------- */
 
 static uint64_t hash_add(uint64_t hash, const char *bytes, size_t length) {

@@ -23,24 +23,6 @@ typedef struct custom_kernel {
 
 /* ---- Building ------------------------------------------------------------------------------ */
 
-static compute_status fail_build(cuda_device *device, const char *entry, build_problem *problem) {
-  const compute_services *services = device->services;
-  char what[128];
-  if (problem->status == COMPUTE_ERROR_COMPILATION) {
-    services->log(services->host, COMPUTE_LOG_ERROR, "cuda", "kernel '%.60s': %s", entry,
-                  problem->log[0]      ? problem->log
-                  : problem->code_name ? problem->code_name
-                                       : problem->call);
-    if (problem->code == CUDA_NOT_FOUND)
-      problem->remedy = "give the name of a kernel function of the source, and declare it "
-                        "extern \"C\" __global__";
-    else if (!problem->remedy)
-      problem->remedy = "correct the source; COMPUTE_LOG=error shows all of the compiler's words";
-  }
-  snprintf(what, sizeof what, "kernel '%.60s' does not build", entry);
-  return cuda_tell_lost(device, builder_fail(&device->builder, problem, what));
-}
-
 /* The options for the architecture, unless the user has chosen one, then the user's. */
 static char *options_of(const cuda_device *device, const char *options) {
   const char *given = options ? options : "";
@@ -105,7 +87,10 @@ compute_status cuda_custom_build(void *handle, const char *source, const char *e
     return COMPUTE_OK;
   }
   cuda_custom_destroy(device, kernel);
-  return fail_build(device, entry, &problem);
+  return cuda_tell_lost(
+      device, builder_fail_custom(&device->builder, entry, &problem, CUDA_NOT_FOUND,
+                                  "give the name of a kernel function of the source, and declare "
+                                  "it extern \"C\" __global__"));
 }
 
 void cuda_custom_destroy(void *handle, void *destroyed) {

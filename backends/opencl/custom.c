@@ -11,21 +11,6 @@ typedef struct custom_kernel {
   uint32_t generation; /* of the device when it was made */
 } custom_kernel;
 
-static compute_status fail_build(opencl_device *device, const char *entry, build_problem *problem) {
-  const compute_services *services = device->services;
-  char what[128];
-  if (problem->status == COMPUTE_ERROR_COMPILATION) {
-    services->log(services->host, COMPUTE_LOG_ERROR, "opencl", "kernel '%.60s': %s", entry,
-                  problem->log[0] ? problem->log : problem->code_name);
-    problem->remedy = problem->code == CL_INVALID_KERNEL_NAME
-                          ? "give the name of a kernel function of the source"
-                          : "correct the source; COMPUTE_LOG=error shows all of the compiler's "
-                            "words";
-  }
-  snprintf(what, sizeof what, "kernel '%.60s' does not build", entry);
-  return builder_fail(&device->builder, problem, what);
-}
-
 compute_status opencl_custom_build(void *handle, const char *source, const char *entry,
                                    const char *options, void **result) {
   opencl_device *device = handle;
@@ -45,7 +30,8 @@ compute_status opencl_custom_build(void *handle, const char *source, const char 
         (opencl_entry *)builder_entry_get(&device->builder, kernel->program, entry, &problem);
   if (!kernel->entry) {
     opencl_custom_destroy(device, kernel);
-    return fail_build(device, entry, &problem);
+    return builder_fail_custom(&device->builder, entry, &problem, CL_INVALID_KERNEL_NAME,
+                               "give the name of a kernel function of the source");
   }
   *result = kernel;
   return COMPUTE_OK;

@@ -151,6 +151,9 @@ const char *emit_storage(compute_dtype dtype);
 uint32_t emit_value_bytes(compute_dtype type);
 const char *emit_lowest(compute_dtype type);
 const char *emit_highest(compute_dtype type);
+/* VALUE, FOLD (of ARGMAX and ARGMIN FOLD_MORE), FOLD_IDENTITY and FOLD_IS_SUM, which is returned: a
+ * sum of floats, for which the template fold_compensated is needed. */
+bool emit_define_fold(text_buffer *text, compute_combine combine, compute_dtype type);
 
 /* ---- Launches ------------------------------------------------------------------------------ */
 

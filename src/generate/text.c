@@ -92,6 +92,42 @@ const char *emit_highest(compute_dtype type) {
   }
 }
 
+bool emit_define_fold(text_buffer *text, compute_combine combine, compute_dtype type) {
+  const bool real = dtype_is_float(type);
+  const char *wrap = type == COMPUTE_I64 ? "u64" : "u32", *identity = "0", *head = "FOLD(a, b)";
+  char sign = '+', fold[64];
+  bool more = false; /* places are looked for */
+  switch (combine) {
+  case COMPUTE_COMBINE_SUM: break;
+  case COMPUTE_COMBINE_PROD: sign = '*'; break;
+  case COMPUTE_COMBINE_ARGMAX: more = true; /* fall through */
+  case COMPUTE_COMBINE_MAX: sign = '>'; break;
+  case COMPUTE_COMBINE_ARGMIN: more = true; /* fall through */
+  case COMPUTE_COMBINE_MIN: sign = '<'; break;
+  }
+  if (sign == '*') identity = "1";
+  if (sign == '>') identity = emit_lowest(type);
+  if (sign == '<') identity = emit_highest(type);
+  const bool picks = sign == '>' || sign == '<';
+  if (more) {
+    head = "FOLD_MORE(b, a)";
+    snprintf(fold, sizeof fold, "((b) %c (a))", sign);
+  } else if (picks) { /* a NaN in b passes by the comparison; only one in a needs care */
+    snprintf(fold, sizeof fold,
+             real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
+             sign);
+  } else if (real) {
+    snprintf(fold, sizeof fold, "((a) %c (b))", sign);
+  } else {
+    snprintf(fold, sizeof fold, "(VALUE)((%s)(a) %c (%s)(b))", wrap, sign, wrap);
+  }
+  emit_define(text, "VALUE", emit_type(type));
+  emit_define(text, head, fold);
+  emit_define(text, "FOLD_IDENTITY", identity);
+  emit_define_number(text, "FOLD_IS_SUM", real && combine == COMPUTE_COMBINE_SUM);
+  return real && combine == COMPUTE_COMBINE_SUM;
+}
+
 /* ---- Files and templates ------------------------------------------------------------------- */
 
 const char *kernel_text_find(const char *name) {

@@ -271,53 +271,11 @@ static void make_spaces(reduction *r) {
 static void define_fold(reduction *r) {
   generation *g = r->g;
   const compute_kernel_descriptor *d = g->descriptor;
-  const compute_dtype type = d->accumulate;
   text_buffer *text = &g->definitions;
-  const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
-  const char *identity = "0";
-  char wrapped[64] = "";
-  emit_define(text, "VALUE", emit_type(type));
-  switch (compute_reduce_of(d)->combine) {
-  case COMPUTE_COMBINE_SUM:
-  case COMPUTE_COMBINE_PROD: {
-    const char operation = compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM ? '+' : '*';
-    const char *wrap = type == COMPUTE_I64 ? "u64" : "u32";
-    if (operation == '*') identity = "1";
-    if (is_float)
-      snprintf(wrapped, sizeof wrapped, "((a) %c (b))", operation);
-    else
-      snprintf(wrapped, sizeof wrapped, "(VALUE)((%s)(a) %c (%s)(b))", wrap, operation, wrap);
-    emit_define(text, "FOLD(a, b)", wrapped);
-    break;
-  }
-  /* A NaN in b is handed on by the comparison; only one in a needs care. */
-  case COMPUTE_COMBINE_MAX:
-    identity = emit_lowest(type);
-    emit_define(text, "FOLD(a, b)",
-                is_float ? "((((a) > (b)) | ((a) != (a))) ? (a) : (b))"
-                         : "((a) > (b) ? (a) : (b))");
-    break;
-  case COMPUTE_COMBINE_MIN:
-    identity = emit_highest(type);
-    emit_define(text, "FOLD(a, b)",
-                is_float ? "((((a) < (b)) | ((a) != (a))) ? (a) : (b))"
-                         : "((a) < (b) ? (a) : (b))");
-    break;
-  case COMPUTE_COMBINE_ARGMAX:
-    identity = emit_lowest(type);
-    emit_define(text, "FOLD_MORE(b, a)", "((b) > (a))");
-    break;
-  case COMPUTE_COMBINE_ARGMIN:
-    identity = emit_highest(type);
-    emit_define(text, "FOLD_MORE(b, a)", "((b) < (a))");
-    break;
-  }
-  emit_define(text, "FOLD_IDENTITY", identity);
-  const bool is_sum = is_float && compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM;
-  emit_define_number(text, "FOLD_IS_SUM", is_sum);
-  if (is_sum) emit_template(g, text, "fold_compensated");
+  if (emit_define_fold(text, compute_reduce_of(d)->combine, d->accumulate))
+    emit_template(g, text, "fold_compensated");
   if (r->search) {
-    emit_define(text, "FOLD_NAN(x)", is_float ? "((x) != (x))" : "0");
+    emit_define(text, "FOLD_NAN(x)", dtype_is_float(d->accumulate) ? "((x) != (x))" : "0");
     emit_define(text, "FOLD_NOWHERE", emit_highest(g->wide ? COMPUTE_I64 : COMPUTE_I32));
   }
   emit_template(g, text, "fold");
@@ -437,7 +395,10 @@ static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool 
 }
 
 static void describe(const reduction *r, const reduce_pass *pass) {
-  static const char *const names[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
+  static const char *const names[] = {
+      [COMPUTE_COMBINE_SUM] = "sum",       [COMPUTE_COMBINE_PROD] = "prod",
+      [COMPUTE_COMBINE_MAX] = "max",       [COMPUTE_COMBINE_MIN] = "min",
+      [COMPUTE_COMBINE_ARGMAX] = "argmax", [COMPUTE_COMBINE_ARGMIN] = "argmin"};
   generation *g = r->g;
   char parts[40] = "";
   if (pass->splits > 1) snprintf(parts, sizeof parts, ", in %" PRId64 " parts", pass->splits);

@@ -328,7 +328,9 @@ static void add_launch(row_kernel *r, bool measure, bool apply) {
 }
 
 static void describe(const row_kernel *r) {
-  static const char *const names[] = {"softmax", "log-softmax", "normalize"};
+  static const char *const names[] = {[COMPUTE_ROW_SOFTMAX] = "softmax",
+                                      [COMPUTE_ROW_LOG_SOFTMAX] = "log-softmax",
+                                      [COMPUTE_ROW_NORMALIZE] = "normalize"};
   generation *g = r->g;
   const row_cut *cut = &r->cut;
   char parts[48] = "";

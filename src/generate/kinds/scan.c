@@ -92,35 +92,13 @@ static compute_status choose(scan_kernel *k) {
 
 static void define_fold(scan_kernel *k) {
   generation *g = k->g;
-  const compute_kernel_descriptor *d = g->descriptor;
-  const compute_dtype type = d->accumulate;
-  const bool real = type == COMPUTE_F64 || type == COMPUTE_F32;
-  const bool sums = compute_scan_of(d)->combine == COMPUTE_COMBINE_SUM;
+  const compute_scan_attributes *scan = compute_scan_of(g->descriptor);
   text_buffer *text = &g->definitions;
-  char fold[64];
-  emit_define(text, "VALUE", emit_type(type));
-  if (sums || compute_scan_of(d)->combine == COMPUTE_COMBINE_PROD) {
-    const char sign = sums ? '+' : '*';
-    const char *natural = type == COMPUTE_I64 ? "u64" : "u32";
-    if (real)
-      snprintf(fold, sizeof fold, "((a) %c (b))", sign);
-    else
-      snprintf(fold, sizeof fold, "(VALUE)((%s)(a) %c (%s)(b))", natural, sign, natural);
-    emit_define(text, "FOLD(a, b)", fold);
-    emit_define(text, "FOLD_IDENTITY", sums ? "0" : "1");
-  } else {
-    const bool largest = compute_scan_of(d)->combine == COMPUTE_COMBINE_MAX;
-    snprintf(fold, sizeof fold,
-             real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
-             largest ? '>' : '<');
-    emit_define(text, "FOLD(a, b)", fold);
-    emit_define(text, "FOLD_IDENTITY", largest ? emit_lowest(type) : emit_highest(type));
-  }
-  emit_define_number(text, "FOLD_IS_SUM", real && sums);
-  emit_define_number(text, "SCAN_EXCLUSIVE", compute_scan_of(d)->exclusive);
+  const bool sums = emit_define_fold(text, scan->combine, g->descriptor->accumulate);
+  emit_define_number(text, "SCAN_EXCLUSIVE", scan->exclusive);
   emit_define_number(text, "SCAN_ITEMS", k->by_item ? 1 : k->items);
   emit_define_number(text, "SCAN_GROUP", k->by_item ? 1 : k->group);
-  if (real && sums) emit_template(g, text, "fold_compensated");
+  if (sums) emit_template(g, text, "fold_compensated");
   emit_template(g, text, "scan");
 }
 
