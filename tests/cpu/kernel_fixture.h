@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/thread_pool.h"
-#include "cpu.h"
-#include "device.h"
+#include "core/cpu.h"
+#include "core/device.h"
 #include "kernel/program.h"
 #include "support/test.h"
 #include "support/values.h"

@@ -1,6 +1,6 @@
 /* ATTENTION on the CPU against the plain formula in double precision. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_dtype dtype;

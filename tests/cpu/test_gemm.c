@@ -5,7 +5,7 @@
  * compiled here for 64-byte vectors, which the compiler puts together from smaller ones. */
 #define CPU_ISA           wide
 #define GEMM_VECTOR_BYTES 64
-#include "isa/gemm_f32.c"
+#include "gemm/isa/gemm_f32.c"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 #include "kernel_fixture.h"
 
-#include "blas.h"
+#include "gemm/blas.h"
 
 static const cpu_gemm_table wide_table = {.f32 = &cpu_gemm_f32_wide};
 

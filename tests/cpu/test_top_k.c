@@ -1,6 +1,6 @@
 /* TOP_K on the CPU against a stable sort of every row. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_dtype dtype;

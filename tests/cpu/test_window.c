@@ -1,7 +1,7 @@
 /* WINDOW (pooling) on the CPU against plain double-precision loops: forward and by data, planes and
  * channels side by side, every dtype, programs behind it. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_window window;

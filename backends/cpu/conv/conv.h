@@ -1,0 +1,186 @@
+/* Convolution on the CPU, inside: what its files share.
+ *
+ *   conv.c           makes a kernel: reads the descriptor, picks the way
+ *   conv_axis.c      which taps of the filter meet which data, along one dimension
+ *   conv_epilogue.c  runs the epilogue over finished sums
+ *   conv_gemm.c      filters of one element: a matrix product
+ *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
+ *   conv_pack.c      what it multiplies: that copy, and the filter in the micro-kernels' order
+ *   conv_schedule.c  how it cuts its work
+ *   conv_winograd.c  both for 3 × 3 filters, with fewer products, where that is allowed
+ *   conv_winograd_schedule.c  how it cuts its work
+ *   conv_filter.c    BY_FILTER: sums over all results
+ *   conv_filter_schedule.c  how it cuts its work
+ *   conv_direct*.c   all three for groups of few channels (conv_direct.h)
+ *
+ * Nothing makes the matrix of all windows ("im2col"), which has as many times the data's elements
+ * as the filter has. Data are copied once per block, with their padding, so that every window of
+ * the block is the same shape at another address; the micro-kernels of matrix multiplication then
+ * run on addresses. */
+#ifndef CPU_CONV_H
+#define CPU_CONV_H
+
+#include "program/interpreter.h"
+#include "gemm/isa/gemm_table.h"
+
+/* Results along one dimension, and the taps (positions in the filter) that meet data for any of
+ * them. Result i of `count` is number first + i·step of the output; tap u reads the filter at
+ * filter_first + u·filter_step and, for result i, the source at
+ * i·source_step + offset_first + u·offset_step.
+ *
+ * FORWARD has one of them per dimension. BY_DATA with a stride has one per phase: every stride-th
+ * element of the data is reached by the same taps, and these alone. */
+typedef struct conv_axis {
+  int64_t count, first, step;
+  int64_t source_step, source_size;
+  int64_t taps, filter_first, filter_step, offset_first, offset_step; /* offset_step > 0 */
+  /* The copy has the source's elements of one residue by source_step together, so that neighbouring
+   * results read neighbours: `splits` residues are met, and a tap reads up to `reach` behind i. */
+  int64_t splits, reach;
+  int64_t taps_before; /* of the axes before, in a list */
+} conv_axis;
+
+typedef struct conv_operand {
+  compute_dtype dtype;
+  uint32_t size; /* bytes of an element */
+  int64_t stride[4];
+} conv_operand;
+
+/* How FORWARD and BY_DATA cut their work. A unit is a band of results (some rows and columns of one
+ * image, one phase and one group) for some of the group's result channels. */
+typedef struct conv_schedule {
+  int64_t source_channels, result_channels; /* of one group */
+  int64_t rows, columns, bands_h, bands_w;  /* the largest band; the bands of the largest phase */
+  int64_t block_m, blocks_m;                /* result channels of a unit; units side by side */
+  int64_t channels;                         /* source channels per block of k */
+  bool taps_inside;   /* k runs over (channel, tap), else over (tap, channel) */
+  bool by_row;        /* rows of results are multiplied one by one */
+  bool dense;         /* panels are put together of windows alone, across rows and images */
+  int64_t images;     /* of a unit: one, unless `dense` */
+  int64_t chunk_rows; /* rows of results between two calls of the epilogue */
+  int64_t units, chunk, tasks;
+  int64_t splits_w, part, plane, pitch; /* of the copy: elements of a part, a channel, a row */
+  int64_t sums_row;                     /* elements from one channel's sums to the next's */
+  uint64_t copy_bytes, sums_bytes, list_bytes, panel_bytes, worker_bytes, packed_bytes;
+} conv_schedule;
+
+/* How BY_FILTER cuts its work. A unit is a block of the filter (some result channels and some data
+ * channels of one group, all taps), summed over one of `parts` parts of the bands of results. */
+typedef struct conv_filter_schedule {
+  int64_t block_m, blocks_m, block_c, blocks_c; /* result channels, data channels */
+  int64_t rows, columns, bands_h, bands_w;      /* of results, summed from one copy */
+  int64_t chunk_rows;                           /* of results, multiplied at a time */
+  int64_t parts;
+  bool dots;             /* dot products along rows of results, else register tiles */
+  int64_t height, width; /* of the copy */
+  int64_t tile;          /* elements of a unit's sums */
+  uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
+} conv_filter_schedule;
+
+/* How Winograd's minimal filtering cuts its work. A unit is a run of tiles, numbered through all
+ * images, for one group and one of `parts_m` parts of its result channels. Counts and steps are in
+ * elements. */
+typedef struct conv_winograd {
+  const struct cpu_winograd *loops;         /* isa/winograd_table.h */
+  int64_t source_channels, result_channels; /* of one group */
+  int64_t source_size[2], padding[2];       /* which may be negative in BY_DATA */
+  int64_t tiles_h, tiles_w, tiles;          /* of an image; of all */
+  int64_t run, parts_m;
+  int64_t tiles_m;                    /* register tiles in a block of result channels */
+  int64_t block_m, blocks_m, block_k; /* channels that are multiplied at a time */
+  int64_t pitch;                      /* from one plane, or channel's sums, to the next */
+  int64_t filter_position, source_position, sums_position; /* from one position to the next */
+  int64_t together; /* result channels between two calls of the epilogue */
+  int64_t source_elements, sums_elements, planes_elements, results_elements;
+  uint64_t worker_bytes, filter_bytes;
+} conv_winograd;
+
+enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch behind lines and boxes */
+
+typedef struct cpu_conv {
+  cpu_kernel head;
+  compute_convolution shape;
+  int64_t size[4]; /* the space */
+  compute_dtype accumulate;
+  uint32_t element; /* bytes of one of it */
+  const cpu_gemm_type *type;
+  conv_operand input[2];
+  uint32_t extra_count, output_count;
+  conv_operand extra[COMPUTE_MAX_OPERANDS]; /* the epilogue's inputs from its number 1 on */
+  conv_operand output[COMPUTE_MAX_OPERANDS];
+  cpu_program *epilogue;
+  bool identity;      /* the epilogue only stores the sums, in their own dtype */
+  bool coordinates;   /* the epilogue reads coordinates */
+  cpu_kernel *matrix; /* the product that it comes down to, or NULL */
+  bool swapped;       /* whose first factor is inputs[1] */
+  conv_axis *axes[2]; /* height, width */
+  int64_t axis_count[2];
+  conv_schedule schedule;
+  conv_filter_schedule filter;
+  struct conv_direct *direct; /* conv_direct.h, where that way is taken */
+  bool winograd_allowed;
+  conv_winograd winograd;
+} cpu_conv;
+
+/* A box of the space: element (i0…i3) is at first + i·step, and its sum sum_stride·i behind `sums`.
+ */
+typedef struct conv_box {
+  int64_t first[4], count[4], step[4];
+  int64_t sum_stride[4];
+  unsigned char *sums; /* may be overwritten */
+} conv_box;
+
+void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, conv_box *box);
+
+/* The axes of dimension 0 (height) or 1; `conv->shape` is set. False when memory is short. */
+bool conv_axes_make(cpu_conv *conv, int dimension);
+
+void conv_schedule_make(cpu_conv *conv);
+void conv_filter_schedule_make(cpu_conv *conv);
+/* False where Winograd's minimal filtering is not allowed, not possible or not worth it. */
+bool conv_winograd_make(cpu_conv *conv);
+
+/* Each completes the kernel: run and description. */
+compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
+                                   bool *done);
+compute_status conv_direct_prepare(cpu_conv *conv, bool *done);
+void conv_sweep_accept(cpu_conv *conv);
+void conv_winograd_accept(cpu_conv *conv);
+void conv_filter_accept(cpu_conv *conv);
+
+/* ---- Shared by sweep and pack --------------------------------------------------------------- */
+
+/* What one unit works on. */
+typedef struct conv_unit {
+  const conv_axis *h, *w;
+  int64_t image, images, group;
+  int64_t row, rows, column, columns; /* of results, within the phase */
+  int64_t m, m_count;                 /* result channels, within the group */
+} conv_unit;
+
+/* Copies the source of a unit, all channels of its group. Where the copy is `cleared`, it has the
+ * padding already, from a unit of the same phase and band. */
+void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit, bool cleared,
+                      unsigned char *copy);
+
+/* Packs the filter for one phase, group and block of channels, blocks of k one behind the other. */
+void conv_pack_filter(const cpu_conv *conv, const void *filter, const conv_unit *unit,
+                      unsigned char *packed);
+
+/* Where the rows of k of `channels` channels begin in the copy. */
+void conv_list_rows(const cpu_conv *conv, const conv_unit *unit, int64_t channels, int64_t *rows);
+
+static inline int64_t conv_minimum(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t conv_maximum(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static inline int64_t conv_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+static inline int64_t conv_round_up(int64_t a, int64_t b) {
+  return conv_divide_up(a, b) * b;
+}
+
+#endif

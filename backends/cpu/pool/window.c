@@ -1,0 +1,344 @@
+/* WINDOW: pooling. Makes the kernel and shares it out; window.h says how it works. */
+#include "window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "program/interpreter_private.h"
+
+enum {
+  WORK = 1 << 14, /* elements below which another thread does not pay */
+  UNITS_PER_THREAD = 4,
+  LONGEST_LINE = 4096, /* elements of a line's part: it should stay in the level-1 cache */
+  MOST_TAPS = 1 << 28  /* of a window, for gradients: their numbers fit any type */
+};
+
+/* ---- Geometry ------------------------------------------------------------------------------ */
+
+void window_taps(const compute_window *w, int d, int64_t i, int64_t *first, int64_t *end) {
+  const int64_t begin = i * w->stride[d] - w->padding[d];
+  const int64_t left = w->data_size[d] - begin;
+  *first = begin < 0 ? cpu_divide_up(-begin, w->dilation[d]) : 0;
+  *end = left > 0 ? cpu_smaller(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+  *first = cpu_smaller(*first, *end);
+}
+
+int64_t window_count(const compute_window *w, int d, int64_t i) {
+  int64_t first, end;
+  window_taps(w, d, i, &first, &end);
+  if (w->count_padding) {
+    int64_t left; /* enough is enough */
+    if (__builtin_add_overflow(w->data_size[d] + w->padding[d], w->padding[d] - i * w->stride[d],
+                               &left))
+      left = INT64_MAX;
+    first = 0;
+    end = left > 0 ? cpu_smaller(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+  }
+  return cpu_larger(end - first, 1);
+}
+
+void window_results(const compute_window *w, int d, int64_t first, int64_t end, int64_t *from,
+                    int64_t *to) {
+  const int64_t reach = (w->size[d] - 1) * w->dilation[d];
+  const int64_t low = first + w->padding[d] - reach, high = end + w->padding[d];
+  *from = low > 0 ? cpu_divide_up(low, w->stride[d]) : 0;
+  *to = cpu_smaller(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
+}
+
+window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
+  const int64_t chunk = number % kernel->chunks, rest = number / kernel->chunks;
+  const int64_t band = rest % kernel->bands, plane = rest / kernel->bands;
+  window_unit unit = {.image = plane / kernel->groups,
+                      .channel = plane % kernel->groups * kernel->lanes,
+                      .row = band * kernel->rows,
+                      .column = chunk * kernel->columns};
+  unit.rows = cpu_smaller(kernel->rows, kernel->size[2] - unit.row);
+  unit.columns = cpu_smaller(kernel->columns, kernel->size[3] - unit.column);
+  return unit;
+}
+
+window_lines window_read(const window_launch *l, int which, const window_unit *unit, int64_t row,
+                         int64_t rows, int64_t column, int64_t columns, unsigned char *room) {
+  const cpu_window *kernel = l->kernel;
+  const window_operand *in = &kernel->input[which];
+  const int64_t at = unit->image * in->stride[0] + unit->channel * in->stride[1] +
+                     row * in->stride[2] + column * in->stride[3];
+  const unsigned char *from = (const unsigned char *)l->pointers[which] + at * in->size;
+  window_lines lines = {from, row, column, in->stride[2]};
+  if (in->direct || rows <= 0 || columns <= 0) return lines;
+  const cpu_load_loop load = kernel->head.device->isa->tile->load[in->dtype];
+  lines.data = room;
+  lines.pitch = columns * kernel->lanes;
+  int64_t length = lines.pitch;
+  if (kernel->lanes == 1 && in->stride[2] == columns * in->stride[3]) {
+    length *= rows; /* one line after the other */
+    rows = 1;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    const unsigned char *line = from + i * in->stride[2] * in->size;
+    if (kernel->lanes == 1 || in->stride[3] == kernel->lanes * in->stride[1]) {
+      load(length, room, line, kernel->lanes == 1 ? in->stride[3] : in->stride[1]);
+      room += length * kernel->element;
+    } else {
+      for (int64_t j = 0; j < columns; j++, room += kernel->lanes * kernel->element)
+        load(kernel->lanes, room, line + j * in->stride[3] * in->size, in->stride[1]);
+    }
+  }
+  return lines;
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+static void do_task(void *argument, int64_t task, int32_t worker) {
+  const window_launch *l = argument;
+  const cpu_window *kernel = l->kernel;
+  unsigned char *scratch = l->workers + (uint64_t)worker * kernel->worker_bytes;
+  const int64_t end = cpu_smaller((task + 1) * kernel->per_task, kernel->units);
+  for (int64_t unit = task * kernel->per_task; unit < end; unit++) {
+    if (kernel->shape.by_data)
+      window_gradient_unit(l, unit, scratch);
+    else
+      window_fold_unit(l, unit, scratch);
+  }
+}
+
+static compute_status window_run(const cpu_kernel *head, void *const *pointers) {
+  const cpu_window *kernel = (const cpu_window *)head;
+  cpu_device *device = head->device;
+  if (kernel->units == 0) return COMPUTE_OK;
+  const uint64_t workers = kernel->tasks == 1 ? 1 : (uint64_t)device->threads;
+  const uint64_t bytes = workers * kernel->worker_bytes;
+  unsigned char *scratch = cpu_workspace_acquire(device, bytes);
+  if (!scratch) return cpu_out_of_memory(device, bytes);
+  window_launch l = {kernel, pointers, scratch};
+  cpu_parallel(device, kernel->tasks, do_task, &l);
+  cpu_workspace_return(device, scratch);
+  return COMPUTE_OK;
+}
+
+static void window_destroy(cpu_kernel *head) {
+  cpu_window *kernel = (cpu_window *)head;
+  cpu_release(head->device, kernel->counts);
+  cpu_release(head->device, kernel->taps);
+  cpu_program_release(head->device, kernel->epilogue);
+  cpu_release(head->device, kernel);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static compute_status refuse(cpu_device *device, const char *why) {
+  return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                "cpu: pooling %s", why);
+}
+
+static window_operand read_operand(const compute_operand *from) {
+  window_operand to = {.dtype = from->dtype, .size = cpu_dtype_size(from->dtype)};
+  for (int d = 0; d < 4; d++) to.stride[d] = from->stride[d];
+  return to;
+}
+
+/* Whether lines of this operand are lines of the computing type where they lie. */
+static bool is_dense(const cpu_window *kernel, const window_operand *o) {
+  return o->dtype == kernel->type && o->stride[3] == kernel->lanes &&
+         (kernel->lanes == 1 || o->stride[1] == 1);
+}
+
+static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
+  const compute_window *w = &descriptor->window;
+  kernel->shape = *w;
+  kernel->type = descriptor->accumulate;
+  kernel->element = cpu_dtype_size(descriptor->accumulate);
+  kernel->loops = &kernel->head.device->isa->window->type[cpu_type_of(descriptor->accumulate)];
+  kernel->input_count = w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+  kernel->extra_count = descriptor->input_count - kernel->input_count;
+  kernel->output_count = descriptor->output_count;
+  for (int d = 0; d < 4; d++) kernel->size[d] = descriptor->size[d];
+  for (uint32_t i = 0; i < kernel->input_count; i++)
+    kernel->input[i] = read_operand(&descriptor->inputs[i]);
+  for (uint32_t i = 0; i < kernel->extra_count; i++)
+    kernel->extra[i] = read_operand(&descriptor->inputs[kernel->input_count + i]);
+  for (uint32_t i = 0; i < kernel->output_count; i++)
+    kernel->output[i] = read_operand(&descriptor->outputs[i]);
+}
+
+static compute_status prepare_epilogue(cpu_window *kernel,
+                                       const compute_kernel_descriptor *descriptor) {
+  compute_dtype inputs[COMPUTE_MAX_OPERANDS + 1], outputs[COMPUTE_MAX_OPERANDS];
+  inputs[0] = descriptor->accumulate;
+  for (uint32_t i = 0; i < kernel->extra_count; i++) inputs[i + 1] = kernel->extra[i].dtype;
+  for (uint32_t i = 0; i < kernel->output_count; i++) outputs[i] = kernel->output[i].dtype;
+  return cpu_program_prepare(kernel->head.device, &descriptor->epilogue, kernel->extra_count + 1,
+                             inputs, kernel->output_count, outputs, &kernel->epilogue);
+}
+
+static void choose_lines(cpu_window *kernel) {
+  const window_operand *in = &kernel->input[0];
+  const int64_t channels = kernel->size[1];
+  const bool side_by_side =
+      in->stride[1] == 1 && channels > 1 && (in->stride[3] != 1 || kernel->shape.data_size[1] == 1);
+  kernel->lanes = side_by_side ? channels : 1;
+  kernel->groups = side_by_side ? 1 : channels;
+  for (uint32_t i = 0; i < kernel->input_count; i++)
+    kernel->input[i].direct = is_dense(kernel, &kernel->input[i]);
+  const uint32_t places = cpu_program_places(kernel->epilogue);
+  kernel->in_place =
+      cpu_program_is_identity(kernel->epilogue) && is_dense(kernel, &kernel->output[0]);
+  kernel->positions_continue = kernel->lanes == 1 || places == 0;
+  kernel->rows_continue = (places & ~CPU_PLACES_POSITION) == 0;
+  for (uint32_t i = 0; i < kernel->extra_count + kernel->output_count; i++) {
+    const window_operand *o =
+        i < kernel->extra_count ? &kernel->extra[i] : &kernel->output[i - kernel->extra_count];
+    if (kernel->lanes > 1 && o->stride[3] != kernel->lanes * o->stride[1])
+      kernel->positions_continue = false;
+    if (o->stride[2] != kernel->size[3] * o->stride[3]) kernel->rows_continue = false;
+  }
+}
+
+/* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
+static void choose_units(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const int64_t planes = kernel->size[0] * kernel->groups, threads = kernel->head.device->threads;
+  const int64_t line = cpu_larger(w->data_size[1], w->result_size[1]) * kernel->lanes;
+  kernel->columns = kernel->size[3];
+  if (!w->by_data && line > LONGEST_LINE) {
+    const int64_t width = cpu_larger(LONGEST_LINE / kernel->lanes, 2 * w->size[1] * w->dilation[1]);
+    kernel->columns = cpu_smaller(cpu_larger(width / w->stride[1], 1), kernel->size[3]);
+  }
+  kernel->chunks = cpu_divide_up(kernel->size[3], kernel->columns);
+  const int64_t fit = (int64_t)(kernel->head.device->l2_bytes / 4) / (int64_t)kernel->element;
+  int64_t per_row = cpu_larger(line / kernel->chunks, 1);
+  if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
+  kernel->rows = cpu_smaller(cpu_larger(fit / per_row, 1), kernel->size[2]);
+  int64_t work = planes * kernel->size[2];
+  if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
+  const int64_t wanted = cpu_smaller(threads * UNITS_PER_THREAD, work / WORK);
+  if (threads > 1 && planes * kernel->chunks < wanted) {
+    const int64_t bands = cpu_divide_up(wanted, planes * kernel->chunks);
+    kernel->rows = cpu_smaller(kernel->rows, cpu_divide_up(kernel->size[2], bands));
+  }
+  if (w->by_data) {
+    /* Windows that reach into two bands are searched twice: few should, none that do not overlap.
+     */
+    const int64_t least = 2 * ((w->size[0] - 1) * w->dilation[0] + 1);
+    kernel->rows = cpu_smaller(cpu_larger(kernel->rows, least), kernel->size[2]);
+    if (w->stride[0] < kernel->rows && kernel->rows < kernel->size[2])
+      kernel->rows -= kernel->rows % w->stride[0];
+  }
+  kernel->bands = cpu_divide_up(kernel->size[2], kernel->rows);
+  kernel->units = planes * kernel->bands * kernel->chunks;
+  kernel->tasks = threads > 1 ? cpu_larger(1, cpu_smaller(kernel->units, wanted)) : 1;
+  kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);
+  kernel->tasks = cpu_divide_up(kernel->units, kernel->per_task);
+}
+
+/* Data rows or columns that `results` windows reach, at most. */
+static int64_t reach_of(const compute_window *w, int d, int64_t results) {
+  return cpu_smaller((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
+                     w->data_size[d]);
+}
+
+static void choose_memory(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const int64_t element = kernel->element * kernel->lanes;
+  int64_t width = w->data_size[1], height = kernel->rows;
+  if (w->by_data) {
+    const int64_t window = (w->size[0] - 1) * w->dilation[0] + 1;
+    height = cpu_smaller(kernel->rows + 2 * window, w->data_size[0]);
+    width = cpu_larger(width, w->result_size[1]);
+    if (w->operation == COMPUTE_WINDOW_MAX)
+      kernel->offset_bytes = window_align((uint64_t)(w->size[0] * w->size[1]) * sizeof(int64_t));
+  } else {
+    height = reach_of(w, 0, kernel->rows);
+    width = reach_of(w, 1, kernel->columns);
+  }
+  const bool reads =
+      !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
+  kernel->line_bytes = window_align((uint64_t)(width * element));
+  kernel->source_bytes = reads ? window_align((uint64_t)(height * width * element)) : 0;
+  kernel->values_bytes =
+      kernel->in_place ? 0 : window_align((uint64_t)(kernel->rows * kernel->columns * element));
+  kernel->worker_bytes = kernel->source_bytes + (w->by_data ? 3 : 1) * kernel->line_bytes +
+                         kernel->offset_bytes + kernel->values_bytes + 64;
+}
+
+static compute_status count_columns(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const uint64_t bytes = (uint64_t)w->result_size[1] * kernel->element;
+  if (w->operation != COMPUTE_WINDOW_AVERAGE) return COMPUTE_OK;
+  kernel->counts = cpu_allocate(kernel->head.device, bytes);
+  if (!kernel->counts) return cpu_out_of_memory(kernel->head.device, bytes);
+  for (int64_t q = 0; q < w->result_size[1]; q++) {
+    const int64_t count = window_count(w, 1, q);
+    if (kernel->type == COMPUTE_F64)
+      ((double *)(void *)kernel->counts)[q] = (double)count;
+    else
+      ((float *)(void *)kernel->counts)[q] = (float)count;
+  }
+  return COMPUTE_OK;
+}
+
+static void find_inside(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const int64_t room = w->data_size[1] + w->padding[1] - (w->size[1] - 1) * w->dilation[1];
+  kernel->first_inside = cpu_divide_up(w->padding[1], w->stride[1]);
+  kernel->end_inside = room > 0 ? cpu_divide_up(room, w->stride[1]) : 0;
+}
+
+static void describe(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  snprintf(kernel->head.description, sizeof kernel->head.description,
+           "%s pooling%s %s, %s, bands of %lld rows",
+           w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
+           kernel->head.device->isa->name, kernel->lanes > 1 ? "across channels" : "along rows",
+           (long long)kernel->rows);
+}
+
+static compute_status prepare(cpu_window *kernel, const compute_kernel_descriptor *descriptor) {
+  cpu_device *device = kernel->head.device;
+  const compute_window *w = &descriptor->window;
+  const bool is_float =
+      descriptor->accumulate == COMPUTE_F64 || descriptor->accumulate == COMPUTE_F32;
+  const bool is_whole =
+      descriptor->accumulate == COMPUTE_I64 || descriptor->accumulate == COMPUTE_I32;
+  if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
+    return refuse(device, "cannot fold this dtype as asked");
+  read_descriptor(descriptor, kernel);
+  for (uint32_t i = 0; i < kernel->input_count; i++)
+    if (cpu_type_of(kernel->input[i].dtype) != cpu_type_of(kernel->type))
+      return refuse(device, "folds elements in their own computing type only");
+  int64_t taps;
+  if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
+      (w->by_data &&
+       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
+    return refuse(device, "has too large a window");
+  compute_status status = prepare_epilogue(kernel, descriptor);
+  if (status) return status;
+  window_merge_planes(kernel);
+  choose_lines(kernel);
+  for (int d = 0; d < 4; d++)
+    if (kernel->size[d] == 0) {
+      snprintf(kernel->head.description, sizeof kernel->head.description, "pooling of no elements");
+      return COMPUTE_OK;
+    }
+  find_inside(kernel);
+  window_find_short_halves(kernel);
+  choose_units(kernel);
+  choose_memory(kernel);
+  status = count_columns(kernel);
+  if (!status && w->by_data) status = window_gradient_prepare(kernel);
+  describe(kernel);
+  return status;
+}
+
+compute_status cpu_window_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  cpu_window *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head = (cpu_kernel){.device = device, .run = window_run, .destroy = window_destroy};
+  const compute_status status = prepare(kernel, descriptor);
+  if (status)
+    window_destroy(&kernel->head);
+  else
+    *result = &kernel->head;
+  return status;
+}
