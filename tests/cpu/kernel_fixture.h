@@ -13,7 +13,7 @@
 
 #include "base/thread_pool.h"
 #include "core/cpu.h"
-#include "core/device.h"
+#include "core/cpu.h"
 #include "kernel/program.h"
 #include "support/test.h"
 #include "support/values.h"

@@ -4,8 +4,10 @@
  * The register tiles of AVX-512 are also tested where there is no AVX-512: the same source is
  * compiled here for 64-byte vectors, which the compiler puts together from smaller ones. */
 #define CPU_ISA           wide
+#define CPU_VARIANT       f32
+#define CPU_VARIANT_F32   1
 #define GEMM_VECTOR_BYTES 64
-#include "gemm/isa/gemm_f32.c"
+#include "gemm/isa/gemm_tile.c"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,7 +15,7 @@
 
 #include "kernel_fixture.h"
 
-#include "gemm/blas.h"
+#include "gemm/gemm.h"
 
 static const cpu_gemm_table wide_table = {.f32 = &cpu_gemm_f32_wide};
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter_private.h"
+#include "program/program.h"
 #include "attention/isa/attention_table.h"
 #include "gemm/isa/gemm_table.h"
 #include "core/nest.h"
@@ -84,7 +84,7 @@ static cpu_gemm_source turned(cpu_gemm_source source) {
 static int64_t keys_seen(const attention_kernel *kernel, int64_t i) {
   if (!kernel->causal) return kernel->keys;
   const int64_t seen = i + 1 + kernel->keys - kernel->queries;
-  return cpu_larger(0, cpu_smaller(seen, kernel->keys));
+  return cpu_max(0, cpu_min(seen, kernel->keys));
 }
 
 /* ---- Products ------------------------------------------------------------------------------ */
@@ -178,7 +178,7 @@ static const void *read_bias(const job *j, int64_t row, int64_t key, int64_t key
 static void soften(job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   for (int64_t i = 0; i < j->count; i++) {
-    const int64_t seen = cpu_larger(0, cpu_smaller(keys_seen(kernel, j->first + i) - key, keys));
+    const int64_t seen = cpu_max(0, cpu_min(keys_seen(kernel, j->first + i) - key, keys));
     const void *bias = seen > 0 ? read_bias(j, i, key, seen) : NULL;
     const double shrink =
         kernel->loops->soften(j->scores + i * kernel->tile * kernel->element, bias, seen, keys,
@@ -202,7 +202,7 @@ static void store(job *j) {
     else
       kernel->loops->scale(sums, kernel->columns, 1 / j->total[i]);
     for (int64_t e = 0; e < kernel->columns; e += kernel->tile) {
-      const int64_t count = cpu_smaller(kernel->tile, kernel->columns - e);
+      const int64_t count = cpu_min(kernel->tile, kernel->columns - e);
       const void *values = sums + e * kernel->element;
       if (made != own) {
         tile->narrow[made][o->dtype](count, j->scores, values);
@@ -223,7 +223,7 @@ static void start(const launch *l, int64_t unit, int32_t worker, job *j) {
     j->data[o] = (unsigned char *)l->pointers[o] + walk.offset[o] * kernel->operand[o].size;
   j->kernel = kernel;
   j->first = unit % kernel->units_per_matrix * kernel->rows;
-  j->count = cpu_smaller(kernel->rows, kernel->queries - j->first);
+  j->count = cpu_min(kernel->rows, kernel->queries - j->first);
   j->q = l->workers + (uint64_t)worker * kernel->worker_bytes;
   j->k = j->q + kernel->q_bytes;
   j->v = j->k + kernel->k_bytes;
@@ -247,7 +247,7 @@ static void attention_task(void *argument, int64_t task, int32_t worker) {
     pack_queries(&j);
     const int64_t seen = keys_seen(kernel, j.first + j.count - 1);
     for (int64_t key = 0; key < seen; key += kernel->tile) {
-      const int64_t keys = cpu_smaller(kernel->tile, seen - key);
+      const int64_t keys = cpu_min(kernel->tile, seen - key);
       multiply_scores(&j, key, keys);
       soften(&j, key, keys);
       add_values(&j, key, keys);
@@ -287,10 +287,6 @@ static void read_operands(attention_kernel *kernel, const compute_kernel_descrip
   }
 }
 
-static uint64_t round_up(uint64_t bytes) {
-  return (bytes + 63) & ~UINT64_C(63);
-}
-
 static void choose_units(attention_kernel *kernel, int64_t matrices) {
   const int64_t threads = kernel->head.device->threads, element = kernel->element;
   const cpu_gemm_type *product = kernel->product;
@@ -298,28 +294,29 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
   kernel->slivers = product->pack_slivers && !kernel->few;
   kernel->direct_k = kernel->operand[K].dtype == kernel->type && kernel->operand[K].column == 1;
   kernel->direct_v = kernel->operand[V].dtype == kernel->type && kernel->operand[V].column == 1;
-  kernel->tile = cpu_smaller(kernel->few ? FEW_KEYS : KEYS, cpu_larger(kernel->keys, 16));
-  kernel->rows = cpu_smaller(QUERIES, kernel->queries);
+  kernel->tile = cpu_min(kernel->few ? FEW_KEYS : KEYS, cpu_max(kernel->keys, 16));
+  kernel->rows = cpu_min(QUERIES, kernel->queries);
   const double work = (double)matrices * (double)kernel->queries * (double)kernel->keys *
                       (double)(kernel->width + kernel->columns);
   const int64_t worth = work / WORK < 1e9 ? (int64_t)(work / WORK) : (int64_t)1e9;
-  const int64_t wanted = cpu_larger(1, cpu_smaller(threads * UNITS_PER_THREAD, worth));
+  const int64_t wanted = cpu_max(1, cpu_min(threads * UNITS_PER_THREAD, worth));
   /* Units of whole register tiles, of fewer queries where there are few matrices. The number of
    * threads must not matter here: other tiles may round otherwise. */
   const int64_t whole = product->rows * 2;
   const int64_t share = cpu_divide_up(kernel->queries, cpu_divide_up(MOST_UNITS, matrices));
-  kernel->rows = cpu_smaller(kernel->rows, cpu_divide_up(share, whole) * whole);
+  kernel->rows = cpu_min(kernel->rows, cpu_divide_up(share, whole) * whole);
   kernel->units_per_matrix = cpu_divide_up(kernel->queries, kernel->rows);
   kernel->units = matrices * kernel->units_per_matrix;
-  kernel->tasks = threads > 1 ? cpu_smaller(kernel->units, cpu_larger(wanted, 1)) : 1;
+  kernel->tasks = threads > 1 ? cpu_min(kernel->units, cpu_max(wanted, 1)) : 1;
   const int64_t panels = cpu_divide_up(kernel->tile, product->columns) * product->columns;
   const int64_t value_panels = cpu_divide_up(kernel->columns, product->columns) * product->columns;
-  kernel->q_bytes = round_up((uint64_t)((kernel->rows + product->rows) * kernel->width * element));
-  kernel->k_bytes = round_up((uint64_t)(panels * kernel->width * element));
-  kernel->v_bytes = round_up((uint64_t)(kernel->tile * value_panels * element));
-  kernel->score_bytes = round_up((uint64_t)(kernel->rows * kernel->tile * element));
-  kernel->bias_bytes = kernel->biased ? round_up((uint64_t)(kernel->tile * element)) : 0;
-  kernel->sum_bytes = round_up((uint64_t)(kernel->rows * kernel->columns * element));
+  kernel->q_bytes =
+      cpu_whole_lines((uint64_t)((kernel->rows + product->rows) * kernel->width * element));
+  kernel->k_bytes = cpu_whole_lines((uint64_t)(panels * kernel->width * element));
+  kernel->v_bytes = cpu_whole_lines((uint64_t)(kernel->tile * value_panels * element));
+  kernel->score_bytes = cpu_whole_lines((uint64_t)(kernel->rows * kernel->tile * element));
+  kernel->bias_bytes = kernel->biased ? cpu_whole_lines((uint64_t)(kernel->tile * element)) : 0;
+  kernel->sum_bytes = cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns * element));
   kernel->worker_bytes = kernel->q_bytes + kernel->k_bytes + kernel->v_bytes + kernel->score_bytes +
                          kernel->bias_bytes + kernel->sum_bytes;
 }
@@ -345,7 +342,7 @@ static compute_status prepare(attention_kernel *kernel,
   kernel->element = cpu_dtype_size(kernel->type);
   const bool is_double = kernel->type == COMPUTE_F64;
   kernel->product = is_double ? device->isa->gemm->f64 : device->isa->gemm->f32;
-  kernel->loops = is_double ? &device->isa->attention->f64 : &device->isa->attention->f32;
+  kernel->loops = CPU_PICK_FLOAT(device->isa, cpu_attention, kernel->type);
   kernel->queries = descriptor->size[rank - 2];
   kernel->columns = descriptor->size[rank - 1];
   kernel->keys = a->keys;

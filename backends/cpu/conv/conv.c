@@ -1,8 +1,8 @@
 /* Makes the kernel of a convolution: reads the descriptor, prepares the epilogue and picks the way.
  */
-#include "conv.h"
-
 #include <stdio.h>
+
+#include "conv.h"
 
 static compute_status run_nothing(const cpu_kernel *kernel, void *const *pointers) {
   (void)kernel;
@@ -124,5 +124,268 @@ compute_status cpu_conv_prepare(cpu_device *device, const compute_kernel_descrip
     return status;
   }
   *kernel = &conv->head;
+  return COMPUTE_OK;
+}
+
+/* ---- Taps along one dimension ---------------------------------------------------------------- */
+
+/* Which taps of the filter meet which data, along one dimension.
+ *
+ * FORWARD and BY_DATA come down to one form, in which result i and tap u meet the source at a place
+ * linear in both. In BY_DATA a result at place h of the data is reached by those taps r for which
+ * h + padding − r·dilation is a multiple of the stride: which ones depends on h modulo the stride,
+ * the phase, and within a phase they, too, are evenly spaced.
+ *
+ * Taps that meet no data for any result are left out: they would only widen the copy. */
+
+static int64_t greatest_divisor(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Smallest u with first + u·step ≥ bound; step > 0. */
+static int64_t first_from(int64_t first, int64_t step, int64_t bound) {
+  return first >= bound ? 0 : cpu_divide_up(bound - first, step);
+}
+
+static void leave_out_idle_taps(conv_axis *axis) {
+  const int64_t lowest = axis->count > 0 ? -(axis->count - 1) * axis->source_step : 0;
+  const int64_t skipped =
+      cpu_min(first_from(axis->offset_first, axis->offset_step, lowest), axis->taps);
+  int64_t end = first_from(axis->offset_first, axis->offset_step, axis->source_size);
+  end = cpu_max(cpu_min(end, axis->taps), skipped);
+  if (axis->count == 0) end = skipped;
+  axis->filter_first += skipped * axis->filter_step;
+  axis->offset_first += skipped * axis->offset_step;
+  axis->taps = end - skipped;
+}
+
+static void find_reach(conv_axis *axis) {
+  const int64_t cycle = axis->source_step / greatest_divisor(axis->source_step, axis->offset_step);
+  axis->splits = cpu_max(cpu_min(cycle, axis->taps), 1);
+  axis->reach = axis->taps > 0 ? (axis->taps - 1) * axis->offset_step / axis->source_step : 0;
+}
+
+static void make_forward(const compute_convolution *c, int d, conv_axis *axis) {
+  *axis = (conv_axis){.count = c->result_size[d],
+                      .step = 1,
+                      .source_step = c->stride[d],
+                      .source_size = c->data_size[d],
+                      .taps = c->filter_size[d],
+                      .filter_step = 1,
+                      .offset_first = -c->padding[d],
+                      .offset_step = c->dilation[d]};
+}
+
+static void make_by_data(const compute_convolution *c, int d, int64_t phase, conv_axis *axis) {
+  const int64_t stride = c->stride[d], dilation = c->dilation[d], taps = c->filter_size[d];
+  const int64_t divisor = greatest_divisor(dilation, stride), apart = stride / divisor;
+  const int64_t place = phase + c->padding[d];
+  int64_t tap = 0; /* the first that reaches the phase */
+  while (tap < taps && tap < apart && (place - tap * dilation) % stride != 0) tap++;
+  const int64_t count = tap < taps && tap < apart ? (taps - 1 - tap) / apart + 1 : 0;
+  const int64_t last = count > 0 ? tap + (count - 1) * apart : 0;
+  *axis = (conv_axis){.count = (c->data_size[d] - phase + stride - 1) / stride,
+                      .first = phase,
+                      .step = stride,
+                      .source_step = 1,
+                      .source_size = c->result_size[d],
+                      .taps = count,
+                      .filter_first = last,
+                      .filter_step = -apart,
+                      .offset_first = count > 0 ? (place - last * dilation) / stride : 0,
+                      .offset_step = dilation / divisor};
+}
+
+bool conv_axes_make(cpu_conv *conv, int dimension) {
+  const compute_convolution *c = &conv->shape;
+  const bool by_data = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
+  const int64_t phases =
+      by_data ? cpu_max(cpu_min(c->stride[dimension], c->data_size[dimension]), 1) : 1;
+  conv_axis *axes = cpu_allocate(conv->head.device, (uint64_t)phases * sizeof(conv_axis));
+  if (!axes) return false;
+  int64_t taps = 0;
+  for (int64_t i = 0; i < phases; i++) {
+    if (by_data)
+      make_by_data(c, dimension, i, &axes[i]);
+    else
+      make_forward(c, dimension, &axes[i]);
+    leave_out_idle_taps(&axes[i]);
+    find_reach(&axes[i]);
+    axes[i].taps_before = taps;
+    taps += axes[i].taps;
+  }
+  conv->axes[dimension] = axes;
+  conv->axis_count[dimension] = phases;
+  return true;
+}
+
+/* ---- Filters of one element ------------------------------------------------------------------ */
+
+/* Convolutions that are matrix products as they stand: the filter has one element, every result
+ * meets the element of the data at its own place, and the places follow each other evenly, so that
+ * they are one dimension of a matrix.
+ *
+ * The product's space has the same elements in the same order as the convolution's, so programs
+ * that ask for positions are right; those that ask for coordinates are left to the other ways. */
+
+typedef struct product {
+  compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
+  compute_kernel_descriptor descriptor;
+} product;
+
+/* Whether dimensions `from` … 3 of an operand with these sizes are one with an even stride. */
+static bool flatten(const int64_t stride[4], const int64_t size[4], int from, int64_t *flat) {
+  *flat = 0;
+  int64_t count = 1;
+  for (int d = 3; d >= from; d--) {
+    if (d == 1 || size[d] == 1) continue; /* channels are no places */
+    if (count == 1)
+      *flat = stride[d];
+    else if (stride[d] != count * *flat)
+      return false;
+    count *= size[d];
+  }
+  return true;
+}
+
+static bool is_plain(const compute_convolution *c) {
+  for (int d = 0; d < 2; d++)
+    if (c->filter_size[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
+        c->data_size[d] != c->result_size[d])
+      return false;
+  return true;
+}
+
+static bool reads_position(const compute_program *program) {
+  for (uint32_t i = 0; i < program->count; i++)
+    if (program->instructions[i].code == COMPUTE_I_POSITION) return true;
+  return false;
+}
+
+/* An operand of the space, over (image, group, channel, place), the last two perhaps exchanged. */
+static bool add_operand(const cpu_conv *conv, const conv_operand *from, bool places_first,
+                        compute_operand *to) {
+  const int64_t per_group = conv->size[1] / conv->shape.groups;
+  int64_t flat;
+  if (!flatten(from->stride, conv->size, 2, &flat)) return false;
+  *to = (compute_operand){
+      .dtype = from->dtype,
+      .stride = {from->stride[0], per_group * from->stride[1], from->stride[1], flat}};
+  if (places_first) {
+    to->stride[2] = flat;
+    to->stride[3] = from->stride[1];
+  }
+  return true;
+}
+
+static bool describe_sweep(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
+                           product *p) {
+  const compute_convolution *c = &conv->shape;
+  const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
+  const conv_operand *source = &conv->input[0], *filter = &conv->input[1];
+  const int64_t sources = (forward ? c->data_channels : c->result_channels) / c->groups;
+  const int64_t size[4] = {c->batch, 0, conv->size[2], conv->size[3]};
+  int64_t places;
+  if (!flatten(source->stride, size, 2, &places)) return false;
+  /* With channels side by side, the images' places can all be rows of one matrix. */
+  const bool places_first =
+      conv->output[0].stride[1] == 1 && !reads_position(&descriptor->epilogue);
+  const int64_t group = c->result_channels / c->groups * filter->stride[0];
+  const int64_t to_result = filter->stride[forward ? 0 : 1];
+  const int64_t to_source = filter->stride[forward ? 1 : 0];
+  const int f = places_first ? 1 : 0, x = 1 - f;
+  p->inputs[f] = (compute_operand){.dtype = filter->dtype, .stride = {0, group}};
+  p->inputs[f].stride[2 + f] = to_result;
+  p->inputs[f].stride[3 - f] = to_source;
+  p->inputs[x] = (compute_operand){.dtype = source->dtype,
+                                   .stride = {source->stride[0], sources * source->stride[1]}};
+  p->inputs[x].stride[2 + x] = places;
+  p->inputs[x].stride[3 - x] = source->stride[1];
+  for (uint32_t i = 0; i < conv->extra_count; i++)
+    if (!add_operand(conv, &conv->extra[i], places_first, &p->inputs[2 + i])) return false;
+  for (uint32_t i = 0; i < conv->output_count; i++)
+    if (!add_operand(conv, &conv->output[i], places_first, &p->outputs[i])) return false;
+  p->descriptor.rank = 4;
+  p->descriptor.size[0] = c->batch;
+  p->descriptor.size[1] = c->groups;
+  p->descriptor.size[2 + f] = conv->size[1] / c->groups;
+  p->descriptor.size[3 - f] = conv->size[2] * conv->size[3];
+  p->descriptor.k = sources;
+  conv->swapped = !places_first;
+  return true;
+}
+
+/* The gradient of the filter: places of all images are summed over. */
+static bool describe_filter(cpu_conv *conv, product *p) {
+  const compute_convolution *c = &conv->shape;
+  const conv_operand *x = &conv->input[0], *y = &conv->input[1];
+  const int64_t size[4] = {c->batch, 0, c->data_size[0], c->data_size[1]};
+  const int64_t per_group = c->data_channels / c->groups;
+  const int64_t results_per_group = c->result_channels / c->groups;
+  int64_t x_place, y_place;
+  if (!flatten(x->stride, size, 0, &x_place) || !flatten(y->stride, size, 0, &y_place))
+    return false;
+  p->inputs[0] = (compute_operand){
+      .dtype = y->dtype, .stride = {results_per_group * y->stride[1], y->stride[1], y_place}};
+  p->inputs[1] = (compute_operand){.dtype = x->dtype,
+                                   .stride = {per_group * x->stride[1], x_place, x->stride[1]}};
+  for (uint32_t i = 0; i < conv->extra_count; i++) {
+    const conv_operand *e = &conv->extra[i];
+    p->inputs[2 + i] =
+        (compute_operand){.dtype = e->dtype,
+                          .stride = {results_per_group * e->stride[0], e->stride[0], e->stride[1]}};
+  }
+  for (uint32_t i = 0; i < conv->output_count; i++) {
+    const conv_operand *o = &conv->output[i];
+    p->outputs[i] =
+        (compute_operand){.dtype = o->dtype,
+                          .stride = {results_per_group * o->stride[0], o->stride[0], o->stride[1]}};
+  }
+  p->descriptor.rank = 3;
+  p->descriptor.size[0] = c->groups;
+  p->descriptor.size[1] = results_per_group;
+  p->descriptor.size[2] = per_group;
+  p->descriptor.k = c->batch * c->data_size[0] * c->data_size[1];
+  conv->swapped = true;
+  return true;
+}
+
+static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  void *exchanged[COMPUTE_MAX_OPERANDS];
+  if (!conv->swapped) return conv->matrix->run(conv->matrix, pointers);
+  for (uint32_t i = 0; i < 2 + conv->extra_count + conv->output_count; i++)
+    exchanged[i] = pointers[i < 2 ? 1 - i : i];
+  return conv->matrix->run(conv->matrix, exchanged);
+}
+
+compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
+                                   bool *done) {
+  *done = false;
+  if (!is_plain(&conv->shape) || conv->coordinates) return COMPUTE_OK;
+  product p = {.descriptor = {.struct_size = sizeof p.descriptor,
+                              .kind = COMPUTE_KERNEL_GEMM,
+                              .input_count = descriptor->input_count,
+                              .output_count = descriptor->output_count,
+                              .inputs = p.inputs,
+                              .outputs = p.outputs,
+                              .epilogue = descriptor->epilogue,
+                              .accumulate = descriptor->accumulate,
+                              .precision = descriptor->precision & COMPUTE_PRECISION_TF32}};
+  const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
+                       ? describe_filter(conv, &p)
+                       : describe_sweep(conv, descriptor, &p);
+  if (!can) return COMPUTE_OK;
+  const compute_status status = cpu_gemm_prepare(conv->head.device, &p.descriptor, &conv->matrix);
+  if (status != COMPUTE_OK) return status;
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description, "convolution as %.78s",
+           conv->matrix->description);
+  *done = true;
   return COMPUTE_OK;
 }

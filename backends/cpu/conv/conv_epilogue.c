@@ -135,7 +135,7 @@ static void do_run(const walk *w, const int64_t index[4], const conv_box *box,
   const int64_t most = single ? 1 : cpu_program_tile_elements(conv->epilogue);
   const int64_t first = tile.coordinate[run];
   for (int64_t j = 0; j < w->length; j += most) {
-    tile.count = conv_minimum(most, w->length - j);
+    tile.count = cpu_min(most, w->length - j);
     for (uint32_t i = 0; i <= conv->extra_count; i++)
       tile.input[i] = input[i] + j * w->input_step[i][run];
     for (uint32_t i = 0; i < conv->output_count; i++)

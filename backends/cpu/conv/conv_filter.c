@@ -30,10 +30,10 @@ static void find_block(const cpu_conv *conv, int64_t number, filter_unit *unit) 
   const int64_t results = conv->shape.result_channels / conv->shape.groups;
   const int64_t data = conv->shape.data_channels / conv->shape.groups;
   unit->c = number % s->blocks_c * s->block_c;
-  unit->c_count = conv_minimum(s->block_c, data - unit->c);
+  unit->c_count = cpu_min(s->block_c, data - unit->c);
   number /= s->blocks_c;
   unit->m = number % s->blocks_m * s->block_m;
-  unit->m_count = conv_minimum(s->block_m, results - unit->m);
+  unit->m_count = cpu_min(s->block_m, results - unit->m);
   unit->group = number / s->blocks_m;
 }
 
@@ -41,10 +41,10 @@ static void find_block(const cpu_conv *conv, int64_t number, filter_unit *unit) 
 static void find_band(const cpu_conv *conv, int64_t number, filter_unit *unit) {
   const conv_filter_schedule *s = &conv->filter;
   unit->column = number % s->bands_w * s->columns;
-  unit->columns = conv_minimum(s->columns, conv->axes[1]->count - unit->column);
+  unit->columns = cpu_min(s->columns, conv->axes[1]->count - unit->column);
   number /= s->bands_w;
   unit->row = number % s->bands_h * s->rows;
-  unit->rows = conv_minimum(s->rows, conv->axes[0]->count - unit->row);
+  unit->rows = cpu_min(s->rows, conv->axes[0]->count - unit->row);
   unit->image = number / s->bands_h;
 }
 
@@ -55,8 +55,8 @@ static void find_band(const cpu_conv *conv, int64_t number, filter_unit *unit) {
 static void find_inside(const conv_axis *axis, int64_t result, int64_t count, int64_t *base,
                         int64_t *first, int64_t *end) {
   *base = result * axis->source_step + axis->offset_first;
-  *first = *base >= 0 ? 0 : conv_minimum(-*base, count);
-  *end = conv_maximum(conv_minimum(axis->source_size - *base, count), *first);
+  *first = *base >= 0 ? 0 : cpu_min(-*base, count);
+  *end = cpu_max(cpu_min(axis->source_size - *base, count), *first);
 }
 
 /* Register tiles run along channels: places are outside, the channels of one place side by side.
@@ -82,7 +82,7 @@ static void copy_channels(const cpu_conv *conv, const filter_unit *unit, const u
   for (int64_t c = 0; c < unit->c_count; c++)
     memset(to + c * channel * size, 0, (size_t)(s->width * size));
   for (int64_t r = 0; r < residues && first + r < end; r++) {
-    const int64_t place = first + r, count = conv_divide_up(end - place, residues);
+    const int64_t place = first + r, count = cpu_divide_up(end - place, residues);
     const cpu_gemm_source source = {from + r * x->stride[3] * x->size, x->dtype, x->stride[1],
                                     residues * x->stride[3]};
     conv->type->pack_rows(to + (place % residues * each + place / residues) * size, channel,
@@ -124,7 +124,7 @@ static void pack_factor(const cpu_conv *conv, const void *gradient, const filter
   const int64_t per_group = conv->shape.result_channels / conv->shape.groups;
   const int64_t size = conv->element, depth = rows * unit->columns;
   const bool slivers = type->pack_slivers && !conv->filter.dots;
-  const int64_t tiles = slivers ? conv_divide_up(unit->m_count, type->rows) : 1;
+  const int64_t tiles = slivers ? cpu_divide_up(unit->m_count, type->rows) : 1;
   int64_t m = 0;
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t tall = unit->m_count / tiles + (t < unit->m_count % tiles);
@@ -219,7 +219,7 @@ static void do_band(const launch *l, const filter_unit *unit, unsigned char *scr
   int64_t *list = (void *)(packed + s->factor_bytes);
   copy_data(conv, l->pointers[0], unit, scratch);
   for (int64_t row = 0; row < unit->rows; row += s->chunk_rows) {
-    const int64_t rows = conv_minimum(s->chunk_rows, unit->rows - row);
+    const int64_t rows = cpu_min(s->chunk_rows, unit->rows - row);
     pack_factor(conv, l->pointers[1], unit, row, rows, packed);
     if (s->dots)
       multiply_dots(conv, unit, row, rows, scratch, packed, sums);
@@ -303,4 +303,100 @@ void conv_filter_accept(cpu_conv *conv) {
            conv->head.device->isa->name, s->dots ? "dot products" : "tiles",
            (long long)(conv->shape.groups * s->blocks_m), (long long)s->blocks_c,
            (long long)s->block_m, (long long)s->block_c, s->parts > 1 ? ", sum split" : "");
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------- */
+
+/* How BY_FILTER cuts its work.
+ *
+ * Blocks of the filter share nothing but what they read, so they are the units where there are
+ * enough of them. A small filter's gradient, summed over many results, is cut along the sum
+ * instead: parts are built apart and then added in their order, whoever built them. How many there
+ * are depends on shapes alone, not on the threads, so that these do not show in the sums' bits. */
+
+enum {
+  TILE_BYTES = 512 << 10, /* of one unit's sums */
+  TALLEST = 112,          /* result channels of a unit: eight register tiles */
+  WIDEST = 128,           /* data channels */
+  CLOSE_K = 320,          /* results multiplied at a time */
+  LONGEST_ROW = 512,      /* results of a row that are copied for at a time */
+  FEW = 4,                /* so few channels on both sides are dot products */
+  UNITS = 16,             /* blocks and parts, if results are enough for so many */
+  PART_RESULTS = 256,     /* that repay a part's sums */
+  PARTS_BYTES = 64 << 20
+};
+
+static int64_t block_count(const cpu_conv *conv) {
+  return conv->shape.groups * conv->filter.blocks_m * conv->filter.blocks_c;
+}
+
+/* Into how many parts sums should be cut. */
+static int64_t wanted_parts(const cpu_conv *conv) {
+  const int64_t places = conv->axes[0]->count * conv->axes[1]->count;
+  const double results = (double)conv->shape.batch * (double)places;
+  const int64_t wanted = cpu_divide_up(UNITS, cpu_max(block_count(conv), 1));
+  return results < (double)(wanted * PART_RESULTS) ? (int64_t)(results / PART_RESULTS) : wanted;
+}
+
+static int64_t equal_parts(int64_t count, int64_t most) {
+  const int64_t parts = cpu_divide_up(count, cpu_max(most, 1));
+  return count > 0 ? cpu_divide_up(count, parts) : 1;
+}
+
+static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
+  const compute_convolution *c = &conv->shape;
+  const int64_t size = conv->element;
+  const int64_t results = c->result_channels / c->groups, data = c->data_channels / c->groups;
+  const int64_t taps = c->filter_size[0] * c->filter_size[1];
+  s->dots = results <= FEW && data <= FEW;
+  s->block_m = equal_parts(results, TALLEST);
+  s->block_c =
+      equal_parts(data, cpu_max(cpu_min(TILE_BYTES / (s->block_m * size) / taps, WIDEST), 1));
+  s->blocks_m = cpu_divide_up(results, s->block_m);
+  s->blocks_c = cpu_divide_up(data, s->block_c);
+  s->tile = s->block_m * s->block_c * taps;
+}
+
+/* Bands of results whose data fit a part of the level-2 cache. */
+static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
+  const conv_axis *h = conv->axes[0], *w = conv->axes[1];
+  const int64_t size = conv->element;
+  const int64_t taps_h = cpu_max(h->taps, 1), taps_w = cpu_max(w->taps, 1);
+  s->columns = equal_parts(w->count, LONGEST_ROW);
+  s->width = (s->columns - 1) * w->source_step + (taps_w - 1) * w->offset_step + 1;
+  if (s->dots) s->width = cpu_round_up(s->width, w->source_step);
+  const int64_t row_bytes = s->width * s->block_c * size;
+  const int64_t window = (taps_h - 1) * h->offset_step + 1;
+  const int64_t fit = (int64_t)(conv->head.device->l2_bytes / 3) / row_bytes - window;
+  const int64_t least = cpu_divide_up(2 * window, h->source_step);
+  int64_t rows = cpu_max(fit / h->source_step + 1, least);
+  const int64_t bands =
+      cpu_divide_up(wanted_parts(conv), cpu_max(conv->shape.batch, 1) *
+                                            cpu_max(cpu_divide_up(w->count, s->columns), 1));
+  if (bands > 1) rows = cpu_min(rows, cpu_max(cpu_divide_up(h->count, bands), 2 * least));
+  s->rows = equal_parts(h->count, rows);
+  s->height = (s->rows - 1) * h->source_step + window;
+  s->chunk_rows = cpu_min(cpu_max(CLOSE_K / s->columns, 1), s->rows);
+  s->bands_h = cpu_divide_up(h->count, s->rows);
+  s->bands_w = cpu_divide_up(w->count, s->columns);
+}
+
+void conv_filter_schedule_make(cpu_conv *conv) {
+  conv_filter_schedule *s = &conv->filter;
+  const int64_t size = conv->element;
+  choose_blocks(conv, s);
+  choose_bands(conv, s);
+  const int64_t blocks = block_count(conv);
+  const int64_t bands = conv->shape.batch * s->bands_h * s->bands_w;
+  int64_t parts = wanted_parts(conv);
+  parts = cpu_min(parts, PARTS_BYTES / cpu_max(blocks * s->tile * size, 1));
+  s->parts = cpu_max(cpu_min(parts, bands), 1);
+  const int64_t behind = 4 * conv->type->columns; /* strips are read to their full width */
+  const int64_t k = s->chunk_rows * s->columns;
+  s->copy_bytes = (uint64_t)cpu_round_up((s->height * s->width * s->block_c + behind) * size, 64);
+  s->factor_bytes = (uint64_t)cpu_round_up(s->block_m * k * size, 64);
+  s->list_bytes = (uint64_t)cpu_round_up(k * (int64_t)sizeof(int64_t), 64);
+  s->panel_bytes = (uint64_t)cpu_round_up(k * conv->type->columns * size, 64);
+  s->worker_bytes = s->copy_bytes + s->factor_bytes + s->list_bytes + s->panel_bytes;
+  s->sums_bytes = (uint64_t)cpu_round_up(blocks * s->parts * s->tile * size, 64);
 }

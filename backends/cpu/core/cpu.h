@@ -2,8 +2,8 @@
  *
  * Tensors' memory is host memory: compute_memory.host is its address. Queues are synchronous:
  * enqueue runs the kernel on the context's thread pool and returns when it is done. */
-#ifndef CPU_CPU_H
-#define CPU_CPU_H
+#ifndef CPU_CORE_CPU_H
+#define CPU_CORE_CPU_H
 
 #include "compute/backend.h"
 #include "isa.h"
@@ -27,7 +27,7 @@ struct cpu_kernel {
   cpu_device *device;
   compute_status (*run)(const cpu_kernel *kernel, void *const *pointers); /* inputs, outputs */
   void (*destroy)(cpu_kernel *kernel);
-  char description[96]; /* one line for compute_explain */
+  char description[160]; /* one line for compute_explain */
 };
 
 /* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c
@@ -60,10 +60,53 @@ void cpu_release(cpu_device *device, void *pointer);
 compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes); /* records, returns status */
 void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument);
 
+/* Arithmetic of sizes: not negative, divisors positive. */
+static inline int64_t cpu_min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t cpu_max(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static inline int64_t cpu_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+static inline int64_t cpu_round_up(int64_t a, int64_t b) {
+  return cpu_divide_up(a, b) * b;
+}
+static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* of 64 bytes, as caches have them */
+  return (bytes + 63) & ~UINT64_C(63);
+}
+
 /* Bytes of one element. */
 static inline uint32_t cpu_dtype_size(compute_dtype dtype) {
   static const uint8_t size[COMPUTE_DTYPE_COUNT] = {0, 8, 4, 2, 2, 8, 4, 1, 1, 2};
   return size[dtype];
 }
+
+/* ---- The device and its memory --------------------------------------------------------------- */
+
+/* The CPU as a device: opening, what it says of itself, and its memory. */
+
+compute_status cpu_device_open(const compute_services *services, cpu_device **device);
+void cpu_device_close(cpu_device *device);
+compute_status cpu_device_describe(cpu_device *device, compute_device_info *info);
+
+compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory);
+compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
+                                 compute_memory *memory);
+void cpu_memory_release(cpu_device *device, compute_memory *memory);
+
+/* memory_total and memory_free (both may be NULL) in bytes, of the machine or of the control group
+ * that this process lives in, whichever is less. */
+void cpu_memory_query(uint64_t *total, uint64_t *available);
+
+/* The list behind cpu_workspace_acquire. NULL when memory is short. */
+struct cpu_workspaces *cpu_workspaces_create(cpu_device *device);
+void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *workspaces);
+
+/* Copies dense bytes with all threads; past the caches when they could not hold it anyway. The
+ * ranges may overlap. */
+void cpu_copy_bytes(const cpu_device *device, void *destination, const void *source,
+                    uint64_t bytes);
 
 #endif

@@ -1,44 +1,28 @@
-/* Chooses among the instruction sets that isa/ was compiled for. */
+/* Chooses among the instruction sets that the isa/ folders were compiled for. */
 #include "isa.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#if defined(__x86_64__)
+#if CPU_HAS_X86_SETS
 #include <cpuid.h>
-#define CPU_HAS_X86_SETS 1
-#else
-#define CPU_HAS_X86_SETS 0
 #endif
 
-extern const cpu_tile_table cpu_tile_table_scalar;
-extern const cpu_reduce_table cpu_reduce_table_scalar;
-extern const cpu_gemm_table cpu_gemm_table_scalar;
-extern const cpu_fit_table cpu_fit_table_scalar;
-extern const cpu_window_table cpu_window_table_scalar;
-extern const cpu_scan_table cpu_scan_table_scalar;
-extern const cpu_select_table cpu_select_table_scalar;
-extern const cpu_attention_table cpu_attention_table_scalar;
-extern const cpu_direct_table cpu_direct_table_scalar;
-extern const cpu_spots_table cpu_spots_table_scalar;
+#include "gemm/isa/gemm_table.h"
+#include "program/isa/tile_table.h"
+
+#define GEMM_TABLE(set)                                                                            \
+  {                                                                                                \
+    .f64 = &cpu_gemm_f64_##set, .f32 = &cpu_gemm_f32_##set, .i64 = &cpu_gemm_i64_##set,            \
+    .i32 = &cpu_gemm_i32_##set                                                                     \
+  }
 
 static bool has_scalar(void) {
   return true;
 }
 
 #if CPU_HAS_X86_SETS
-extern const cpu_tile_table cpu_tile_table_avx2, cpu_tile_table_avx512;
-extern const cpu_reduce_table cpu_reduce_table_avx2, cpu_reduce_table_avx512;
-extern const cpu_gemm_table cpu_gemm_table_avx2, cpu_gemm_table_avx512;
-extern const cpu_fit_table cpu_fit_table_avx2, cpu_fit_table_avx512;
-extern const cpu_window_table cpu_window_table_avx2, cpu_window_table_avx512;
-extern const cpu_scan_table cpu_scan_table_avx2, cpu_scan_table_avx512;
-extern const cpu_select_table cpu_select_table_avx2, cpu_select_table_avx512;
-extern const cpu_attention_table cpu_attention_table_avx2, cpu_attention_table_avx512;
-extern const cpu_direct_table cpu_direct_table_avx2, cpu_direct_table_avx512;
-extern const cpu_spots_table cpu_spots_table_avx2, cpu_spots_table_avx512;
-
 /* __builtin_cpu_supports also asks whether the operating system saves the registers, but not every
  * compiler's knows F16C. */
 static bool has_avx2(void) {
@@ -54,27 +38,21 @@ static bool has_avx512(void) {
 }
 #endif
 
+#if CPU_HAS_X86_SETS
+static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512), gemm_avx2 = GEMM_TABLE(avx2);
+#endif
+static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar);
+
 /* Best first. */
 static const struct {
   bool (*present)(void);
   cpu_isa isa;
 } sets[] = {
 #if CPU_HAS_X86_SETS
-    {has_avx512,
-     {"avx512", 64, &cpu_tile_table_avx512, &cpu_reduce_table_avx512, &cpu_gemm_table_avx512,
-      &cpu_fit_table_avx512, &cpu_window_table_avx512, &cpu_scan_table_avx512,
-      &cpu_select_table_avx512, &cpu_attention_table_avx512, &cpu_direct_table_avx512,
-      &cpu_spots_table_avx512}},
-    {has_avx2,
-     {"avx2", 32, &cpu_tile_table_avx2, &cpu_reduce_table_avx2, &cpu_gemm_table_avx2,
-      &cpu_fit_table_avx2, &cpu_window_table_avx2, &cpu_scan_table_avx2, &cpu_select_table_avx2,
-      &cpu_attention_table_avx2, &cpu_direct_table_avx2, &cpu_spots_table_avx2}},
+    {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512}},
+    {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
 #endif
-    {has_scalar,
-     {"scalar", 16, &cpu_tile_table_scalar, &cpu_reduce_table_scalar, &cpu_gemm_table_scalar,
-      &cpu_fit_table_scalar, &cpu_window_table_scalar, &cpu_scan_table_scalar,
-      &cpu_select_table_scalar, &cpu_attention_table_scalar, &cpu_direct_table_scalar,
-      &cpu_spots_table_scalar}},
+    {has_scalar, {"scalar", 16, &cpu_tile_table_scalar, &gemm_scalar}},
 };
 
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {

@@ -1,43 +1,63 @@
-/* Code compiled once per instruction set, and the table that picks it at run time.
+/* Code compiled once per instruction set, and how the right copy is found at run time.
  *
- * Every file in isa/ is compiled three times, as its own translation unit each time: scalar
- * (baseline x86-64 or any other machine), avx2 (with FMA and F16C) and avx512 (x86-64-v4). Each
- * defines one constant table whose name ends in the instruction set: CPU_SYMBOL(cpu_tile_table) is
- * cpu_tile_table_avx2, say. All else in those files is static, so that no AVX-512 copy of an inline
+ * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
+ * each time: scalar (baseline x86-64 or any other machine), avx2 (with FMA and F16C) and avx512
+ * (x86-64-v4). Some are also compiled once for each of several variants, mostly element types
+ * (CMakeLists.txt lists them). Each unit exports one constant table whose name ends in both:
+ * cpu_scan_f32_avx2, say. All else in those sources is static, so that no AVX-512 copy of an inline
  * function can be picked by the linker for other machines. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#define CPU_PASTE_(a, b) a##_##b
-#define CPU_PASTE(a, b)  CPU_PASTE_(a, b)
-#define CPU_SYMBOL(name) CPU_PASTE(name, CPU_ISA) /* CPU_ISA is scalar, avx2 or avx512 */
+/* CPU_ISA is scalar, avx2 or avx512; CPU_VARIANT, where a source has variants, is one of them. */
+#define CPU_PASTE_(a, b)         a##_##b
+#define CPU_PASTE(a, b)          CPU_PASTE_(a, b)
+#define CPU_SYMBOL(name)         CPU_PASTE(name, CPU_ISA)
+#define CPU_VARIANT_SYMBOL(name) CPU_SYMBOL(CPU_PASTE(name, CPU_VARIANT))
 
-typedef struct cpu_tile_table cpu_tile_table; /* isa/tile_*.c: loops of one program instruction */
-typedef struct cpu_reduce_table cpu_reduce_table; /* isa/reduce.c, isa/row.c */
-typedef struct cpu_gemm_table cpu_gemm_table;     /* isa/gemm.c: micro-kernels and packing */
-typedef struct cpu_fit_table cpu_fit_table;       /* isa/fit.c: Gaussian fits, an ROI per lane */
-typedef struct cpu_window_table cpu_window_table; /* isa/window.c: pooling */
-typedef struct cpu_scan_table cpu_scan_table;     /* isa/scan.c: running sums */
-typedef struct cpu_select_table cpu_select_table; /* isa/select.c: keys of TOP_K */
-typedef struct cpu_attention_table cpu_attention_table; /* isa/attention.c: its softmax */
-typedef struct cpu_direct_table cpu_direct_table;       /* isa/direct.c: convolution by planes */
-typedef struct cpu_spots_table cpu_spots_table;         /* isa/spots.c: finding spots */
+/* Declares a table for all sets; CPU_PICK is the address of an instruction set's. */
+#define CPU_DECLARE(type, name) extern const type name##_scalar, name##_avx2, name##_avx512
+#define CPU_DECLARE_FLOATS(type, name)                                                             \
+  CPU_DECLARE(type, name##_f64);                                                                   \
+  CPU_DECLARE(type, name##_f32)
+#define CPU_DECLARE_NUMBERS(type, name)                                                            \
+  CPU_DECLARE_FLOATS(type, name);                                                                  \
+  CPU_DECLARE(type, name##_i64);                                                                   \
+  CPU_DECLARE(type, name##_i32)
 
+#if defined(__x86_64__)
+#define CPU_HAS_X86_SETS 1
+#define CPU_PICK(isa, name)                                                                        \
+  ((isa)->vector_bytes == 64   ? &name##_avx512                                                    \
+   : (isa)->vector_bytes == 32 ? &name##_avx2                                                      \
+                               : &name##_scalar)
+#else
+#define CPU_HAS_X86_SETS    0
+#define CPU_PICK(isa, name) ((void)(isa), &name##_scalar)
+#endif
+
+/* By dtype, too; NULL where there is none. */
+#define CPU_PICK_FLOAT(isa, name, dtype)                                                           \
+  ((dtype) == COMPUTE_F64   ? CPU_PICK(isa, name##_f64)                                            \
+   : (dtype) == COMPUTE_F32 ? CPU_PICK(isa, name##_f32)                                            \
+                            : NULL)
+#define CPU_PICK_NUMBER(isa, name, dtype)                                                          \
+  ((dtype) == COMPUTE_I64   ? CPU_PICK(isa, name##_i64)                                            \
+   : (dtype) == COMPUTE_I32 ? CPU_PICK(isa, name##_i32)                                            \
+                            : CPU_PICK_FLOAT(isa, name, dtype))
+
+typedef struct cpu_tile_table cpu_tile_table; /* program/isa/tile*.c: loops of instructions */
+typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-kernels, packing */
+
+/* What most kinds share stands here; the loops of a kind are picked where the kind is prepared. */
 typedef struct cpu_isa {
   const char *name;      /* "scalar", "avx2", "avx512" */
   uint32_t vector_bytes; /* 16, 32, 64 */
   const cpu_tile_table *tile;
-  const cpu_reduce_table *reduce;
   const cpu_gemm_table *gemm;
-  const cpu_fit_table *fit;
-  const cpu_window_table *window;
-  const cpu_scan_table *scan;
-  const cpu_select_table *select;
-  const cpu_attention_table *attention;
-  const cpu_direct_table *direct;
-  const cpu_spots_table *spots;
 } cpu_isa;
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)

@@ -4,7 +4,7 @@
  * Queues are synchronous: a submission is done when the call returns, which is why there are no
  * events here (the core then waits for the queue, at no cost). A queue only remembers its first
  * failure for queue_wait. */
-#include "device.h"
+#include "cpu.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* A loop nest: some dimensions of a kernel's space, in the order that suits memory best, with the
  * strides of every operand. REDUCE, ROW, GATHER and SCATTER cut their space into two nests or more
  * and walk each by itself. */
-#ifndef CPU_NEST_H
-#define CPU_NEST_H
+#ifndef CPU_CORE_NEST_H
+#define CPU_CORE_NEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,17 +66,6 @@ void cpu_walk_start(const cpu_nest *nest, int32_t dimensions, int64_t linear, cp
 /* Goes on to the next point, after the last to the first. */
 void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk);
 
-/* Arithmetic of extents. */
-static inline int64_t cpu_divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-static inline int64_t cpu_smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static inline int64_t cpu_larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 /* The last dimension, which tiles run along. */
 static inline int32_t cpu_nest_last(const cpu_nest *nest) {
   return nest->rank - 1;
@@ -87,5 +76,18 @@ static inline int64_t cpu_nest_length(const cpu_nest *nest) {
 static inline int64_t cpu_nest_step(const cpu_nest *nest, int32_t operand) {
   return nest->stride[operand][nest->rank - 1];
 }
+
+/* ---- Merging dimensions ---------------------------------------------------------------------- */
+
+/* Fewer, longer loops: merging dimensions that every operand walks as one. */
+
+/* Drops dimensions of size 1 and merges neighbours that every operand walks as one. `strides` holds
+ * `operands` rows, in elements (0 repeats). Dimensions below *fence never merge with those at or
+ * past it, and *fence becomes the number of those that stay below; NULL for no fence. Entries past
+ * the new rank become size 1 and stride 0. Returns the new rank, 0 for a single element.
+ *
+ * Row-major positions stay as they are; coordinates do not. */
+int32_t cpu_collapse(int32_t rank, int64_t *size, int64_t (*strides)[COMPUTE_MAX_RANK],
+                     int32_t operands, int32_t *fence);
 
 #endif

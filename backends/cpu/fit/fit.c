@@ -17,7 +17,7 @@ enum {
 typedef struct fit_kernel {
   cpu_kernel head;
   compute_fit_problem problem;
-  const cpu_fit_table *table;
+  const cpu_fit_loops *loops;
   int64_t count, run; /* ROIs: all, and of one task */
   uint64_t workspace; /* bytes, for one thread */
   cpu_fit_job job;    /* without addresses */
@@ -44,8 +44,8 @@ static void run_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const fit_kernel *kernel = l->kernel;
   const int64_t first = task * kernel->run, left = kernel->count - first;
-  kernel->table->fit[kernel->problem.model](&l->job, first, left < kernel->run ? left : kernel->run,
-                                            l->workspaces + (uint64_t)worker * kernel->workspace);
+  kernel->loops->fit(&l->job, first, left < kernel->run ? left : kernel->run,
+                     l->workspaces + (uint64_t)worker * kernel->workspace);
 }
 
 static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
@@ -137,12 +137,22 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, fit_ker
 
 /* Tasks long enough that handing them out costs nothing, and enough of them for all threads. */
 static void choose_run(fit_kernel *kernel) {
-  const int64_t lanes = kernel->table->lanes, threads = kernel->head.device->threads;
+  const int64_t lanes = kernel->loops->lanes, threads = kernel->head.device->threads;
   const int64_t pixels = (int64_t)kernel->problem.rows * kernel->problem.columns;
   int64_t run = RUN_PIXELS / pixels;
   if (threads > 1 && run > kernel->count / (threads * TASKS_PER_THREAD))
     run = kernel->count / (threads * TASKS_PER_THREAD);
   kernel->run = (run / lanes + 1) * lanes;
+}
+
+static const cpu_fit_loops *loops_of(const cpu_isa *isa, compute_fit_model model) {
+  const cpu_fit_loops *const loops[COMPUTE_FIT_MODEL_COUNT] = {
+      [COMPUTE_FIT_XYNB] = CPU_PICK(isa, cpu_fit_xynb),
+      [COMPUTE_FIT_XYNBS] = CPU_PICK(isa, cpu_fit_xynbs),
+      [COMPUTE_FIT_XYNBSXSY] = CPU_PICK(isa, cpu_fit_xynbsxsy),
+      [COMPUTE_FIT_XYZNB] = CPU_PICK(isa, cpu_fit_xyznb),
+  };
+  return loops[model];
 }
 
 compute_status cpu_fit_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
@@ -153,13 +163,13 @@ compute_status cpu_fit_prepare(cpu_device *device, const compute_kernel_descript
   fit_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = fit_run, .destroy = fit_destroy};
-  kernel->table = device->isa->fit;
   read_descriptor(descriptor, kernel);
+  kernel->loops = loops_of(device->isa, kernel->problem.model);
   choose_run(kernel);
-  kernel->workspace = (kernel->table->workspace_bytes(&kernel->problem) + 63) & ~UINT64_C(63);
+  kernel->workspace = cpu_whole_lines(kernel->loops->workspace_bytes(&kernel->problem));
   snprintf(kernel->head.description, sizeof kernel->head.description,
            "fit %s %s, %d regions of %d x %d side by side", models[kernel->problem.model],
-           device->isa->name, (int)kernel->table->lanes, (int)kernel->problem.rows,
+           device->isa->name, (int)kernel->loops->lanes, (int)kernel->problem.rows,
            (int)kernel->problem.columns);
   *result = &kernel->head;
   return COMPUTE_OK;

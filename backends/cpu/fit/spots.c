@@ -1,6 +1,6 @@
 /* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; here frames are shared out
  * over the threads, each as a whole while there are enough of them, else in bands. */
-#include "fit/isa/spots_table.h"
+#include "fit/isa/fit_table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum {
 
 typedef struct spots_kernel {
   cpu_kernel head;
-  const cpu_spots_table *table;
+  const cpu_spots_loops *loops;
   cpu_spots_job job; /* without addresses */
   int64_t frames;
   int64_t bands, band; /* of a frame; rows of one */
@@ -38,24 +38,24 @@ static void *workspace_of(const launch *l, int32_t worker) {
 
 static void frame_task(void *argument, int64_t frame, int32_t worker) {
   const launch *l = argument;
-  const cpu_spots_table *table = l->kernel->table;
+  const cpu_spots_loops *loops = l->kernel->loops;
   void *workspace = workspace_of(l, worker);
-  const float inverse = table->inverse_noise(&l->job, frame, workspace);
-  table->find(&l->job, frame, inverse, 0, l->job.height, workspace);
+  const float inverse = loops->inverse_noise(&l->job, frame, workspace);
+  loops->find(&l->job, frame, inverse, 0, l->job.height, workspace);
 }
 
 static void noise_task(void *argument, int64_t frame, int32_t worker) {
   const launch *l = argument;
   l->inverse_noise[frame] =
-      l->kernel->table->inverse_noise(&l->job, frame, workspace_of(l, worker));
+      l->kernel->loops->inverse_noise(&l->job, frame, workspace_of(l, worker));
 }
 
 static void band_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const spots_kernel *kernel = l->kernel;
   const int64_t frame = task / kernel->bands, first = task % kernel->bands * kernel->band;
-  kernel->table->find(&l->job, frame, l->inverse_noise[frame], first,
-                      cpu_smaller(first + kernel->band, l->job.height), workspace_of(l, worker));
+  kernel->loops->find(&l->job, frame, l->inverse_noise[frame], first,
+                      cpu_min(first + kernel->band, l->job.height), workspace_of(l, worker));
 }
 
 static compute_status spots_run(const cpu_kernel *head, void *const *pointers) {
@@ -138,7 +138,7 @@ static void choose_bands(spots_kernel *kernel) {
   kernel->bands = 1;
   if (threads > 1 && kernel->frames > 0 && kernel->frames < threads * TASKS_PER_THREAD) {
     const int64_t wanted = cpu_divide_up(threads * TASKS_PER_THREAD, kernel->frames);
-    kernel->bands = cpu_larger(1, cpu_smaller(wanted, height / (LEAST_BAND * around)));
+    kernel->bands = cpu_max(1, cpu_min(wanted, height / (LEAST_BAND * around)));
   }
   kernel->band = cpu_divide_up(height, kernel->bands);
   kernel->bands = cpu_divide_up(height, kernel->band);
@@ -156,15 +156,15 @@ compute_status cpu_spots_prepare(cpu_device *device, const compute_kernel_descri
   spots_kernel *kernel = cpu_allocate(device, bytes);
   if (!kernel) return cpu_out_of_memory(device, bytes);
   kernel->head = (cpu_kernel){.device = device, .run = spots_run, .destroy = spots_destroy};
-  kernel->table = device->isa->spots;
+  kernel->loops = CPU_PICK(device->isa, cpu_spots);
   read_descriptor(descriptor, kernel);
   choose_bands(kernel);
-  const int64_t workspace = kernel->table->workspace_bytes(&kernel->job);
+  const int64_t workspace = kernel->loops->workspace_bytes(&kernel->job);
   if (workspace > INT64_MAX / 8192) {
     spots_destroy(&kernel->head);
     return cpu_out_of_memory(device, (uint64_t)workspace);
   }
-  kernel->workspace = ((uint64_t)workspace + 63) & ~UINT64_C(63);
+  kernel->workspace = cpu_whole_lines((uint64_t)workspace);
   snprintf(kernel->head.description, sizeof kernel->head.description, "spots %s, %s",
            device->isa->name, kernel->bands > 1 ? "bands of rows" : "a frame at a time");
   *result = &kernel->head;

@@ -2,6 +2,7 @@
  * the implementations in order of preference. The first that accepts runs it; the reasons of those
  * that refused go to the log. */
 #include <stdio.h>
+#include <string.h>
 
 #include "gemm.h"
 
@@ -112,4 +113,185 @@ compute_status cpu_gemm_prepare(cpu_device *device, const compute_kernel_descrip
   }
   *kernel = &gemm->head;
   return COMPUTE_OK;
+}
+
+/* ---- Reading the descriptor ------------------------------------------------------------------ */
+
+/* The normal form of a matrix multiplication.
+ *
+ * Two rewritings pay for themselves many times over. Batch dimensions that A and C walk as if they
+ * were further rows, with one B for all of them, become rows: [64,128,784]·[784,512] is one product
+ * of 8192 rows instead of 64 products that each read all of B. And rows and columns change places
+ * when C's columns, not its rows, lie side by side, or when n is small: the implementations may
+ * then rely on a dense row of C and on m being the short side. */
+
+static void read_operand(const compute_kernel_descriptor *descriptor, const compute_operand *from,
+                         const gemm_problem *problem, gemm_operand *to) {
+  to->dtype = from->dtype;
+  to->size = cpu_dtype_size(from->dtype);
+  to->row = from->stride[descriptor->rank - 2];
+  to->column = from->stride[descriptor->rank - 1];
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    to->batch[d] = from->stride[problem->batch_dimension[d]];
+}
+
+/* Batch dimensions without those of size 1. */
+static void read_batches(const compute_kernel_descriptor *descriptor, gemm_problem *problem) {
+  const int32_t rank = descriptor->rank;
+  problem->batches = 1;
+  problem->column_position = 1;
+  problem->row_position = descriptor->size[rank - 1];
+  int64_t position[COMPUTE_MAX_RANK];
+  position[rank - 2] = problem->row_position;
+  for (int32_t d = rank - 3; d >= 0; d--) position[d] = position[d + 1] * descriptor->size[d + 1];
+  for (int32_t d = 0; d < rank - 2; d++) {
+    problem->batches *= descriptor->size[d];
+    if (descriptor->size[d] == 1) continue;
+    const int32_t to = problem->batch_rank++;
+    problem->batch_size[to] = descriptor->size[d];
+    problem->batch_dimension[to] = d;
+    problem->batch_position[to] = position[d];
+  }
+}
+
+/* Whether batch dimension d of an operand continues its rows. */
+static bool continues_rows(const gemm_problem *problem, const gemm_operand *operand, int32_t d) {
+  return problem->m == 1 || operand->batch[d] == operand->row * problem->m;
+}
+
+static bool last_batch_is_rows(const gemm_problem *problem) {
+  const int32_t d = problem->batch_rank - 1;
+  if (problem->b.batch[d] != 0 || !continues_rows(problem, &problem->a, d)) return false;
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    if (!continues_rows(problem, &problem->extra[i], d)) return false;
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    if (!continues_rows(problem, &problem->output[i], d)) return false;
+  return true;
+}
+
+static void fold_batches(gemm_problem *problem) {
+  while (problem->batch_rank > 0 && last_batch_is_rows(problem)) {
+    const int32_t d = --problem->batch_rank;
+    if (problem->m == 1) {
+      problem->a.row = problem->a.batch[d];
+      for (uint32_t i = 0; i < problem->extra_count; i++)
+        problem->extra[i].row = problem->extra[i].batch[d];
+      for (uint32_t i = 0; i < problem->output_count; i++)
+        problem->output[i].row = problem->output[i].batch[d];
+      problem->row_position = problem->batch_position[d];
+    }
+    problem->m *= problem->batch_size[d];
+    problem->batches /= problem->batch_size[d];
+  }
+}
+
+static void swap_strides(gemm_operand *operand) {
+  const int64_t row = operand->row;
+  operand->row = operand->column;
+  operand->column = row;
+}
+
+void gemm_problem_swap(gemm_problem *problem) {
+  const gemm_operand a = problem->a;
+  problem->a = problem->b;
+  problem->b = a;
+  swap_strides(&problem->a);
+  swap_strides(&problem->b);
+  for (uint32_t i = 0; i < problem->extra_count; i++) swap_strides(&problem->extra[i]);
+  for (uint32_t i = 0; i < problem->output_count; i++) swap_strides(&problem->output[i]);
+  const int64_t m = problem->m, position = problem->row_position;
+  problem->m = problem->n;
+  problem->n = m;
+  problem->row_position = problem->column_position;
+  problem->column_position = position;
+  const int32_t dimension = problem->row_dimension;
+  problem->row_dimension = problem->column_dimension;
+  problem->column_dimension = dimension;
+  problem->swapped = !problem->swapped;
+}
+
+/* Up to this many rows are "few": B is then read only once or twice, at memory speed. */
+enum { FEW_ROWS = 8 };
+
+static bool should_swap(const gemm_problem *problem) {
+  const gemm_operand *c = &problem->output[0];
+  if (problem->m <= FEW_ROWS || problem->n <= FEW_ROWS) return problem->n < problem->m;
+  return c->column != 1 && c->row == 1;
+}
+
+static const cpu_gemm_type *type_of(const cpu_gemm_table *table, compute_dtype accumulate) {
+  switch (accumulate) {
+  case COMPUTE_F64: return table->f64;
+  case COMPUTE_F32: return table->f32;
+  case COMPUTE_I64: return table->i64;
+  case COMPUTE_I32: return table->i32;
+  default: return NULL;
+  }
+}
+
+void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
+                       gemm_problem *problem) {
+  *problem = (gemm_problem){.accumulate = descriptor->accumulate,
+                            .size = cpu_dtype_size(descriptor->accumulate),
+                            .type = type_of(table, descriptor->accumulate),
+                            .m = descriptor->size[descriptor->rank - 2],
+                            .n = descriptor->size[descriptor->rank - 1],
+                            .k = descriptor->k,
+                            .row_dimension = descriptor->rank - 2,
+                            .column_dimension = descriptor->rank - 1,
+                            .extra_count = descriptor->input_count - 2,
+                            .output_count = descriptor->output_count};
+  read_batches(descriptor, problem);
+  read_operand(descriptor, &descriptor->inputs[0], problem, &problem->a);
+  read_operand(descriptor, &descriptor->inputs[1], problem, &problem->b);
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    read_operand(descriptor, &descriptor->inputs[2 + i], problem, &problem->extra[i]);
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    read_operand(descriptor, &descriptor->outputs[i], problem, &problem->output[i]);
+  for (uint32_t i = 0; i < descriptor->epilogue.count; i++)
+    problem->coordinates |= descriptor->epilogue.instructions[i].code == COMPUTE_I_COORDINATE;
+  if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return;
+  if (!problem->coordinates) fold_batches(problem);
+  if (should_swap(problem)) gemm_problem_swap(problem);
+}
+
+void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,
+                         gemm_matrix *matrix) {
+  const uint32_t inputs = problem->extra_count + 2;
+  int64_t index[COMPUTE_MAX_RANK];
+  for (int32_t d = problem->batch_rank - 1; d >= 0; d--) {
+    index[d] = batch % problem->batch_size[d];
+    batch /= problem->batch_size[d];
+  }
+  int64_t a = 0, b = 0;
+  matrix->position = 0;
+  if (problem->coordinates) memset(matrix->coordinate, 0, sizeof matrix->coordinate);
+  for (int32_t d = 0; d < problem->batch_rank; d++) {
+    a += index[d] * problem->a.batch[d];
+    b += index[d] * problem->b.batch[d];
+    matrix->position += index[d] * problem->batch_position[d];
+    matrix->coordinate[problem->batch_dimension[d]] = index[d];
+  }
+  const int first = problem->swapped;
+  matrix->a = (const unsigned char *)pointers[first] + a * problem->a.size;
+  matrix->b = (const unsigned char *)pointers[1 - first] + b * problem->b.size;
+  for (uint32_t i = 0; i < problem->extra_count; i++) {
+    int64_t offset = 0;
+    for (int32_t d = 0; d < problem->batch_rank; d++)
+      offset += index[d] * problem->extra[i].batch[d];
+    matrix->extra[i] = (const unsigned char *)pointers[2 + i] + offset * problem->extra[i].size;
+  }
+  for (uint32_t i = 0; i < problem->output_count; i++) {
+    int64_t offset = 0;
+    for (int32_t d = 0; d < problem->batch_rank; d++)
+      offset += index[d] * problem->output[i].batch[d];
+    matrix->output[i] = (unsigned char *)pointers[inputs + i] + offset * problem->output[i].size;
+  }
+}
+
+uint64_t gemm_problem_span(const gemm_problem *problem, const gemm_operand *operand) {
+  int64_t last = (problem->m - 1) * operand->row + (problem->n - 1) * operand->column;
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    last += (problem->batch_size[d] - 1) * operand->batch[d];
+  return ((uint64_t)last + 1) * operand->size;
 }

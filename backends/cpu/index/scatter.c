@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "index.h"
-#include "program/interpreter.h"
+#include "program/program.h"
 #include "core/nest.h"
 
 enum {
@@ -310,7 +310,7 @@ static void add_slices(const job *j, const int64_t *at, int64_t slices) {
   c.next = 0;
   while (choose(&all, &c))
     for (int64_t k = 0; k < c.count; k++) {
-      const int64_t ahead = c.place[cpu_smaller(k + AHEAD, c.count - 1)];
+      const int64_t ahead = c.place[cpu_min(k + AHEAD, c.count - 1)];
       __builtin_prefetch(output + ahead * axis_step, 1);
       r.sums = output + c.place[k] * axis_step;
       r.updates = updates + c.number[k] * update_step;
@@ -483,32 +483,32 @@ static void count_tiles(scatter_kernel *kernel) {
 }
 
 static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
-  const int64_t line = cpu_nest_length(&kernel->free), axis = cpu_larger(1, kernel->axis_size);
+  const int64_t line = cpu_nest_length(&kernel->free), axis = cpu_max(1, kernel->axis_size);
   int64_t total;
   if (__builtin_mul_overflow(kernel->colliding_count, kernel->free_count, &total))
     total = INT64_MAX;
-  int64_t wanted = cpu_smaller(total / WORK, cpu_smaller(threads * TASKS_PER_THREAD, MOST_TASKS));
+  int64_t wanted = cpu_min(total / WORK, cpu_min(threads * TASKS_PER_THREAD, MOST_TASKS));
   if (wanted < 1 || threads == 1) wanted = 1;
 
   kernel->ranges = 1;
-  kernel->width = kernel->rounds ? cpu_smaller(line, RUN) : line;
+  kernel->width = kernel->rounds ? cpu_min(line, RUN) : line;
   count_tiles(kernel);
   if (kernel->tiles < wanted) {
     const int64_t width = cpu_divide_up(line, cpu_divide_up(wanted, kernel->free_count / line));
-    kernel->width = cpu_smaller(kernel->width, cpu_divide_up(width, LINE) * LINE);
+    kernel->width = cpu_min(kernel->width, cpu_divide_up(width, LINE) * LINE);
     count_tiles(kernel);
   }
   /* Every range costs a walk through all indices. */
   if (kernel->tiles < wanted)
-    kernel->ranges = cpu_smaller(cpu_smaller(threads, cpu_divide_up(wanted, kernel->tiles)), axis);
+    kernel->ranges = cpu_min(cpu_min(threads, cpu_divide_up(wanted, kernel->tiles)), axis);
   if (kernel->rounds && cpu_divide_up(axis, kernel->ranges) > SUMS / kernel->width) {
-    kernel->width = cpu_smaller(kernel->width, cpu_larger(RUN / 4, SUMS / axis / LINE * LINE));
+    kernel->width = cpu_min(kernel->width, cpu_max(RUN / 4, SUMS / axis / LINE * LINE));
     count_tiles(kernel);
-    kernel->ranges = cpu_larger(kernel->ranges, cpu_divide_up(axis, SUMS / kernel->width));
+    kernel->ranges = cpu_max(kernel->ranges, cpu_divide_up(axis, SUMS / kernel->width));
   }
   kernel->along = kernel->width < SHORT && cpu_nest_length(&kernel->colliding) > kernel->width;
-  kernel->tasks = cpu_smaller(kernel->tiles * kernel->ranges, cpu_larger(wanted, kernel->ranges));
-  kernel->check_tasks = cpu_larger(1, cpu_smaller(wanted, kernel->index_count / WORK));
+  kernel->tasks = cpu_min(kernel->tiles * kernel->ranges, cpu_max(wanted, kernel->ranges));
+  kernel->check_tasks = cpu_max(1, cpu_min(wanted, kernel->index_count / WORK));
 
   const int64_t rows = cpu_divide_up(axis, kernel->ranges);
   kernel->worker_bytes =

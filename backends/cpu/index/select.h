@@ -2,11 +2,14 @@
  * select_keys.h. An entry is a key with its position, packed so that the larger of two unsigned
  * numbers is the one that comes first: higher key, or the same at a lower position. All entries of
  * a row differ. */
-#ifndef CPU_SELECT_H
-#define CPU_SELECT_H
+#ifndef CPU_INDEX_SELECT_H
+#define CPU_INDEX_SELECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/isa.h"
+#include "program/isa/tile_table.h"
 
 /* How TOP_K works with keys of 32 or of 64 bits. */
 typedef struct select_functions {
@@ -26,5 +29,25 @@ typedef struct select_functions {
 } select_functions;
 
 extern const select_functions select_32, select_64;
+
+/* ---- Keys, by instruction set ---------------------------------------------------------------- */
+
+/* Keys of TOP_K, by computing type and instruction set: signed integers that are ordered as the
+ * elements should be, the first result's the largest. Then one selection serves every type. */
+
+typedef struct cpu_select_loops {
+  /* Keys as wide as the elements. The zeros are alike, and so are NaNs, which are larger than all
+   * numbers. `smallest`: the other way round. */
+  void (*keys)(void *keys, const void *elements, int64_t count, int32_t smallest);
+
+  /* How many keys are larger than a bound. */
+  int64_t (*above)(const void *keys, int64_t count, const void *bound);
+} cpu_select_loops;
+
+struct cpu_select_table {
+  cpu_select_loops type[CPU_TYPE_COUNT];
+};
+
+CPU_DECLARE(struct cpu_select_table, cpu_select_table);
 
 #endif

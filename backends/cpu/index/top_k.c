@@ -1,6 +1,6 @@
 /* TOP_K: the positions of the k largest elements of every row, in order.
  *
- * Elements become integer keys that are ordered alike (isa/select_table.h). A row is read once; a
+ * Elements become integer keys that are ordered alike (select.h). A row is read once; a
  * key is kept while it exceeds the k-th largest of those before it, since of equal ones the first
  * wins. Now and then the list of kept ones is cut back to k; in the end it is sorted. Few long rows
  * are cut into parts, whose lists are put together. The result is unique, so it depends on nothing
@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter_private.h"
-#include "index/isa/select_table.h"
 #include "core/nest.h"
 #include "select.h"
+#include "program/program.h"
 
 enum {
   BLOCK = 1024,
@@ -73,7 +72,7 @@ static int64_t select_part(const launch *l, const unsigned char *row, int64_t fi
   bound_key bound;
   bool bounded = false;
   for (int64_t at = first; at < end; at += BLOCK) {
-    const int64_t count = cpu_smaller(BLOCK, end - at);
+    const int64_t count = cpu_min(BLOCK, end - at);
     const void *elements = row + at * kernel->step * (int64_t)kernel->size;
     if (!kernel->direct) {
       load(count, b.elements, elements, kernel->step);
@@ -129,7 +128,7 @@ static void part_task(void *argument, int64_t task, int32_t worker) {
   const top_k_kernel *kernel = l->kernel;
   unsigned char *entries = l->lists + (uint64_t)worker * 2 * kernel->list_bytes;
   const int64_t first = task % kernel->parts * kernel->part;
-  const int64_t end = cpu_smaller(first + kernel->part, kernel->length);
+  const int64_t end = cpu_min(first + kernel->part, kernel->length);
   const uint64_t bytes = (uint64_t)kernel->k * kernel->select->entry_bytes;
   const unsigned char *source;
   int64_t *positions;
@@ -170,7 +169,7 @@ static compute_status top_k_run(const cpu_kernel *head, void *const *pointers) {
   const int64_t pieces = kernel->parts > 1 ? kernel->row_count * kernel->parts : 0;
   const uint64_t workers = kernel->tasks * kernel->parts == 1 ? 1 : (uint64_t)device->threads;
   const uint64_t lists = workers * 2 * kernel->list_bytes;
-  const uint64_t numbers = ((uint64_t)pieces * sizeof(int64_t) + 63) & ~UINT64_C(63);
+  const uint64_t numbers = cpu_whole_lines((uint64_t)pieces * sizeof(int64_t));
   const uint64_t bytes =
       lists + numbers + (uint64_t)pieces * (uint64_t)kernel->k * kernel->select->entry_bytes;
   unsigned char *memory = cpu_workspace_acquire(device, bytes);
@@ -197,19 +196,19 @@ static void choose_parts(top_k_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads;
   int64_t total;
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
-  const int64_t wanted = cpu_larger(1, cpu_smaller(threads * TASKS_PER_THREAD, total / WORK));
-  kernel->tasks = threads > 1 ? cpu_smaller(kernel->row_count, wanted) : 1;
+  const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
+  kernel->tasks = threads > 1 ? cpu_min(kernel->row_count, wanted) : 1;
   kernel->parts = 1;
   /* A part worth its own list is several times as long as that. */
   if (threads > 1 && kernel->row_count < threads)
-    kernel->parts = cpu_larger(1, cpu_smaller(wanted / kernel->row_count,
-                                              kernel->length / 8 / cpu_larger(kernel->k, BLOCK)));
+    kernel->parts = cpu_max(
+        1, cpu_min(wanted / kernel->row_count, kernel->length / 8 / cpu_max(kernel->k, BLOCK)));
   kernel->part = cpu_divide_up(kernel->length, kernel->parts);
   kernel->parts = cpu_divide_up(kernel->length, kernel->part);
-  const int64_t most = cpu_larger(kernel->part, 2 * kernel->k);
-  kernel->capacity = cpu_smaller(2 * kernel->k + 2 * BLOCK, most + BLOCK);
+  const int64_t most = cpu_max(kernel->part, 2 * kernel->k);
+  kernel->capacity = cpu_min(2 * kernel->k + 2 * BLOCK, most + BLOCK);
   kernel->list_bytes =
-      ((uint64_t)(kernel->capacity + 1) * kernel->select->entry_bytes + 63) & ~UINT64_C(63);
+      cpu_whole_lines((uint64_t)(kernel->capacity + 1) * kernel->select->entry_bytes);
 }
 
 static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descriptor *descriptor) {
@@ -224,7 +223,7 @@ static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descrip
   kernel->dtype = input->dtype;
   kernel->size = cpu_dtype_size(input->dtype);
   kernel->value = cpu_type_bytes(type);
-  kernel->loops = &device->isa->select->type[type];
+  kernel->loops = &CPU_PICK(device->isa, cpu_select_table)->type[type];
   kernel->length = descriptor->axis_size;
   kernel->k = descriptor->size[last];
   kernel->step = input->stride[last];
@@ -263,3 +262,31 @@ compute_status cpu_top_k_prepare(cpu_device *device, const compute_kernel_descri
     *result = &kernel->head;
   return status;
 }
+
+/* ---- Keeping the largest --------------------------------------------------------------------- */
+
+/* Keeping the largest keys: select.h says what, select_keys.h how. */
+
+#define KEY      int32_t
+#define UNSIGNED uint32_t
+#define ENTRY    uint64_t
+#define BITS     32
+#define NAME(x)  x##_32
+#include "select_keys.h"
+#undef KEY
+#undef UNSIGNED
+#undef ENTRY
+#undef BITS
+#undef NAME
+
+__extension__ typedef unsigned __int128 wide_entry;
+
+#define KEY      int64_t
+#define UNSIGNED uint64_t
+#define ENTRY    wide_entry
+#define BITS     64
+#define NAME(x)  x##_64
+#include "select_keys.h"
+
+const select_functions select_32 = {sizeof(uint64_t), append_32, keep_32, sort_32, position_32};
+const select_functions select_64 = {sizeof(wide_entry), append_64, keep_64, sort_64, position_64};

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "program/interpreter.h"
+#include "core/cpu.h"
+#include "program/program.h"
 #include "program/isa/tile_table.h"
 #include "core/nest.h"
 
@@ -44,10 +44,6 @@ typedef struct copy_run {
   const unsigned char *source;
   unsigned char *destination;
 } copy_run;
-
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
 
 /* The part of 0 … all − 1 that belongs to a task, as first … end − 1. */
 static void share(int64_t all, int64_t tasks, int64_t task, int64_t *first, int64_t *end) {
@@ -295,8 +291,8 @@ static void plan_transposed(copy_kernel *copy, int32_t turn) {
   cpu_nest_make_last(nest, last - 1); /* the output's dimension, which has moved up by one */
   copy->block_rows = BLOCK_RUN / copy->bytes;
   copy->block_columns = copy->bytes == 8 ? BLOCK_RUNS / 2 : BLOCK_RUNS;
-  copy->row_blocks = divide_up(nest->size[last], copy->block_rows);
-  copy->sweeps = divide_up(nest->size[last - 1], copy->block_columns * SWEEP_BLOCKS);
+  copy->row_blocks = cpu_divide_up(nest->size[last], copy->block_rows);
+  copy->sweeps = cpu_divide_up(nest->size[last - 1], copy->block_columns * SWEEP_BLOCKS);
   copy->units = copy->row_blocks * copy->sweeps;
   for (int32_t d = 0; d < last - 1; d++) copy->units *= nest->size[d];
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "core/cpu.h"
-#include "program/interpreter_private.h"
+#include "program/program.h"
 #include "core/nest.h"
 
 /* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
@@ -225,10 +225,6 @@ static int32_t find_crossing(const map_kernel *map) {
   return -1;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /* Moves the crossing dimension next to the last, the others keeping their order. */
 static void make_rows(map_kernel *map, int32_t crossing) {
   const int32_t last = cpu_nest_last(&map->nest);
@@ -253,13 +249,13 @@ static void cut(map_kernel *map, int64_t elements, double cost) {
     choose_turned(map);
     map->walked--;
     map->rows = CROSS_ROWS;
-    map->groups = divide_up(map->nest.size[map->walked], CROSS_ROWS);
+    map->groups = cpu_divide_up(map->nest.size[map->walked], CROSS_ROWS);
     if (longest > CROSS_TILE) longest = CROSS_TILE;
   }
   /* Blocks of about the same length, in whole cache lines. */
   const int64_t size = cpu_nest_length(&map->nest);
-  map->length = divide_up(divide_up(size, divide_up(size, longest)), 64) * 64;
-  map->blocks = divide_up(size, map->length);
+  map->length = cpu_divide_up(cpu_divide_up(size, cpu_divide_up(size, longest)), 64) * 64;
+  map->blocks = cpu_divide_up(size, map->length);
   int64_t outer = 1;
   for (int32_t d = 0; d < map->walked; d++) outer *= map->nest.size[d];
   map->units = outer * map->groups * map->blocks;

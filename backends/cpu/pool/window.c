@@ -1,10 +1,9 @@
 /* WINDOW: pooling. Makes the kernel and shares it out; window.h says how it works. */
-#include "window.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter_private.h"
+#include "window.h"
+#include "program/program.h"
 
 enum {
   WORK = 1 << 14, /* elements below which another thread does not pay */
@@ -19,8 +18,8 @@ void window_taps(const compute_window *w, int d, int64_t i, int64_t *first, int6
   const int64_t begin = i * w->stride[d] - w->padding[d];
   const int64_t left = w->data_size[d] - begin;
   *first = begin < 0 ? cpu_divide_up(-begin, w->dilation[d]) : 0;
-  *end = left > 0 ? cpu_smaller(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
-  *first = cpu_smaller(*first, *end);
+  *end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+  *first = cpu_min(*first, *end);
 }
 
 int64_t window_count(const compute_window *w, int d, int64_t i) {
@@ -32,9 +31,9 @@ int64_t window_count(const compute_window *w, int d, int64_t i) {
                                &left))
       left = INT64_MAX;
     first = 0;
-    end = left > 0 ? cpu_smaller(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+    end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
   }
-  return cpu_larger(end - first, 1);
+  return cpu_max(end - first, 1);
 }
 
 void window_results(const compute_window *w, int d, int64_t first, int64_t end, int64_t *from,
@@ -42,7 +41,7 @@ void window_results(const compute_window *w, int d, int64_t first, int64_t end, 
   const int64_t reach = (w->size[d] - 1) * w->dilation[d];
   const int64_t low = first + w->padding[d] - reach, high = end + w->padding[d];
   *from = low > 0 ? cpu_divide_up(low, w->stride[d]) : 0;
-  *to = cpu_smaller(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
+  *to = cpu_min(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
 }
 
 window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
@@ -52,8 +51,8 @@ window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
                       .channel = plane % kernel->groups * kernel->lanes,
                       .row = band * kernel->rows,
                       .column = chunk * kernel->columns};
-  unit.rows = cpu_smaller(kernel->rows, kernel->size[2] - unit.row);
-  unit.columns = cpu_smaller(kernel->columns, kernel->size[3] - unit.column);
+  unit.rows = cpu_min(kernel->rows, kernel->size[2] - unit.row);
+  unit.columns = cpu_min(kernel->columns, kernel->size[3] - unit.column);
   return unit;
 }
 
@@ -93,7 +92,7 @@ static void do_task(void *argument, int64_t task, int32_t worker) {
   const window_launch *l = argument;
   const cpu_window *kernel = l->kernel;
   unsigned char *scratch = l->workers + (uint64_t)worker * kernel->worker_bytes;
-  const int64_t end = cpu_smaller((task + 1) * kernel->per_task, kernel->units);
+  const int64_t end = cpu_min((task + 1) * kernel->per_task, kernel->units);
   for (int64_t unit = task * kernel->per_task; unit < end; unit++) {
     if (kernel->shape.by_data)
       window_gradient_unit(l, unit, scratch);
@@ -148,7 +147,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_win
   kernel->shape = *w;
   kernel->type = descriptor->accumulate;
   kernel->element = cpu_dtype_size(descriptor->accumulate);
-  kernel->loops = &kernel->head.device->isa->window->type[cpu_type_of(descriptor->accumulate)];
+  kernel->loops = CPU_PICK_NUMBER(kernel->head.device->isa, cpu_window, descriptor->accumulate);
   kernel->input_count = w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
   kernel->extra_count = descriptor->input_count - kernel->input_count;
   kernel->output_count = descriptor->output_count;
@@ -198,43 +197,43 @@ static void choose_lines(cpu_window *kernel) {
 static void choose_units(cpu_window *kernel) {
   const compute_window *w = &kernel->shape;
   const int64_t planes = kernel->size[0] * kernel->groups, threads = kernel->head.device->threads;
-  const int64_t line = cpu_larger(w->data_size[1], w->result_size[1]) * kernel->lanes;
+  const int64_t line = cpu_max(w->data_size[1], w->result_size[1]) * kernel->lanes;
   kernel->columns = kernel->size[3];
   if (!w->by_data && line > LONGEST_LINE) {
-    const int64_t width = cpu_larger(LONGEST_LINE / kernel->lanes, 2 * w->size[1] * w->dilation[1]);
-    kernel->columns = cpu_smaller(cpu_larger(width / w->stride[1], 1), kernel->size[3]);
+    const int64_t width = cpu_max(LONGEST_LINE / kernel->lanes, 2 * w->size[1] * w->dilation[1]);
+    kernel->columns = cpu_min(cpu_max(width / w->stride[1], 1), kernel->size[3]);
   }
   kernel->chunks = cpu_divide_up(kernel->size[3], kernel->columns);
   const int64_t fit = (int64_t)(kernel->head.device->l2_bytes / 4) / (int64_t)kernel->element;
-  int64_t per_row = cpu_larger(line / kernel->chunks, 1);
+  int64_t per_row = cpu_max(line / kernel->chunks, 1);
   if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
-  kernel->rows = cpu_smaller(cpu_larger(fit / per_row, 1), kernel->size[2]);
+  kernel->rows = cpu_min(cpu_max(fit / per_row, 1), kernel->size[2]);
   int64_t work = planes * kernel->size[2];
   if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
-  const int64_t wanted = cpu_smaller(threads * UNITS_PER_THREAD, work / WORK);
+  const int64_t wanted = cpu_min(threads * UNITS_PER_THREAD, work / WORK);
   if (threads > 1 && planes * kernel->chunks < wanted) {
     const int64_t bands = cpu_divide_up(wanted, planes * kernel->chunks);
-    kernel->rows = cpu_smaller(kernel->rows, cpu_divide_up(kernel->size[2], bands));
+    kernel->rows = cpu_min(kernel->rows, cpu_divide_up(kernel->size[2], bands));
   }
   if (w->by_data) {
     /* Windows that reach into two bands are searched twice: few should, none that do not overlap.
      */
     const int64_t least = 2 * ((w->size[0] - 1) * w->dilation[0] + 1);
-    kernel->rows = cpu_smaller(cpu_larger(kernel->rows, least), kernel->size[2]);
+    kernel->rows = cpu_min(cpu_max(kernel->rows, least), kernel->size[2]);
     if (w->stride[0] < kernel->rows && kernel->rows < kernel->size[2])
       kernel->rows -= kernel->rows % w->stride[0];
   }
   kernel->bands = cpu_divide_up(kernel->size[2], kernel->rows);
   kernel->units = planes * kernel->bands * kernel->chunks;
-  kernel->tasks = threads > 1 ? cpu_larger(1, cpu_smaller(kernel->units, wanted)) : 1;
+  kernel->tasks = threads > 1 ? cpu_max(1, cpu_min(kernel->units, wanted)) : 1;
   kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);
   kernel->tasks = cpu_divide_up(kernel->units, kernel->per_task);
 }
 
 /* Data rows or columns that `results` windows reach, at most. */
 static int64_t reach_of(const compute_window *w, int d, int64_t results) {
-  return cpu_smaller((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
-                     w->data_size[d]);
+  return cpu_min((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
+                 w->data_size[d]);
 }
 
 static void choose_memory(cpu_window *kernel) {
@@ -243,20 +242,20 @@ static void choose_memory(cpu_window *kernel) {
   int64_t width = w->data_size[1], height = kernel->rows;
   if (w->by_data) {
     const int64_t window = (w->size[0] - 1) * w->dilation[0] + 1;
-    height = cpu_smaller(kernel->rows + 2 * window, w->data_size[0]);
-    width = cpu_larger(width, w->result_size[1]);
+    height = cpu_min(kernel->rows + 2 * window, w->data_size[0]);
+    width = cpu_max(width, w->result_size[1]);
     if (w->operation == COMPUTE_WINDOW_MAX)
-      kernel->offset_bytes = window_align((uint64_t)(w->size[0] * w->size[1]) * sizeof(int64_t));
+      kernel->offset_bytes = cpu_whole_lines((uint64_t)(w->size[0] * w->size[1]) * sizeof(int64_t));
   } else {
     height = reach_of(w, 0, kernel->rows);
     width = reach_of(w, 1, kernel->columns);
   }
   const bool reads =
       !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
-  kernel->line_bytes = window_align((uint64_t)(width * element));
-  kernel->source_bytes = reads ? window_align((uint64_t)(height * width * element)) : 0;
+  kernel->line_bytes = cpu_whole_lines((uint64_t)(width * element));
+  kernel->source_bytes = reads ? cpu_whole_lines((uint64_t)(height * width * element)) : 0;
   kernel->values_bytes =
-      kernel->in_place ? 0 : window_align((uint64_t)(kernel->rows * kernel->columns * element));
+      kernel->in_place ? 0 : cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns * element));
   kernel->worker_bytes = kernel->source_bytes + (w->by_data ? 3 : 1) * kernel->line_bytes +
                          kernel->offset_bytes + kernel->values_bytes + 64;
 }
@@ -341,4 +340,81 @@ compute_status cpu_window_prepare(cpu_device *device, const compute_kernel_descr
   else
     *result = &kernel->head;
   return status;
+}
+
+/* ---- Merging planes -------------------------------------------------------------------------- */
+
+/* Planes one below the other.
+ *
+ * Networks pool thousands of small planes. Where planes follow each other in memory and windows
+ * neither leave a plane nor lie across two, all planes are one tall plane: units of work are then
+ * as large as caches and threads want them, not as small as a plane. */
+
+/* Whether rows of all planes are equally far from each other; *step is how far. */
+static bool rows_follow(const window_operand *o, int64_t images, int64_t channels, int64_t rows,
+                        int64_t *step) {
+  *step = rows > 1 ? o->stride[2] : channels > 1 ? o->stride[1] : o->stride[0];
+  return (channels == 1 || o->stride[1] == rows * *step) &&
+         (images == 1 || o->stride[0] == channels * rows * *step);
+}
+
+static bool may_merge(const cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const int64_t span = (w->size[0] - 1) * w->dilation[0] + 1;
+  /* What an epilogue computes from a coordinate would change; positions stay. */
+  return (cpu_program_places(kernel->epilogue) & ~CPU_PLACES_POSITION) == 0 &&
+         kernel->size[0] * kernel->size[1] > 1 && kernel->size[2] > 0 && kernel->size[3] > 0 &&
+         w->padding[0] == 0 && w->result_size[0] > 0 && w->data_size[0] % w->result_size[0] == 0 &&
+         span <= w->data_size[0] / w->result_size[0] &&
+         (w->result_size[0] == 1 || w->stride[0] == w->data_size[0] / w->result_size[0]);
+}
+
+void window_merge_planes(cpu_window *kernel) {
+  compute_window *w = &kernel->shape;
+  window_operand *operands[3 * COMPUTE_MAX_OPERANDS];
+  int64_t rows[3 * COMPUTE_MAX_OPERANDS], steps[3 * COMPUTE_MAX_OPERANDS];
+  const int64_t images = kernel->size[0], channels = kernel->size[1], planes = images * channels;
+  const bool has_data = !w->by_data || w->operation == COMPUTE_WINDOW_MAX;
+  uint32_t count = 0;
+  if (!may_merge(kernel)) return;
+  for (uint32_t i = 0; i < kernel->input_count; i++) {
+    rows[count] = i == 0 && has_data ? w->data_size[0] : w->result_size[0];
+    operands[count++] = &kernel->input[i];
+  }
+  for (uint32_t i = 0; i < kernel->extra_count; i++) {
+    rows[count] = kernel->size[2];
+    operands[count++] = &kernel->extra[i];
+  }
+  for (uint32_t i = 0; i < kernel->output_count; i++) {
+    rows[count] = kernel->size[2];
+    operands[count++] = &kernel->output[i];
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (!rows_follow(operands[i], images, channels, rows[i], &steps[i])) return;
+  for (uint32_t i = 0; i < count; i++) {
+    operands[i]->stride[0] = operands[i]->stride[1] = 0;
+    operands[i]->stride[2] = steps[i];
+  }
+  w->stride[0] = w->data_size[0] / w->result_size[0];
+  w->data_size[0] *= planes;
+  w->result_size[0] *= planes;
+  kernel->size[0] = kernel->size[1] = 1;
+  kernel->size[2] *= planes;
+}
+
+void window_find_short_halves(cpu_window *kernel) {
+  const compute_window *w = &kernel->shape;
+  const int64_t count = w->result_size[1];
+  bool is_short = kernel->lanes == 1 && count > 0 && count <= CPU_WINDOW_SHORT &&
+                  w->data_size[1] == 2 * count && 2 * w->result_size[0] <= w->data_size[0] &&
+                  (!w->by_data || w->operation == COMPUTE_WINDOW_MAX);
+  for (int d = 0; d < 2; d++)
+    is_short = is_short && w->size[d] == 2 && w->stride[d] == 2 && w->dilation[d] == 1 &&
+               w->padding[d] == 0;
+  /* Data that are converted come in dense lines; gradients are converted line by line. */
+  const window_operand *data = &kernel->input[0], *gradient = &kernel->input[1];
+  is_short = is_short && (!data->direct || data->stride[2] == 2 * count);
+  if (w->by_data) is_short = is_short && gradient->direct && gradient->stride[2] == count;
+  if (kernel->in_place) is_short = is_short && kernel->output[0].stride[2] == kernel->size[3];
+  kernel->halves_short = is_short;
 }

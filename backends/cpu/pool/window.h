@@ -14,7 +14,7 @@
 #ifndef CPU_WINDOW_H
 #define CPU_WINDOW_H
 
-#include "program/interpreter.h"
+#include "program/program.h"
 #include "pool/isa/window_table.h"
 #include "core/nest.h"
 
@@ -109,9 +109,5 @@ int64_t window_count(const compute_window *w, int d, int64_t i);
 /* Results of dimension d whose windows have an element in data first … end − 1. */
 void window_results(const compute_window *w, int d, int64_t first, int64_t end, int64_t *from,
                     int64_t *to);
-
-static inline uint64_t window_align(uint64_t bytes) {
-  return (bytes + 63) & ~UINT64_C(63);
-}
 
 #endif

@@ -25,7 +25,7 @@ static void run(const window_launch *l, const int64_t point[4], int along, int64
   }
   tile.dimension = along;
   for (int64_t done = 0; done < count; done += most) {
-    tile.count = cpu_smaller(most, count - done);
+    tile.count = cpu_min(most, count - done);
     tile.position = at + done * tile.position_step;
     tile.coordinate[along] = point[along] + done;
     tile.input[0] = values + done * kernel->element;

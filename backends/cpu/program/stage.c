@@ -1,5 +1,5 @@
 /* Prologues and epilogues: from a point of two nests to tiles of the interpreter. */
-#include "stage.h"
+#include "program.h"
 
 static void scan(const compute_program *program, cpu_stage *stage) {
   stage->position = -1;

@@ -19,10 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter.h"
-#include "row/isa/reduce_table.h"
+#include "program/program.h"
+#include "row/isa/row_table.h"
 #include "core/nest.h"
-#include "program/stage.h"
 
 enum {
   LONGEST = 1 << 14, /* elements of a chunk that are folded where they lie */
@@ -78,17 +77,13 @@ typedef struct job {
 
 /* ---- Slots --------------------------------------------------------------------------------- */
 
-static uint64_t whole_lines(uint64_t bytes) {
-  return (bytes + 63) & ~UINT64_C(63);
-}
-
 static uint64_t slot_values_bytes(const reduce_kernel *kernel) {
-  return whole_lines((uint64_t)kernel->width * kernel->value_bytes);
+  return cpu_whole_lines((uint64_t)kernel->width * kernel->value_bytes);
 }
 
 static uint64_t slot_bytes(const reduce_kernel *kernel) {
   const uint64_t positions = kernel->search ? (uint64_t)kernel->width * sizeof(int64_t) : 0;
-  return slot_values_bytes(kernel) + whole_lines(positions);
+  return slot_values_bytes(kernel) + cpu_whole_lines(positions);
 }
 
 static slot slot_at(const reduce_kernel *kernel, unsigned char *slots, int64_t index) {
@@ -396,26 +391,24 @@ static void choose_direction(reduce_kernel *kernel) {
 
 /* Pieces of at most `longest`, nearly equal, whole cache lines where they can be. */
 static int64_t even_pieces(int64_t length, int64_t longest) {
-  if (length <= longest) return cpu_larger(length, 1);
+  if (length <= longest) return cpu_max(length, 1);
   const int64_t piece = cpu_divide_up(length, cpu_divide_up(length, longest));
-  return cpu_smaller((piece + 15) / 16 * 16, longest);
+  return cpu_min((piece + 15) / 16 * 16, longest);
 }
 
 static void choose_extents(reduce_kernel *kernel) {
   const int64_t kept = cpu_nest_length(&kernel->kept);
   const int64_t reduced = cpu_nest_length(&kernel->reduced);
-  const int64_t tile =
-      kernel->direct ? LONGEST : cpu_smaller(PANEL, kernel->prologue.tile_elements);
+  const int64_t tile = kernel->direct ? LONGEST : cpu_min(PANEL, kernel->prologue.tile_elements);
   if (kernel->columns) {
     /* Lines of a chunk are added up one after the other: few, unless they are very short. */
-    kernel->width = even_pieces(kept, cpu_smaller(WIDEST, tile));
-    const int64_t most =
-        kernel->direct ? cpu_larger(64, 1024 / kernel->width) : PANEL / kernel->width;
-    kernel->length = cpu_larger(1, cpu_smaller(reduced, most));
+    kernel->width = even_pieces(kept, cpu_min(WIDEST, tile));
+    const int64_t most = kernel->direct ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
+    kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
     kernel->length = even_pieces(reduced, tile);
     kernel->width =
-        cpu_smaller(kept, reduced <= kernel->length && kernel->reduced.rank == 1 ? 256 : 16);
+        cpu_min(kept, reduced <= kernel->length && kernel->reduced.rank == 1 ? 256 : 16);
   }
 }
 
@@ -434,22 +427,21 @@ static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
   int64_t total;
   if (__builtin_mul_overflow(kernel->kept_count, kernel->reduced_count, &total)) total = INT64_MAX;
   const int64_t most = threads > 1 ? (int64_t)threads * TASKS_PER_THREAD : 1;
-  const int64_t wanted = cpu_larger(1, cpu_smaller(most, total / WORK));
+  const int64_t wanted = cpu_max(1, cpu_min(most, total / WORK));
   count_pieces(kernel);
   if (kernel->tiles < wanted) {
     const int64_t kept = cpu_nest_length(&kernel->kept);
     const int64_t narrowest = kernel->columns ? NARROWEST : 1;
     const int64_t pieces = cpu_divide_up(wanted, kernel->kept_count / kept);
-    const int64_t width = cpu_larger(narrowest, cpu_divide_up(kept, pieces));
-    kernel->width = cpu_smaller(kernel->width, kernel->columns ? (width + 15) / 16 * 16 : width);
+    const int64_t width = cpu_max(narrowest, cpu_divide_up(kept, pieces));
+    kernel->width = cpu_min(kernel->width, kernel->columns ? (width + 15) / 16 * 16 : width);
     count_pieces(kernel);
   }
   kernel->splits = 1;
   if (kernel->tiles < wanted)
-    kernel->splits =
-        cpu_larger(1, cpu_smaller(cpu_divide_up(wanted, kernel->tiles), kernel->chunks));
+    kernel->splits = cpu_max(1, cpu_min(cpu_divide_up(wanted, kernel->tiles), kernel->chunks));
   kernel->tasks =
-      kernel->splits > 1 ? kernel->tiles * kernel->splits : cpu_smaller(kernel->tiles, wanted);
+      kernel->splits > 1 ? kernel->tiles * kernel->splits : cpu_min(kernel->tiles, wanted);
 
   kernel->slots = 2;
   for (int64_t n = cpu_divide_up(kernel->chunks, kernel->splits); n > 0; n >>= 1) kernel->slots++;
@@ -478,15 +470,17 @@ static compute_status choose_loops(reduce_kernel *kernel,
   cpu_device *device = kernel->head.device;
   const compute_dtype type = descriptor->accumulate;
   const compute_combine combine = descriptor->combine;
-  const cpu_reduce_table *table = device->isa->reduce;
+  const cpu_reduce_loops *loops = type == COMPUTE_BOOL
+                                      ? CPU_PICK(device->isa, cpu_reduce_byte)
+                                      : CPU_PICK_NUMBER(device->isa, cpu_reduce, type);
   bool known = false;
-  if (combine == COMPUTE_COMBINE_ARGMAX || combine == COMPUTE_COMBINE_ARGMIN) {
-    kernel->search = &table->search[combine - COMPUTE_COMBINE_ARGMAX][type];
-    known = kernel->search->rows != NULL;
-  } else {
-    kernel->fold = &table->fold[combine][type];
-    known = kernel->fold->rows != NULL;
-  }
+  if (loops && combine == COMPUTE_COMBINE_ARGMAX)
+    kernel->search = &loops->largest;
+  else if (loops && combine == COMPUTE_COMBINE_ARGMIN)
+    kernel->search = &loops->smallest;
+  else if (loops)
+    kernel->fold = &loops->fold[combine];
+  if (loops) known = kernel->search ? kernel->search->rows != NULL : kernel->fold->rows != NULL;
   kernel->value_bytes = cpu_dtype_size(type);
   if (known) return COMPUTE_OK;
   return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,

@@ -20,10 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter.h"
-#include "row/isa/reduce_table.h"
+#include "program/program.h"
+#include "row/isa/row_table.h"
 #include "core/nest.h"
-#include "program/stage.h"
 
 enum {
   TILE = 1024,    /* results between the row operation and the epilogue */
@@ -40,7 +39,8 @@ typedef struct row_kernel {
   cpu_kernel head;
   cpu_stage prologue, epilogue;
   cpu_nest rows, along; /* along has one dimension */
-  const cpu_row_loops *loops;
+  const cpu_row_way *loops;
+  double exponential_scale;
   compute_row_operation operation;
   double epsilon;
   uint32_t value_bytes;
@@ -229,7 +229,7 @@ static void merge_exponentials(const job *j, int64_t row) {
   }
   if (isinf(peak)) total = NAN;
   merged_statistic(j, SHIFT)[row] = peak;
-  merged_statistic(j, FACTOR)[row] = 1 / (total * kernel->loops->exponential_scale);
+  merged_statistic(j, FACTOR)[row] = 1 / (total * kernel->exponential_scale);
   merged_statistic(j, OFFSET)[row] = kernel->operation == COMPUTE_ROW_SOFTMAX ? 0 : log(total);
 }
 
@@ -250,7 +250,7 @@ typedef struct transform {
 
 /* Applies the operation to a panel whose first row is number `row` of the group. */
 static void apply(const job *j, const cpu_row_panel *panel, int64_t row, const transform *t) {
-  const cpu_row_loops *loops = j->launch->kernel->loops;
+  const cpu_row_way *loops = j->launch->kernel->loops;
   if (t->subtract)
     loops->subtract(panel, t->shift + row, t->offset + row);
   else
@@ -267,7 +267,7 @@ static int64_t first_tile(job *j, int64_t row, int64_t position) {
   set_place(j, row, position);
   const uintptr_t address =
       (uintptr_t)cpu_place_address(&kernel->epilogue, &j->place, j->launch->pointers, output);
-  return address & 63 ? cpu_larger(1, (int64_t)((64 - (address & 63)) / bytes)) : TILE;
+  return address & 63 ? cpu_max(1, (int64_t)((64 - (address & 63)) / bytes)) : TILE;
 }
 
 /* The results go through small tiles to the epilogue, so that they stay in the L1 cache. */
@@ -280,7 +280,7 @@ static void store_through_tiles(job *j, int64_t block, const cpu_row_panel *pane
   const int64_t row_step = kernel->wide ? 1 : panel->source_step;
   const int64_t position_step = kernel->wide ? panel->source_step : 1;
   for (int64_t row = 0; row < panel->width; row += rows) {
-    int64_t positions = cpu_smaller(whole, first_tile(j, row, block * kernel->block));
+    int64_t positions = cpu_min(whole, first_tile(j, row, block * kernel->block));
     for (int64_t p = 0; p < panel->length; p += positions, positions = whole) {
       cpu_row_panel part = *panel;
       part.width = rows;
@@ -302,7 +302,7 @@ static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, do
   static const double zeros[WIDEST];
   const row_kernel *kernel = j->launch->kernel;
   const double *peak = block_statistic(j, block, 0), *row_peak = merged_statistic(j, SHIFT);
-  const double scale = kernel->loops->exponential_scale;
+  const double scale = kernel->exponential_scale;
   bool tiny = false;
   aim_at_output(j, block, panel);
   turn(panel);
@@ -479,15 +479,14 @@ static void choose_direction(row_kernel *kernel) {
 static void choose_extents(row_kernel *kernel) {
   const cpu_device *device = kernel->head.device;
   const int64_t cache =
-      cpu_larger(SHORTEST_BLOCK, (int64_t)(device->l2_bytes / 4 / kernel->value_bytes));
+      cpu_max(SHORTEST_BLOCK, (int64_t)(device->l2_bytes / 4 / kernel->value_bytes));
   int64_t positions = cache;
-  kernel->width =
-      cpu_smaller(cpu_larger(1, GROUP / kernel->length), cpu_nest_length(&kernel->rows));
+  kernel->width = cpu_min(cpu_max(1, GROUP / kernel->length), cpu_nest_length(&kernel->rows));
   if (kernel->wide) {
     const int64_t fitting = cache / kernel->length / NARROWEST * NARROWEST;
-    kernel->width = fitting < NARROWEST ? 4 * NARROWEST : cpu_smaller(fitting, WIDEST);
-    kernel->width = cpu_smaller(kernel->width, cpu_nest_length(&kernel->rows));
-    positions = cpu_larger(1, cache / kernel->width);
+    kernel->width = fitting < NARROWEST ? 4 * NARROWEST : cpu_min(fitting, WIDEST);
+    kernel->width = cpu_min(kernel->width, cpu_nest_length(&kernel->rows));
+    positions = cpu_max(1, cache / kernel->width);
   }
   kernel->blocks = cpu_divide_up(kernel->length, positions);
 }
@@ -502,27 +501,26 @@ static void choose_tasks(row_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads;
   int64_t total;
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
-  const int64_t wanted = cpu_larger(1, cpu_smaller(threads * TASKS_PER_THREAD, total / WORK));
+  const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
   count_groups(kernel);
   if (kernel->groups < wanted && threads > 1) {
     const int64_t rows = cpu_nest_length(&kernel->rows);
     const int64_t width = cpu_divide_up(rows, cpu_divide_up(wanted, kernel->row_count / rows));
-    const int64_t whole = cpu_larger(NARROWEST, (width + 15) / 16 * 16);
-    kernel->width = cpu_smaller(kernel->width, kernel->wide ? whole : width);
+    const int64_t whole = cpu_max(NARROWEST, (width + 15) / 16 * 16);
+    kernel->width = cpu_min(kernel->width, kernel->wide ? whole : width);
     count_groups(kernel);
   }
   if (threads > 1 && kernel->groups < 2 * threads && kernel->groups < wanted) {
     /* Too few groups to share out. */
-    const int64_t positions = cpu_larger(1, SHORTEST_BLOCK / kernel->width);
+    const int64_t positions = cpu_max(1, SHORTEST_BLOCK / kernel->width);
     const int64_t most = kernel->length / positions;
-    kernel->blocks =
-        cpu_larger(kernel->blocks, cpu_smaller(cpu_divide_up(wanted, kernel->groups), most));
+    kernel->blocks = cpu_max(kernel->blocks, cpu_min(cpu_divide_up(wanted, kernel->groups), most));
     kernel->split = kernel->blocks > 1;
   }
-  kernel->block = cpu_divide_up(kernel->length, cpu_larger(1, kernel->blocks));
+  kernel->block = cpu_divide_up(kernel->length, cpu_max(1, kernel->blocks));
   if (!kernel->wide && kernel->blocks > 1) kernel->block = (kernel->block + 63) / 64 * 64;
   kernel->blocks = cpu_divide_up(kernel->length, kernel->block);
-  kernel->tasks = threads > 1 ? cpu_smaller(kernel->groups, wanted) : 1;
+  kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;
 }
 
 static void choose_memory(row_kernel *kernel) {
@@ -530,8 +528,8 @@ static void choose_memory(row_kernel *kernel) {
   const uint64_t vectors = 2 * (uint64_t)kernel->blocks + MERGED;
   const uint64_t vector = (uint64_t)kernel->width * sizeof(double);
   const bool needed = !kernel->direct_input || !kernel->direct_output;
-  kernel->buffer_bytes = needed ? (block + 63) & ~UINT64_C(63) : 0;
-  kernel->statistics_bytes = (vectors * vector + 63) & ~UINT64_C(63);
+  kernel->buffer_bytes = needed ? cpu_whole_lines(block) : 0;
+  kernel->statistics_bytes = cpu_whole_lines(vectors * vector);
 }
 
 /* Larger than half of the last cache: it would only push out what is needed next. */
@@ -565,11 +563,11 @@ static void row_destroy(cpu_kernel *head) {
 }
 
 static void choose_loops(row_kernel *kernel) {
-  const cpu_row_table *table = kernel->head.device->isa->reduce->row;
-  if (kernel->value_bytes == sizeof(double))
-    kernel->loops = kernel->wide ? table->f64_wide : table->f64_single;
-  else
-    kernel->loops = kernel->wide ? table->f32_wide : table->f32_single;
+  const cpu_isa *isa = kernel->head.device->isa;
+  const cpu_row_loops *loops = kernel->value_bytes == sizeof(double) ? CPU_PICK(isa, cpu_row_f64)
+                                                                     : CPU_PICK(isa, cpu_row_f32);
+  kernel->loops = kernel->wide ? &loops->wide : &loops->single;
+  kernel->exponential_scale = loops->exponential_scale;
 }
 
 static compute_status prepare(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {

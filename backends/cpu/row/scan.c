@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/interpreter_private.h"
-#include "row/isa/scan_table.h"
+#include "program/program.h"
+#include "row/isa/row_table.h"
 #include "core/nest.h"
 
 enum {
@@ -66,7 +66,7 @@ static group find_group(const launch *l, int64_t number) {
             (int64_t)kernel->size[o];
   return (group){(const unsigned char *)l->pointers[SOURCE] + at[SOURCE],
                  (unsigned char *)l->pointers[RESULT] + at[RESULT],
-                 cpu_smaller(kernel->width, cpu_nest_length(rows) - first)};
+                 cpu_min(kernel->width, cpu_nest_length(rows) - first)};
 }
 
 /* ---- Converting ---------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void write(const scan_kernel *kernel, unsigned char *to, int64_t stride, 
 /* ---- Blocks -------------------------------------------------------------------------------- */
 
 static int64_t block_length(const scan_kernel *kernel, int64_t block) {
-  return cpu_smaller(CPU_SCAN_BLOCK, kernel->length - block * CPU_SCAN_BLOCK);
+  return cpu_min(CPU_SCAN_BLOCK, kernel->length - block * CPU_SCAN_BLOCK);
 }
 
 /* Leaves the block's fold in `local` (wide) or at its end; stores results if `store`. */
@@ -243,17 +243,17 @@ static void choose_tasks(scan_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads, rows = cpu_nest_length(&kernel->rows);
   int64_t total;
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
-  const int64_t wanted = cpu_larger(1, cpu_smaller(threads * TASKS_PER_THREAD, total / WORK));
+  const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
   const int64_t lines = kernel->row_count / rows;
   kernel->width = 1;
   if (kernel->wide) {
     const int64_t share = cpu_divide_up(rows, cpu_divide_up(wanted, lines));
-    kernel->width = cpu_smaller(rows, cpu_smaller(WIDEST, cpu_larger((share + 15) / 16 * 16, 64)));
+    kernel->width = cpu_min(rows, cpu_min(WIDEST, cpu_max((share + 15) / 16 * 16, 64)));
   }
   kernel->groups_per_line = cpu_divide_up(rows, kernel->width);
   kernel->groups = lines * kernel->groups_per_line;
   kernel->blocks = cpu_divide_up(kernel->length, CPU_SCAN_BLOCK);
-  kernel->tasks = threads > 1 ? cpu_smaller(kernel->groups, wanted) : 1;
+  kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;
   kernel->split = threads > 1 && kernel->groups < threads && kernel->blocks > 1 && wanted > 1;
 }
 
@@ -269,7 +269,7 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
                                   (int)rank, (int)descriptor->combine);
   kernel->type = type;
   kernel->element = cpu_dtype_size(type);
-  kernel->loops = &device->isa->scan->fold[descriptor->combine][cpu_type_of(type)];
+  kernel->loops = &CPU_PICK_NUMBER(device->isa, cpu_scan, type)->fold[descriptor->combine];
   kernel->exclusive = descriptor->scan_exclusive;
   kernel->length = descriptor->size[rank - 1];
   const compute_operand *const operands[] = {&descriptor->inputs[0], &descriptor->outputs[0]};

@@ -16,11 +16,6 @@ typedef struct cpu_attention_loops {
   void (*scale)(void *values, int64_t count, double factor); /* values = values · factor */
 } cpu_attention_loops;
 
-struct cpu_attention_table {
-  cpu_attention_loops f64, f32;
-};
-
-extern const cpu_attention_table cpu_attention_table_scalar, cpu_attention_table_avx2,
-    cpu_attention_table_avx512;
+CPU_DECLARE_FLOATS(cpu_attention_loops, cpu_attention);
 
 #endif

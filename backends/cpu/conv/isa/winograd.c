@@ -11,7 +11,7 @@
  *
  * and the results are A'·(sum over channels of G·filter·G' times B'·patch·B)·A, the product in the
  * middle being element by element. Each matrix is applied to columns, then to rows. */
-#include "winograd_table.h"
+#include "conv_table.h"
 
 #include "core/isa.h"
 

@@ -6,7 +6,7 @@
  * compute/backend.h gives, without contraction, so that instruction sets, and ways to cut a frame
  * into bands, give the same bits. Only the sums that the noise is estimated from may differ, and
  * they depend on the instruction set alone. */
-#include "spots_table.h"
+#include "fit_table.h"
 
 #include "fit_vector.h"
 
@@ -414,5 +414,5 @@ static float inverse_noise(const cpu_spots_job *job, int64_t frame, void *worksp
   return noise > 0 ? 1 / noise : 0;
 }
 
-const cpu_spots_table CPU_SYMBOL(cpu_spots_table) = {
+const cpu_spots_loops CPU_SYMBOL(cpu_spots) = {
     .workspace_bytes = workspace_bytes, .inverse_noise = inverse_noise, .find = find};

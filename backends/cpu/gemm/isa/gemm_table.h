@@ -78,10 +78,8 @@ typedef struct cpu_gemm_type {
 
 struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
-  const struct cpu_winograd *winograd; /* winograd_table.h: what convolution does around it */
 };
 
-/* One per instruction set: isa/gemm.c. */
-extern const cpu_gemm_table cpu_gemm_table_scalar, cpu_gemm_table_avx2, cpu_gemm_table_avx512;
+CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 
 #endif

@@ -1,8 +1,8 @@
-/* Loops for TOP_K; isa.h says how this file is compiled, select_table.h what each loop does. */
+/* Loops for TOP_K; isa.h says how this file is compiled, select.h what each loop does. */
 #include <string.h>
 
 #include "program/isa/math_base.h"
-#include "select_table.h"
+#include "index/select.h"
 
 /* Negative floats, whose bits grow as they fall, turn around; adding 0 makes −0 a 0. */
 CPU_INLINE int32_t key_f32(float x) {
@@ -41,7 +41,7 @@ KEYS(f64, double, int64_t)
 KEYS(i32, int32_t, int32_t)
 KEYS(i64, int64_t, int64_t)
 
-const cpu_select_table CPU_SYMBOL(cpu_select_table) = {
+const struct cpu_select_table CPU_SYMBOL(cpu_select_table) = {
     .type = {[CPU_TYPE_F64] = {keys_f64, above_f64},
              [CPU_TYPE_F32] = {keys_f32, above_f32},
              [CPU_TYPE_I64] = {keys_i64, above_i64},

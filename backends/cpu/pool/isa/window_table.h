@@ -8,7 +8,6 @@
 #include <stdbool.h>
 
 #include "core/isa.h"
-#include "program/isa/tile_table.h"
 
 /* Marks an element whose gradient belongs to somebody else's rows. */
 #define CPU_WINDOW_ELSEWHERE INT64_MIN
@@ -59,11 +58,6 @@ typedef struct cpu_window_loops {
   void (*average_short)(void *result, const void *source, int64_t rows, int64_t count);
 } cpu_window_loops;
 
-struct cpu_window_table {
-  cpu_window_loops type[CPU_TYPE_COUNT]; /* none of BOOL */
-};
-
-extern const cpu_window_table cpu_window_table_scalar, cpu_window_table_avx2,
-    cpu_window_table_avx512;
+CPU_DECLARE_NUMBERS(cpu_window_loops, cpu_window);
 
 #endif

@@ -69,4 +69,8 @@ struct cpu_tile_table {
   void (*stream)(void *destination, const void *source, int64_t bytes);
 };
 
+CPU_DECLARE(cpu_tile_table, cpu_tile_table);
+CPU_DECLARE_NUMBERS(cpu_tile_loops, cpu_tile); /* parts of it, as is the next */
+CPU_DECLARE(cpu_tile_loops, cpu_tile_bool);
+
 #endif

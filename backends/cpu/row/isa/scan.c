@@ -1,56 +1,60 @@
-/* Loops for SCAN; isa.h says how this file is compiled, scan_table.h what each loop does. */
-#include "scan_table.h"
+/* Loops for SCAN, once per instruction set (core/isa.h) and element type; row_table.h says what
+ * each loop does. */
+#include "program/isa/element.h"
 #include "program/isa/tile_loops.h"
+#include "row_table.h"
 
-#define ELEMENT    float
-#define ARITHMETIC float
-#define TYPED(x)   x##_f32
-#define IS_NAN(x)  ((x) != (x))
-#define ZERO       (-0.0f)
-#define LOWEST     (-__builtin_inff())
-#define HIGHEST    __builtin_inff()
-#include "scan_types.h"
+#if IS_FLOAT
+#define ZERO (-(ELEMENT)0) /* the sum that changes nothing */
+#else
+#define ZERO 0
+#endif
 
-#define ELEMENT    double
-#define ARITHMETIC double
-#define TYPED(x)   x##_f64
-#define IS_NAN(x)  ((x) != (x))
-#define ZERO       (-0.0)
-#define LOWEST     (-__builtin_inf())
-#define HIGHEST    __builtin_inf()
-#include "scan_types.h"
+CPU_INLINE ELEMENT plus(ELEMENT a, ELEMENT b) {
+  return (ELEMENT)((ARITHMETIC)a + (ARITHMETIC)b);
+}
+CPU_INLINE ELEMENT times(ELEMENT a, ELEMENT b) {
+  return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
+}
+/* Comparisons hand `b` on if either is NaN; only one in `a` needs care. */
+CPU_INLINE ELEMENT larger(ELEMENT a, ELEMENT b) {
+  const ELEMENT extremum = a > b ? a : b;
+  return IS_NAN(a) ? a : extremum;
+}
+CPU_INLINE ELEMENT smaller(ELEMENT a, ELEMENT b) {
+  const ELEMENT extremum = a < b ? a : b;
+  return IS_NAN(a) ? a : extremum;
+}
 
-#define ELEMENT    int32_t
-#define ARITHMETIC uint32_t
-#define TYPED(x)   x##_i32
-#define IS_NAN(x)  ((void)(x), 0)
-#define ZERO       0
-#define LOWEST     INT32_MIN
-#define HIGHEST    INT32_MAX
-#include "scan_types.h"
+#define NAME(x)       sum_##x
+#define COMBINE(a, b) plus(a, b)
+#define NEUTRAL       ZERO
+#define IDENTITY      0
+#include "scan_kernels.h"
 
-#define ELEMENT    int64_t
-#define ARITHMETIC uint64_t
-#define TYPED(x)   x##_i64
-#define IS_NAN(x)  ((void)(x), 0)
-#define ZERO       0
-#define LOWEST     INT64_MIN
-#define HIGHEST    INT64_MAX
-#include "scan_types.h"
+#define NAME(x)       product_##x
+#define COMBINE(a, b) times(a, b)
+#define NEUTRAL       1
+#define IDENTITY      1
+#include "scan_kernels.h"
 
-#define LOOPS(name, type)                                                                          \
-  {                                                                                                \
-    name##_local_##type, name##_finish_##type, name##_step_##type, name##_combine_##type,          \
-        name##_clear_##type, name##_identity_##type                                                \
-  }
-#define TYPES(name)                                                                                \
-  {                                                                                                \
-    [CPU_TYPE_F64] = LOOPS(name, f64), [CPU_TYPE_F32] = LOOPS(name, f32),                          \
-    [CPU_TYPE_I64] = LOOPS(name, i64), [CPU_TYPE_I32] = LOOPS(name, i32)                           \
-  }
+#define NAME(x)       maximum_##x
+#define COMBINE(a, b) larger(a, b)
+#define NEUTRAL       LOWEST
+#define IDENTITY      LOWEST
+#include "scan_kernels.h"
 
-const cpu_scan_table CPU_SYMBOL(cpu_scan_table) = {
-    .fold = {[COMPUTE_COMBINE_SUM] = TYPES(sum),
-             [COMPUTE_COMBINE_PROD] = TYPES(product),
-             [COMPUTE_COMBINE_MAX] = TYPES(maximum),
-             [COMPUTE_COMBINE_MIN] = TYPES(minimum)}};
+#define NAME(x)       minimum_##x
+#define COMBINE(a, b) smaller(a, b)
+#define NEUTRAL       HIGHEST
+#define IDENTITY      HIGHEST
+#include "scan_kernels.h"
+
+#define LOOPS(name)                                                                                \
+  { name##_local, name##_finish, name##_step, name##_combine, name##_clear, name##_identity }
+
+const cpu_scan_folds CPU_VARIANT_SYMBOL(cpu_scan) = {
+    .fold = {[COMPUTE_COMBINE_SUM] = LOOPS(sum),
+             [COMPUTE_COMBINE_PROD] = LOOPS(product),
+             [COMPUTE_COMBINE_MAX] = LOOPS(maximum),
+             [COMPUTE_COMBINE_MIN] = LOOPS(minimum)}};

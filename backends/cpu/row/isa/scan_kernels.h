@@ -1,8 +1,6 @@
-/* The loops of scan_table.h for one type and one combination: a template, included by isa/scan.c
- * with
+/* The loops of SCAN for one combination: a template, included by scan.c with
  *
- *   ELEMENT      the type
- *   NAME(x)      x with the suffixes of type and combination
+ *   NAME(x)      x with the combination's prefix
  *   COMBINE(a,b) the combination
  *   NEUTRAL      what changes no value, not even the sign of a zero
  *   IDENTITY     the value of no elements */

@@ -4,13 +4,15 @@
  *
  * A loop sees a block of at most a few thousand elements, so that its own rounding error is
  * small; the callers add up the blocks pairwise. */
-#ifndef CPU_ISA_REDUCE_TABLE_H
-#define CPU_ISA_REDUCE_TABLE_H
+#ifndef CPU_ROW_ROW_TABLE_H
+#define CPU_ROW_ROW_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "compute/backend.h"
 #include "core/isa.h"
+#include "program/isa/tile_table.h"
 
 /* Folds. "Lines" lie `step` elements apart; the elements of one line lie side by side. */
 typedef struct cpu_fold {
@@ -41,6 +43,15 @@ typedef struct cpu_search {
                 const int64_t *other_positions, int64_t length);
 } cpu_search;
 
+/* Of one element type. BOOL has the maximum and minimum only; other functions are NULL there. */
+typedef struct cpu_reduce_loops {
+  cpu_fold fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine: SUM … MIN */
+  cpu_search largest, smallest;           /* ARGMAX, ARGMIN */
+} cpu_reduce_loops;
+
+CPU_DECLARE_NUMBERS(cpu_reduce_loops, cpu_reduce);
+CPU_DECLARE(cpu_reduce_loops, cpu_reduce_byte);
+
 /* Row operations on a panel of `length` positions of `width` rows. "Single" loops run along one row
  * after the other: position p of row w is at w·step + p. "Wide" ones run across rows: it is at
  * p·step + w. Panels hold at most some ten thousand positions. */
@@ -53,7 +64,7 @@ typedef struct cpu_row_panel {
 } cpu_row_panel;
 
 /* `peak`, `total`, … have one entry for each row. */
-typedef struct cpu_row_loops {
+typedef struct cpu_row_way {
   /* peak = the largest element, −infinity if there is none; NaNs are passed over. */
   void (*maximum)(const cpu_row_panel *panel, double *peak);
 
@@ -71,25 +82,47 @@ typedef struct cpu_row_loops {
 
   /* target = (source − first) − second. */
   void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
+} cpu_row_way;
 
+typedef struct cpu_row_loops {
+  cpu_row_way single, wide;
   double exponential_scale;
 } cpu_row_loops;
 
-typedef struct cpu_row_table {
-  const cpu_row_loops *f64_single, *f64_wide;
-  const cpu_row_loops *f32_single, *f32_wide;
-} cpu_row_table;
+CPU_DECLARE_FLOATS(cpu_row_loops, cpu_row);
 
-struct cpu_reduce_table {
-  /* By compute_combine (SUM … MIN) and dtype: F64, F32, I64, I32, and BOOL for the maximum and
-   * minimum. An empty entry has no functions. */
-  cpu_fold fold[4][COMPUTE_DTYPE_COUNT];
-  cpu_search search[2][COMPUTE_DTYPE_COUNT]; /* ARGMAX, ARGMIN; F64, F32, I64, I32 */
-  const cpu_row_table *row;
-};
+/* ---- SCAN ------------------------------------------------------------------------------------ */
 
-extern const cpu_reduce_table cpu_reduce_table_scalar, cpu_reduce_table_avx2,
-    cpu_reduce_table_avx512;
-extern const cpu_row_table cpu_row_table_scalar, cpu_row_table_avx2, cpu_row_table_avx512;
+/* The inner loops of running sums, products, maxima and minima, by type and instruction set.
+ *
+ * Every row is cut into blocks of CPU_SCAN_BLOCK elements. What a block stores is its own running
+ * fold, combined with the fold of all blocks before it, so that blocks can be computed anywhere:
+ * the result does not depend on who computes which. */
+
+enum { CPU_SCAN_BLOCK = 1024 };
+
+typedef struct cpu_scan_loops {
+  /* A block of up to CPU_SCAN_BLOCK elements along a row; local = its running fold. */
+  void (*local)(void *local, const void *source, int64_t count);
+
+  /* result[i] = carry with local[i] if inclusive, else result[0] = carry, result[i] = carry with
+   * local[i − 1]. */
+  void (*finish)(void *result, const void *carry, const void *local, int64_t count, bool exclusive);
+
+  /* One step of `count` rows side by side. */
+  void (*step)(void *result, const void *carry, void *local, const void *source, int64_t count,
+               bool exclusive);
+
+  void (*combine)(void *into, const void *other, int64_t count); /* into = into with other */
+  void (*clear)(void *values, int64_t count);                    /* what changes no value */
+  void (*identity)(void *value); /* as an exclusive fold begins with */
+} cpu_scan_loops;
+
+/* Of one element type: F64, F32, I64 or I32. */
+typedef struct cpu_scan_folds {
+  cpu_scan_loops fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine */
+} cpu_scan_folds;
+
+CPU_DECLARE_NUMBERS(cpu_scan_folds, cpu_scan);
 
 #endif

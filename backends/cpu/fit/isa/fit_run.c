@@ -1,16 +1,22 @@
-/* The fit of a run of ROIs with one model: groups of FIT_LANES from loading to writing. Each
- * model's source file includes this and makes one function of it. */
-#ifndef CPU_FIT_RUN_H
-#define CPU_FIT_RUN_H
+/* The fit of a run of ROIs: groups of FIT_LANES from loading to writing. Compiled once per
+ * instruction set and model (core/isa.h), so that the number of parameters is a constant. */
+#if defined(CPU_VARIANT_XYNB)
+#define FIT_MODEL COMPUTE_FIT_XYNB
+#elif defined(CPU_VARIANT_XYNBS)
+#define FIT_MODEL COMPUTE_FIT_XYNBS
+#elif defined(CPU_VARIANT_XYNBSXSY)
+#define FIT_MODEL COMPUTE_FIT_XYNBSXSY
+#elif defined(CPU_VARIANT_XYZNB)
+#define FIT_MODEL COMPUTE_FIT_XYZNB
+#endif
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
 #include "fit_load.h"
-#include "fit_marquardt.h"
-#include "fit_newton.h"
-#include "fit_record.h"
+#include "fit_step.h"
+#include "fit_finish.h"
 #include "fit_start.h"
 
 /* Processors take hundreds of cycles for numbers below the normal ones, which the Gaussian's tails
@@ -178,7 +184,7 @@ FIT_INLINE void fit_foresee(fit_work *work, int64_t roi, int64_t left) {
   work->ahead_bytes = bytes * (left < FIT_LANES ? left : FIT_LANES);
 }
 
-FIT_INLINE void fit_run(const cpu_fit_job *job, int64_t first, int64_t count, void *workspace) {
+static void fit_run(const cpu_fit_job *job, int64_t first, int64_t count, void *workspace) {
   fit_work *work = workspace;
   const uint32_t before = fit_flush_begin();
   fit_begin(job, work);
@@ -196,4 +202,9 @@ FIT_INLINE void fit_run(const cpu_fit_job *job, int64_t first, int64_t count, vo
   fit_flush_end(before);
 }
 
-#endif
+static uint64_t workspace_bytes(const compute_fit_problem *problem) {
+  return fit_workspace_bytes(problem);
+}
+
+const cpu_fit_loops CPU_VARIANT_SYMBOL(cpu_fit) = {
+    .lanes = FIT_LANES, .workspace_bytes = workspace_bytes, .fit = fit_run};

@@ -5,9 +5,9 @@
  * input with stride 0, whatever was computed from such) is one element, so that its work is done
  * once and the loops broadcast it from a register of the processor; a result goes straight to a
  * dense output where nothing can read what is overwritten. */
-#include "interpreter_private.h"
-
 #include <string.h>
+
+#include "program.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,8 +1,8 @@
 /* Register-blocked matrix product: the one source of every micro-kernel.
  *
- * Included by gemm_f32.c and its sisters after they have defined GEMM_ELEMENT, the computing type,
- * and where there is one GEMM_MULTIPLY_ADD(a, b, c), the instruction for a·b + c on vectors. All is
- * static: no copy of an inline function may reach another instruction set's code.
+ * Compiled once per instruction set and element type (core/isa.h): GEMM_ELEMENT is the computing
+ * type, unsigned for integers, so that overflow wraps; GEMM_MULTIPLY_ADD(a, b, c) the instruction
+ * for a·b + c on vectors, where there is one.
  *
  * A tile of C of up to GEMM_ROWS rows and two vectors of columns stays in registers while k runs:
  * each k takes two vectors of B and repeats one element of A per row over a vector. That makes 12
@@ -17,13 +17,48 @@
  *
  * Vectors are GCC's, 16 bytes wide without AVX. GEMM_VECTOR_BYTES may force another width: a
  * machine without AVX-512 tests its shape that way. */
-#ifndef CPU_GEMM_TILE_H
-#define CPU_GEMM_TILE_H
-
 #include <stddef.h>
 #include <string.h>
 
 #include "gemm_table.h"
+
+#if defined(CPU_VARIANT_F64)
+#define GEMM_ELEMENT       double
+#define GEMM_ELEMENT_BYTES 8
+#define GEMM_NATIVE        COMPUTE_F64
+#elif defined(CPU_VARIANT_F32)
+#define GEMM_ELEMENT       float
+#define GEMM_ELEMENT_BYTES 4
+#define GEMM_NATIVE        COMPUTE_F32
+#elif defined(CPU_VARIANT_I64)
+#define GEMM_ELEMENT       uint64_t
+#define GEMM_ELEMENT_BYTES 8
+#define GEMM_NATIVE        COMPUTE_I64
+#define GEMM_INTEGER
+#elif defined(CPU_VARIANT_I32)
+#define GEMM_ELEMENT       uint32_t
+#define GEMM_ELEMENT_BYTES 4
+#define GEMM_NATIVE        COMPUTE_I32
+#define GEMM_INTEGER
+#endif
+
+#if defined(GEMM_VECTOR_BYTES) || defined(GEMM_INTEGER)
+/* A test's width, or no instruction for it. */
+#elif defined(__AVX512F__)
+#include <immintrin.h>
+#if defined(CPU_VARIANT_F64)
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_pd(a, b, c)
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
+#endif
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#if defined(CPU_VARIANT_F64)
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_pd(a, b, c)
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
+#endif
+#endif
 
 #ifndef GEMM_VECTOR_BYTES
 #if defined(__AVX512F__)
@@ -145,181 +180,60 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
   }
 }
 
-#define GEMM_TILE_CASE(rows, vectors, copy)                                                        \
-  case rows:                                                                                       \
-    gemm_tile(rows, vectors, false, block, a, b, b_k, c, columns, copy);                           \
+/* The tile of `rows` rows. One and two rows leave registers for two panels ("wide"), which hide the
+ * latency again; more rows do not. */
+#define GEMM_CASE(count)                                                                           \
+  case count:                                                                                      \
+    if (vectors <= 2 || count <= 2)                                                                \
+      gemm_tile(count, vectors, listed, block, a, b, b_k, c, columns, copying ? copy : NULL);      \
     break;
-#define GEMM_LISTED_CASE(rows, vectors, copy)                                                      \
-  case rows: gemm_tile(rows, vectors, true, block, a, b, b_k, c, columns, copy); break;
+GEMM_INLINE void gemm_tile_of_rows(const int vectors, const bool listed, const bool copying,
+                                   int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                                   const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
+                                   int64_t columns, GEMM_ELEMENT *copy) {
+  switch (rows) {
+    GEMM_CASE(1)
+    GEMM_CASE(2)
+    GEMM_CASE(3)
+    GEMM_CASE(4)
+    GEMM_CASE(5)
+    GEMM_CASE(6)
+#if GEMM_ROWS > 6
+    GEMM_CASE(7)
+    GEMM_CASE(8)
+    GEMM_CASE(9)
+    GEMM_CASE(10)
+    GEMM_CASE(11)
+    GEMM_CASE(12)
+    GEMM_CASE(13)
+    GEMM_CASE(14)
+#endif
+  }
+}
 
 typedef void (*gemm_tile_function)(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                                    const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
                                    int64_t columns, GEMM_ELEMENT *copy);
 
-static void gemm_tile_narrow(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                             const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                             GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_TILE_CASE(1, 1, NULL)
-    GEMM_TILE_CASE(2, 1, NULL)
-    GEMM_TILE_CASE(3, 1, NULL)
-    GEMM_TILE_CASE(4, 1, NULL)
-    GEMM_TILE_CASE(5, 1, NULL)
-    GEMM_TILE_CASE(6, 1, NULL)
-#if GEMM_ROWS > 6
-    GEMM_TILE_CASE(7, 1, NULL)
-    GEMM_TILE_CASE(8, 1, NULL)
-    GEMM_TILE_CASE(9, 1, NULL)
-    GEMM_TILE_CASE(10, 1, NULL)
-    GEMM_TILE_CASE(11, 1, NULL)
-    GEMM_TILE_CASE(12, 1, NULL)
-    GEMM_TILE_CASE(13, 1, NULL)
-    GEMM_TILE_CASE(14, 1, NULL)
-#endif
+#define GEMM_TILES(name, vectors, listed, copying)                                                 \
+  static void name(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,               \
+                   const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,           \
+                   GEMM_ELEMENT *copy) {                                                           \
+    gemm_tile_of_rows(vectors, listed, copying, rows, block, a, b, b_k, c, columns, copy);         \
   }
-}
+GEMM_TILES(gemm_tile_narrow, 1, false, false)
+GEMM_TILES(gemm_tile_full, 2, false, false)
+GEMM_TILES(gemm_tile_copying, 2, false, true)
+GEMM_TILES(gemm_tile_wide, 4, false, false)
+GEMM_TILES(gemm_listed_narrow, 1, true, false)
+GEMM_TILES(gemm_listed_full, 2, true, false)
+GEMM_TILES(gemm_listed_copying, 2, true, true)
+GEMM_TILES(gemm_listed_wide, 4, true, false)
 
-static void gemm_tile_full(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                           const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                           GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_TILE_CASE(1, 2, NULL)
-    GEMM_TILE_CASE(2, 2, NULL)
-    GEMM_TILE_CASE(3, 2, NULL)
-    GEMM_TILE_CASE(4, 2, NULL)
-    GEMM_TILE_CASE(5, 2, NULL)
-    GEMM_TILE_CASE(6, 2, NULL)
-#if GEMM_ROWS > 6
-    GEMM_TILE_CASE(7, 2, NULL)
-    GEMM_TILE_CASE(8, 2, NULL)
-    GEMM_TILE_CASE(9, 2, NULL)
-    GEMM_TILE_CASE(10, 2, NULL)
-    GEMM_TILE_CASE(11, 2, NULL)
-    GEMM_TILE_CASE(12, 2, NULL)
-    GEMM_TILE_CASE(13, 2, NULL)
-    GEMM_TILE_CASE(14, 2, NULL)
-#endif
-  }
-}
-
-/* For the first tile of a strip, which packs B for the others. */
-static void gemm_tile_copying(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                              const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                              GEMM_ELEMENT *copy) {
-  switch (rows) {
-    GEMM_TILE_CASE(1, 2, copy)
-    GEMM_TILE_CASE(2, 2, copy)
-    GEMM_TILE_CASE(3, 2, copy)
-    GEMM_TILE_CASE(4, 2, copy)
-    GEMM_TILE_CASE(5, 2, copy)
-    GEMM_TILE_CASE(6, 2, copy)
-#if GEMM_ROWS > 6
-    GEMM_TILE_CASE(7, 2, copy)
-    GEMM_TILE_CASE(8, 2, copy)
-    GEMM_TILE_CASE(9, 2, copy)
-    GEMM_TILE_CASE(10, 2, copy)
-    GEMM_TILE_CASE(11, 2, copy)
-    GEMM_TILE_CASE(12, 2, copy)
-    GEMM_TILE_CASE(13, 2, copy)
-    GEMM_TILE_CASE(14, 2, copy)
-#endif
-  }
-}
-
-/* One and two rows leave registers for two panels, which hide the latency again. */
-static void gemm_tile_wide(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                           const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                           GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_TILE_CASE(1, 4, NULL)
-    GEMM_TILE_CASE(2, 4, NULL)
-  }
-}
-
-/* The same four for a B with listed rows. */
-static void gemm_listed_narrow(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                               const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                               GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_LISTED_CASE(1, 1, NULL)
-    GEMM_LISTED_CASE(2, 1, NULL)
-    GEMM_LISTED_CASE(3, 1, NULL)
-    GEMM_LISTED_CASE(4, 1, NULL)
-    GEMM_LISTED_CASE(5, 1, NULL)
-    GEMM_LISTED_CASE(6, 1, NULL)
-#if GEMM_ROWS > 6
-    GEMM_LISTED_CASE(7, 1, NULL)
-    GEMM_LISTED_CASE(8, 1, NULL)
-    GEMM_LISTED_CASE(9, 1, NULL)
-    GEMM_LISTED_CASE(10, 1, NULL)
-    GEMM_LISTED_CASE(11, 1, NULL)
-    GEMM_LISTED_CASE(12, 1, NULL)
-    GEMM_LISTED_CASE(13, 1, NULL)
-    GEMM_LISTED_CASE(14, 1, NULL)
-#endif
-  }
-}
-
-static void gemm_listed_full(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                             const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                             GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_LISTED_CASE(1, 2, NULL)
-    GEMM_LISTED_CASE(2, 2, NULL)
-    GEMM_LISTED_CASE(3, 2, NULL)
-    GEMM_LISTED_CASE(4, 2, NULL)
-    GEMM_LISTED_CASE(5, 2, NULL)
-    GEMM_LISTED_CASE(6, 2, NULL)
-#if GEMM_ROWS > 6
-    GEMM_LISTED_CASE(7, 2, NULL)
-    GEMM_LISTED_CASE(8, 2, NULL)
-    GEMM_LISTED_CASE(9, 2, NULL)
-    GEMM_LISTED_CASE(10, 2, NULL)
-    GEMM_LISTED_CASE(11, 2, NULL)
-    GEMM_LISTED_CASE(12, 2, NULL)
-    GEMM_LISTED_CASE(13, 2, NULL)
-    GEMM_LISTED_CASE(14, 2, NULL)
-#endif
-  }
-}
-
-static void gemm_listed_copying(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                                const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
-                                int64_t columns, GEMM_ELEMENT *copy) {
-  switch (rows) {
-    GEMM_LISTED_CASE(1, 2, copy)
-    GEMM_LISTED_CASE(2, 2, copy)
-    GEMM_LISTED_CASE(3, 2, copy)
-    GEMM_LISTED_CASE(4, 2, copy)
-    GEMM_LISTED_CASE(5, 2, copy)
-    GEMM_LISTED_CASE(6, 2, copy)
-#if GEMM_ROWS > 6
-    GEMM_LISTED_CASE(7, 2, copy)
-    GEMM_LISTED_CASE(8, 2, copy)
-    GEMM_LISTED_CASE(9, 2, copy)
-    GEMM_LISTED_CASE(10, 2, copy)
-    GEMM_LISTED_CASE(11, 2, copy)
-    GEMM_LISTED_CASE(12, 2, copy)
-    GEMM_LISTED_CASE(13, 2, copy)
-    GEMM_LISTED_CASE(14, 2, copy)
-#endif
-  }
-}
-
-static void gemm_listed_wide(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
-                             const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
-                             GEMM_ELEMENT *copy) {
-  (void)copy;
-  switch (rows) {
-    GEMM_LISTED_CASE(1, 4, NULL)
-    GEMM_LISTED_CASE(2, 4, NULL)
-  }
-}
+/* By B's layout; `copying` is for the first tile of a strip, which packs B for the others. */
+typedef struct gemm_tiles {
+  gemm_tile_function narrow, full, copying, wide;
+} gemm_tiles;
 
 /* The rows of a block come in tiles of nearly equal height. */
 GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
@@ -330,8 +244,7 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
 }
 
 /* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
- * tile
- * (`copying`) packs B's panel for the others, which then read it there. */
+ * tile (`copying`) packs B's panel for the others, which then read it there. */
 static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
                        const cpu_gemm_block *block, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                        int64_t columns) {
@@ -359,46 +272,37 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   }
 }
 
-static void gemm_multiply(const cpu_gemm_block *block) {
+/* All strips; panels of B are `panel` elements apart. */
+GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *block, int64_t panel) {
   const GEMM_ELEMENT *b = block->b;
   GEMM_ELEMENT *c = block->c;
   int64_t rest = block->n;
-  if (block->m <= 2 && block->b_column == GEMM_COLUMNS) {
+  if (block->m <= 2 && panel == GEMM_COLUMNS) {
     for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
-      gemm_strip(gemm_tile_wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
+      gemm_strip(tiles->wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
       b += 2 * GEMM_COLUMNS;
       c += 2 * GEMM_COLUMNS;
     }
   }
   for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
-    gemm_strip(gemm_tile_full, gemm_tile_copying, block, b, c, GEMM_COLUMNS);
-    b += block->b_column;
+    gemm_strip(tiles->full, tiles->copying, block, b, c, GEMM_COLUMNS);
+    b += panel;
     c += GEMM_COLUMNS;
   }
   if (rest > 0)
-    gemm_strip(rest > GEMM_LANES ? gemm_tile_full : gemm_tile_narrow, gemm_tile_copying, block, b,
-               c, rest);
+    gemm_strip(rest > GEMM_LANES ? tiles->full : tiles->narrow, tiles->copying, block, b, c, rest);
+}
+
+static void gemm_multiply(const cpu_gemm_block *block) {
+  static const gemm_tiles tiles = {gemm_tile_narrow, gemm_tile_full, gemm_tile_copying,
+                                   gemm_tile_wide};
+  gemm_strips(&tiles, block, block->b_column);
 }
 
 static void gemm_convolve(const cpu_gemm_block *block) {
-  const GEMM_ELEMENT *b = block->b;
-  GEMM_ELEMENT *c = block->c;
-  int64_t rest = block->n;
-  if (block->m <= 2) {
-    for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
-      gemm_strip(gemm_listed_wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
-      b += 2 * GEMM_COLUMNS;
-      c += 2 * GEMM_COLUMNS;
-    }
-  }
-  for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
-    gemm_strip(gemm_listed_full, gemm_listed_copying, block, b, c, GEMM_COLUMNS);
-    b += GEMM_COLUMNS;
-    c += GEMM_COLUMNS;
-  }
-  if (rest > 0)
-    gemm_strip(rest > GEMM_LANES ? gemm_listed_full : gemm_listed_narrow, gemm_listed_copying,
-               block, b, c, rest);
+  static const gemm_tiles tiles = {gemm_listed_narrow, gemm_listed_full, gemm_listed_copying,
+                                   gemm_listed_wide};
+  gemm_strips(&tiles, block, GEMM_COLUMNS);
 }
 
 /* The sum of a vector's lanes, by halves. */
@@ -568,14 +472,18 @@ static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *p
 
 #include "gemm_pack.h"
 
-/* The table that the including file exports. */
-#define GEMM_TYPE                                                                                  \
-  {                                                                                                \
-    .rows = GEMM_ROWS, .columns = GEMM_COLUMNS, .lanes = GEMM_LANES, .multiply = gemm_multiply,    \
-    .convolve = gemm_convolve, .dot = gemm_dot, .stream = gemm_stream,                             \
-    .pack_rows = gemm_pack_rows, .pack_panels = gemm_pack_panels,                                  \
-    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL, .pack_pieces = gemm_pack_pieces,     \
-    .sum = gemm_sum                                                                                \
-  }
-
-#endif
+extern const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm);
+const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
+    .rows = GEMM_ROWS,
+    .columns = GEMM_COLUMNS,
+    .lanes = GEMM_LANES,
+    .multiply = gemm_multiply,
+    .convolve = gemm_convolve,
+    .dot = gemm_dot,
+    .stream = gemm_stream,
+    .pack_rows = gemm_pack_rows,
+    .pack_panels = gemm_pack_panels,
+    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL,
+    .pack_pieces = gemm_pack_pieces,
+    .sum = gemm_sum,
+};

@@ -1,8 +1,10 @@
-/* The loops of an integer type, for tile_i32.c and tile_i64.c to include after defining
- *   integer, natural, INTEGER(name)  the type, its unsigned sibling, name##_i32 or name##_i64
- *
- * Arithmetic wraps, so it is done in the unsigned type. */
+/* Instructions on I64 and on I32 values: compiled for each (core/isa.h). Arithmetic wraps, so it is
+ * done in the unsigned type. */
+#include "element.h"
 #include "tile_loops.h"
+
+typedef ELEMENT integer;
+typedef ARITHMETIC natural;
 
 CPU_INLINE integer op_neg(integer x) {
   return (integer)(0 - (natural)x);
@@ -101,8 +103,7 @@ BINARY_LOOP(op_div, integer, integer)
 BINARY_LOOP(op_mod, integer, integer)
 BINARY_LOOP(op_pow, integer, integer)
 
-extern const cpu_tile_loops CPU_SYMBOL(INTEGER(cpu_tile));
-const cpu_tile_loops CPU_SYMBOL(INTEGER(cpu_tile)) = {
+const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_NEG] = UNARY_ROW(op_neg),   [COMPUTE_I_ABS] = UNARY_ROW(op_abs),
     [COMPUTE_I_SIGN] = UNARY_ROW(op_sign), [COMPUTE_I_SQUARE] = UNARY_ROW(op_square),
     [COMPUTE_I_RELU] = UNARY_ROW(op_relu), [COMPUTE_I_ADD] = BINARY_ROW(op_add),

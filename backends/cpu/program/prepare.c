@@ -4,10 +4,10 @@
  * Registers are allocated by liveness in one pass, which is exact for straight-line code. There are
  * two kinds, of 4 and of 8 bytes per element. A result may take the register of an operand that is
  * used for the last time: the loops allow that (isa/tile_table.h). */
-#include "interpreter_private.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "program.h"
 
 /* The registers in use stay in a first-level cache, with what streams through beside them. */
 enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
