@@ -21,7 +21,7 @@ static double reference(const sample *s, const block *b, const int64_t place[3],
                         double *y) {
   const int64_t n = place[0], h = place[1], i = place[2];
   const int64_t seen =
-      s->causal ? cpu_larger(0, cpu_smaller(s->keys, i + 1 + s->keys - s->queries)) : s->keys;
+      s->causal ? cpu_max(0, cpu_min(s->keys, i + 1 + s->keys - s->queries)) : s->keys;
   double peak = -INFINITY, total = 0, size = 0;
   for (int64_t j = 0; j < seen; j++) {
     scores[j] = 0;

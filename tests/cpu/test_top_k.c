@@ -125,7 +125,7 @@ static void random_rows_are_right(void **state) {
       for (int32_t d = 0; d < s.rank; d++) s.size[d] = test_random_integer(&random, 1, 5);
       s.length = test_random_integer(&random, 1, test_random_integer(&random, 0, 1) ? 50 : 6000);
       s.size[s.rank - 1] = test_random_integer(&random, 1, s.length);
-      if (i % 3 == 0) s.size[s.rank - 1] = cpu_smaller(s.length, 5);
+      if (i % 3 == 0) s.size[s.rank - 1] = cpu_min(s.length, 5);
       visit(&f, &s, &random);
     }
     fixture_close(&f);

@@ -248,7 +248,7 @@ static sample random_sample(test_random *random) {
   for (int d = 0; d < 2; d++) /* as rounding up does, and fewer results than there could be */
     w->result_size[d] = test_random_integer(random, 0, 3)
                             ? w->result_size[d]
-                            : cpu_larger(0, w->result_size[d] + test_random_integer(random, -2, 2));
+                            : cpu_max(0, w->result_size[d] + test_random_integer(random, -2, 2));
   return s;
 }
 

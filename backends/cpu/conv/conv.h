@@ -131,7 +131,7 @@ typedef struct conv_box {
   unsigned char *sums; /* may be overwritten */
 } conv_box;
 
-void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, conv_box *box);
+void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *box);
 
 /* The axes of dimension 0 (height) or 1; `conv->shape` is set. False when memory is short. */
 bool conv_axes_make(cpu_conv *conv, int dimension);

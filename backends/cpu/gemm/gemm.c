@@ -115,6 +115,51 @@ compute_status cpu_gemm_prepare(cpu_device *device, const compute_kernel_descrip
   return COMPUTE_OK;
 }
 
+/* ---- The epilogue --------------------------------------------------------------------------- */
+
+/* The elements and steps of an operand in a block from (row, column) on. */
+static int64_t block_steps(const gemm_operand *operand, int64_t row, int64_t column,
+                           int64_t step[CPU_BOX_RANK]) {
+  step[0] = operand->row;
+  step[1] = operand->column;
+  return (row * operand->row + column * operand->column) * operand->size;
+}
+
+void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
+                       int64_t sums_row, int64_t row, int64_t rows, int64_t column,
+                       int64_t columns) {
+  const gemm_problem *problem = &gemm->problem;
+  cpu_box box;
+  if (rows == 0 || columns == 0) return;
+  box.program = gemm->epilogue;
+  box.rank = 2;
+  box.count[0] = rows;
+  box.count[1] = columns;
+  box.dimension[0] = problem->row_dimension;
+  box.dimension[1] = problem->column_dimension;
+  box.pace[0] = box.pace[1] = 1;
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++)
+    box.coordinate[d] = problem->coordinates ? matrix->coordinate[d] : 0;
+  box.coordinate[box.dimension[0]] = row;
+  box.coordinate[box.dimension[1]] = column;
+  box.position = matrix->position + row * problem->row_position + column * problem->column_position;
+  box.position_step[0] = problem->row_position;
+  box.position_step[1] = problem->column_position;
+  box.input[0] = sums;
+  box.input_step[0][0] = sums_row;
+  box.input_step[0][1] = 1;
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    box.input[i + 1] =
+        matrix->extra[i] + block_steps(&problem->extra[i], row, column, box.input_step[i + 1]);
+  for (uint32_t k = 0; k < problem->output_count; k++)
+    box.output[k] =
+        matrix->output[k] + block_steps(&problem->output[k], row, column, box.output_step[k]);
+  /* Whole blocks where every operand is dense, else rows, or columns if they are much longer. */
+  const bool along_rows = columns >= 32 || columns >= rows;
+  if (along_rows) cpu_box_merge(&box);
+  cpu_box_run(&box, along_rows ? box.rank - 1 : 0);
+}
+
 /* ---- Reading the descriptor ------------------------------------------------------------------ */
 
 /* The normal form of a matrix multiplication.

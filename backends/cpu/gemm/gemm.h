@@ -1,11 +1,9 @@
 /* Matrix multiplication on the CPU, inside: what its files share.
  *
- *   gemm.c           makes a kernel: reads the descriptor, asks each implementation in turn
- *   gemm_problem.c   brings the descriptor into one normal form
- *   gemm_epilogue.c  runs the epilogue over finished blocks of C
- *   gemm_schedule.c  cuts the own implementation's work into tasks and cache blocks
- *   gemm_own.c       the own implementation, on the micro-kernels of isa/gemm_*.c
- *   gemm_blas.c      the implementation that calls OpenBLAS
+ *   gemm.c       makes a kernel: brings the descriptor into one normal form, asks each
+ *                implementation in turn; runs the epilogue over finished blocks of C
+ *   gemm_own.c   the own implementation, on the micro-kernels of isa/gemm_tile.c
+ *   gemm_blas.c  the implementation that calls OpenBLAS, and opening the library
  *
  * "Sums" are the products before the epilogue, in the accumulate type. */
 #ifndef CPU_GEMM_GEMM_H

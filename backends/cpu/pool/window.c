@@ -179,18 +179,8 @@ static void choose_lines(cpu_window *kernel) {
   kernel->groups = side_by_side ? 1 : channels;
   for (uint32_t i = 0; i < kernel->input_count; i++)
     kernel->input[i].direct = is_dense(kernel, &kernel->input[i]);
-  const uint32_t places = cpu_program_places(kernel->epilogue);
   kernel->in_place =
       cpu_program_is_identity(kernel->epilogue) && is_dense(kernel, &kernel->output[0]);
-  kernel->positions_continue = kernel->lanes == 1 || places == 0;
-  kernel->rows_continue = (places & ~CPU_PLACES_POSITION) == 0;
-  for (uint32_t i = 0; i < kernel->extra_count + kernel->output_count; i++) {
-    const window_operand *o =
-        i < kernel->extra_count ? &kernel->extra[i] : &kernel->output[i - kernel->extra_count];
-    if (kernel->lanes > 1 && o->stride[3] != kernel->lanes * o->stride[1])
-      kernel->positions_continue = false;
-    if (o->stride[2] != kernel->size[3] * o->stride[3]) kernel->rows_continue = false;
-  }
 }
 
 /* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
@@ -340,6 +330,59 @@ compute_status cpu_window_prepare(cpu_device *device, const compute_kernel_descr
   else
     *result = &kernel->head;
   return status;
+}
+
+/* ---- Results -------------------------------------------------------------------------------- */
+
+unsigned char *window_output(const window_launch *l, const window_unit *unit, int64_t row) {
+  const cpu_window *kernel = l->kernel;
+  const window_operand *o = &kernel->output[0];
+  const int64_t at = unit->image * o->stride[0] + unit->channel * o->stride[1] +
+                     row * o->stride[2] + unit->column * o->stride[3];
+  return (unsigned char *)l->pointers[kernel->input_count + kernel->extra_count] + at * o->size;
+}
+
+/* An operand's steps along rows, columns and lanes, and its first element in the unit. */
+static int64_t unit_steps(const window_unit *unit, const window_operand *o,
+                          int64_t step[CPU_BOX_RANK]) {
+  step[0] = o->stride[2];
+  step[1] = o->stride[3];
+  step[2] = o->stride[1];
+  return (unit->image * o->stride[0] + unit->channel * o->stride[1] + unit->row * o->stride[2] +
+          unit->column * o->stride[3]) *
+         (int64_t)o->size;
+}
+
+void window_finish(const window_launch *l, const window_unit *unit, unsigned char *values) {
+  const cpu_window *kernel = l->kernel;
+  const int64_t *size = kernel->size, line = unit->columns * kernel->lanes;
+  cpu_box box;
+  box.program = kernel->epilogue;
+  box.rank = kernel->lanes > 1 ? 3 : 2;
+  const int64_t count[3] = {unit->rows, unit->columns, kernel->lanes};
+  const int64_t values_step[3] = {line, kernel->lanes, 1};
+  const int64_t position_step[3] = {size[3], 1, size[2] * size[3]};
+  const int64_t first[4] = {unit->image, unit->channel, unit->row, unit->column};
+  for (int32_t d = 0; d < box.rank; d++) {
+    box.count[d] = count[d];
+    box.dimension[d] = d == 2 ? 1 : d + 2;
+    box.pace[d] = 1;
+    box.input_step[0][d] = values_step[d];
+    box.position_step[d] = position_step[d];
+  }
+  for (int d = 0; d < COMPUTE_MAX_RANK; d++) box.coordinate[d] = d < 4 ? first[d] : 0;
+  box.position = ((first[0] * size[1] + first[1]) * size[2] + first[2]) * size[3] + first[3];
+  box.input[0] = values;
+  void *const *pointers = l->pointers + kernel->input_count;
+  for (uint32_t i = 0; i < kernel->extra_count; i++)
+    box.input[i + 1] = (const unsigned char *)pointers[i] +
+                       unit_steps(unit, &kernel->extra[i], box.input_step[i + 1]);
+  pointers += kernel->extra_count;
+  for (uint32_t k = 0; k < kernel->output_count; k++)
+    box.output[k] =
+        (unsigned char *)pointers[k] + unit_steps(unit, &kernel->output[k], box.output_step[k]);
+  cpu_box_merge(&box);
+  cpu_box_run(&box, box.rank - 1);
 }
 
 /* ---- Merging planes -------------------------------------------------------------------------- */

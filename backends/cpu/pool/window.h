@@ -1,10 +1,8 @@
 /* Pooling on the CPU, inside: what its files share.
  *
- *   window.c           makes a kernel: reads the descriptor, picks lines and units of work
- *   window_merge.c     planes that can be taken for one tall plane
- *   window_fold.c      forward: folds windows
- *   window_gradient.c  by data
- *   window_finish.c    runs the epilogue over finished rows
+ *   window.c       makes a kernel: reads the descriptor, picks lines and units of work; reads
+ *                  lines, and runs the epilogue over finished ones
+ *   window_unit.c  a unit: forward it folds windows, by data it gives gradients out
  *
  * A plane's row is a line: positions side by side, of one element each, or, where channels lie
  * side by side, of all channels. Rows are read where they lie if they are such lines of the
@@ -43,11 +41,9 @@ typedef struct cpu_window {
   window_operand extra[COMPUTE_MAX_OPERANDS]; /* the epilogue's inputs from its number 1 on */
   window_operand output[COMPUTE_MAX_OPERANDS];
   cpu_program *epilogue;
-  bool in_place;           /* results may be written where they belong */
-  bool rows_continue;      /* for the epilogue: lines follow each other in every operand */
-  bool positions_continue; /* and, within a line of several lanes, positions */
-  int64_t lanes, groups;   /* groups of lanes in the channels */
-  int64_t rows, columns;   /* of the space in one unit */
+  bool in_place;         /* results may be written where they belong */
+  int64_t lanes, groups; /* groups of lanes in the channels */
+  int64_t rows, columns; /* of the space in one unit */
   int64_t bands, chunks, units, per_task, tasks;
   int64_t first_inside, end_inside; /* forward: columns whose windows lie inside the data */
   uint64_t worker_bytes, source_bytes, line_bytes, values_bytes, offset_bytes;

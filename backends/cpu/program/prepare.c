@@ -268,6 +268,16 @@ static uint32_t instruction_cost(const compute_instruction *instruction) {
   return instruction->type == COMPUTE_F64 ? cost * 4 : cost;
 }
 
+static uint32_t find_places(const cpu_program *program) {
+  uint32_t places = 0;
+  for (uint32_t i = 0; i < program->step_count; i++) {
+    const cpu_step *step = &program->step[i];
+    if (step->kind == CPU_STEP_POSITION) places |= CPU_PLACES_POSITION;
+    if (step->kind == CPU_STEP_COORDINATE) places |= 1u << step->immediate.i64;
+  }
+  return places;
+}
+
 static compute_status prepare(preparation *p) {
   cpu_program *result = p->result;
   mark_needed(p);
@@ -278,6 +288,7 @@ static compute_status prepare(preparation *p) {
   place_registers(p);
   for (uint32_t i = 0; i < p->program->count; i++)
     if (p->needed[i]) result->cost += instruction_cost(&p->program->instructions[i]);
+  result->places = find_places(result);
   const cpu_step *first = &result->step[0];
   result->identity = result->step_count == 1 && result->output_count == 1 &&
                      first->kind == CPU_STEP_LOAD && first->input == 0 &&
@@ -337,11 +348,5 @@ uint32_t cpu_program_cost(const cpu_program *program) {
 }
 
 uint32_t cpu_program_places(const cpu_program *program) {
-  uint32_t places = 0;
-  for (uint32_t i = 0; i < program->step_count; i++) {
-    const cpu_step *step = &program->step[i];
-    if (step->kind == CPU_STEP_POSITION) places |= CPU_PLACES_POSITION;
-    if (step->kind == CPU_STEP_COORDINATE) places |= 1u << step->immediate.i64;
-  }
-  return places;
+  return program->places;
 }

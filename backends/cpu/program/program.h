@@ -53,6 +53,42 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
                      bool stream);
 void cpu_stream_fence(void);
 
+/* Runs a line of any length, tile by tile: `tile` describes its beginning, all but `count`, and is
+ * changed. `pace` is how far the tile's coordinate goes from element to element. */
+void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
+                          cpu_scratch *scratch, bool stream);
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+enum { CPU_BOX_RANK = 4 };
+
+/* What an epilogue runs over: a box of finished values (the program's input 0), which are still in
+ * a cache of this core, and the same elements of all other operands. Steps are in elements. */
+typedef struct cpu_box {
+  const cpu_program *program;
+  int32_t rank;                         /* 1 … CPU_BOX_RANK */
+  int64_t count[CPU_BOX_RANK];          /* each at least 1 */
+  int32_t dimension[CPU_BOX_RANK];      /* of the space: where coordinates count, */
+  int64_t pace[CPU_BOX_RANK];           /* and by how much */
+  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; not looked at unless asked for */
+  int64_t position, position_step[CPU_BOX_RANK];
+  const unsigned char *input[COMPUTE_MAX_OPERANDS]; /* the first element */
+  int64_t input_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
+  unsigned char *output[COMPUTE_MAX_OPERANDS];
+  int64_t output_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
+} cpu_box;
+
+/* Whether dimension d + 1 continues along dimension d without a gap, as far as the program can
+ * tell, for outputs and for the inputs from number `first` on. */
+bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first);
+
+/* Makes one dimension of the last ones as long as they continue each other. */
+void cpu_box_merge(cpu_box *box);
+
+/* Runs the program in lines along dimension `along`: each has a price of its own, so that long ones
+ * are best. */
+void cpu_box_run(const cpu_box *box, int32_t along);
+
 /* ---- Inside of a prepared program ------------------------------------------------------------ */
 
 /* A prepared program: steps over values, each value with a place to live. */
@@ -102,7 +138,8 @@ struct cpu_program {
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;
-  uint32_t cost; /* see cpu_program_cost */
+  uint32_t cost;   /* see cpu_program_cost */
+  uint32_t places; /* see cpu_program_places */
   /* The last step that may read input i where it lies. */
   uint16_t input_last_use[COMPUTE_MAX_OPERANDS];
   uint8_t input_bytes[COMPUTE_MAX_OPERANDS];

@@ -196,6 +196,25 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
   }
 }
 
+void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
+                          cpu_scratch *scratch, bool stream) {
+  /* Coordinates grow by one along a tile. */
+  const bool alone = pace != 1 && program->places & ~CPU_PLACES_POSITION;
+  const int64_t most = alone ? 1 : program->tile_elements;
+  for (int64_t left = length; left > 0; left -= tile->count) {
+    tile->count = cpu_min(left, most);
+    cpu_program_run(program, tile, scratch, stream);
+    for (uint32_t i = 0; i < program->input_count; i++)
+      tile->input[i] = (const unsigned char *)tile->input[i] +
+                       tile->count * tile->input_stride[i] * program->input_bytes[i];
+    for (uint32_t k = 0; k < program->output_count; k++)
+      tile->output[k] = (unsigned char *)tile->output[k] +
+                        tile->count * tile->output_stride[k] * program->output[k].element_bytes;
+    tile->position += tile->count * tile->position_step;
+    tile->coordinate[tile->dimension] += tile->count * pace;
+  }
+}
+
 int64_t cpu_program_tile_elements(const cpu_program *program) {
   return program->tile_elements;
 }

@@ -1,4 +1,5 @@
-/* Prologues and epilogues: from a point of two nests to tiles of the interpreter. */
+/* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
+ * interpreter. */
 #include "program.h"
 
 static void scan(const compute_program *program, cpu_stage *stage) {
@@ -87,38 +88,94 @@ void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_plac
   cpu_tile tile;
   for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile.coordinate[d] = place->coordinate[d];
   tile.dimension = along->origin[last] < 0 ? 0 : along->origin[last];
-  tile.position = 0;
-  tile.position_step = 0;
-  if (stage->position >= 0) {
-    tile.position = place->offset[stage->position];
-    tile.position_step = along->stride[stage->position][last];
+  tile.position = stage->position < 0 ? 0 : place->offset[stage->position];
+  tile.position_step = stage->position < 0 ? 0 : along->stride[stage->position][last];
+  for (int32_t i = 0; i < stage->inputs; i++) {
+    const int32_t k = stage->first_input + i;
+    tile.input[first + i] = cpu_place_address(stage, place, pointers, k);
+    tile.input_stride[first + i] = along->stride[k][last];
   }
-  for (int64_t done = 0; done < count; done += tile.count) {
-    tile.count = count - done < stage->tile_elements ? count - done : stage->tile_elements;
-    void *part = (unsigned char *)values + done * (int64_t)stage->value_bytes;
-    for (int32_t i = 0; i < stage->inputs; i++) {
-      const int32_t k = stage->first_input + i;
-      const int64_t step = along->stride[k][last];
-      tile.input[first + i] = (const unsigned char *)cpu_place_address(stage, place, pointers, k) +
-                              done * step * (int64_t)stage->bytes[k];
-      tile.input_stride[first + i] = step;
-    }
-    for (int32_t i = 0; i < stage->outputs; i++) {
-      const int32_t k = stage->first_output + i;
-      const int64_t step = along->stride[k][last];
-      tile.output[i] = (unsigned char *)cpu_place_address(stage, place, pointers, k) +
-                       done * step * (int64_t)stage->bytes[k];
-      tile.output_stride[i] = step;
-    }
-    if (stage->epilogue) {
-      tile.input[0] = part;
-      tile.input_stride[0] = 1;
-    } else {
-      tile.output[0] = part;
-      tile.output_stride[0] = 1;
-    }
-    cpu_program_run(stage->program, &tile, scratch, stream);
-    tile.coordinate[tile.dimension] += tile.count;
-    tile.position += tile.count * tile.position_step;
+  for (int32_t i = 0; i < stage->outputs; i++) {
+    const int32_t k = stage->first_output + i;
+    tile.output[i] = cpu_place_address(stage, place, pointers, k);
+    tile.output_stride[i] = along->stride[k][last];
+  }
+  if (stage->epilogue) {
+    tile.input[0] = values;
+    tile.input_stride[0] = 1;
+  } else {
+    tile.output[0] = values;
+    tile.output_stride[0] = 1;
+  }
+  cpu_program_run_line(stage->program, &tile, count, 1, scratch, stream);
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first) {
+  const cpu_program *program = box->program;
+  const int64_t count = box->count[d + 1];
+  if (box->count[d] == 1 && !(program->places & ~CPU_PLACES_POSITION)) return true;
+  if (program->places & ~CPU_PLACES_POSITION) return false;
+  if (program->places && box->position_step[d] != count * box->position_step[d + 1]) return false;
+  for (uint32_t i = first; i < program->input_count; i++)
+    if (box->input_step[i][d] != count * box->input_step[i][d + 1]) return false;
+  for (uint32_t k = 0; k < program->output_count; k++)
+    if (box->output_step[k][d] != count * box->output_step[k][d + 1]) return false;
+  return true;
+}
+
+void cpu_box_merge(cpu_box *box) {
+  while (box->rank > 1 && cpu_box_continues(box, box->rank - 2, 0)) {
+    const int32_t d = --box->rank - 1;
+    box->count[d] *= box->count[d + 1];
+    box->dimension[d] = box->dimension[d + 1];
+    box->pace[d] = box->pace[d + 1];
+    box->position_step[d] = box->position_step[d + 1];
+    for (uint32_t i = 0; i < box->program->input_count; i++)
+      box->input_step[i][d] = box->input_step[i][d + 1];
+    for (uint32_t k = 0; k < box->program->output_count; k++)
+      box->output_step[k][d] = box->output_step[k][d + 1];
+  }
+}
+
+/* In elements, from the box's first to a point. */
+static int64_t distance(const cpu_box *box, const int64_t *index, const int64_t *step) {
+  int64_t elements = 0;
+  for (int32_t d = 0; d < box->rank; d++) elements += index[d] * step[d];
+  return elements;
+}
+
+static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile) {
+  const cpu_program *program = box->program;
+  for (uint32_t i = 0; i < program->input_count; i++)
+    tile->input[i] =
+        box->input[i] + distance(box, index, box->input_step[i]) * program->input_bytes[i];
+  for (uint32_t k = 0; k < program->output_count; k++)
+    tile->output[k] = box->output[k] +
+                      distance(box, index, box->output_step[k]) * program->output[k].element_bytes;
+  tile->position = box->position + distance(box, index, box->position_step);
+  for (int32_t d = 0; d < box->rank; d++)
+    tile->coordinate[box->dimension[d]] =
+        box->coordinate[box->dimension[d]] + index[d] * box->pace[d];
+}
+
+void cpu_box_run(const cpu_box *box, int32_t along) {
+  const cpu_program *program = box->program;
+  cpu_scratch scratch;
+  cpu_tile tile;
+  int64_t index[CPU_BOX_RANK] = {0};
+  for (uint32_t i = 0; i < program->input_count; i++)
+    tile.input_stride[i] = box->input_step[i][along];
+  for (uint32_t k = 0; k < program->output_count; k++)
+    tile.output_stride[k] = box->output_step[k][along];
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile.coordinate[d] = box->coordinate[d];
+  tile.dimension = box->dimension[along];
+  tile.position_step = box->position_step[along];
+  for (int32_t d = box->rank; d >= 0;) {
+    place_tile(box, index, &tile);
+    cpu_program_run_line(program, &tile, box->count[along], box->pace[along], &scratch, false);
+    for (d = box->rank - 1; d >= 0; index[d--] = 0)
+      if (d != along && ++index[d] < box->count[d]) break;
   }
 }
