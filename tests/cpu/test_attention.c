@@ -73,14 +73,14 @@ static void check(const fixture *f, const sample *s, const block *b) {
 typedef void (*with_kernel)(fixture *f, const compute_kernel_descriptor *k, block *const *blocks);
 
 static void run(fixture *f, const compute_kernel_descriptor *k, block *const *blocks) {
-  const compute_status status = run_kernel(f, cpu_attention_prepare, k, blocks);
+  const compute_status status = run_kernel(f, &cpu_attention_kind, k, blocks);
   if (status) fail_msg("status %d: %s", (int)status, f->message);
 }
 
 static void fail_each_allocation(fixture *f, const compute_kernel_descriptor *k,
                                  block *const *blocks) {
   (void)f;
-  check_allocation_failures(cpu_attention_prepare, k, blocks);
+  check_allocation_failures(&cpu_attention_kind, k, blocks);
 }
 
 /* `plain`: strides as row-major storage has them. */

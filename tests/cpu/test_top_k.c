@@ -102,7 +102,7 @@ static void visit(fixture *f, const sample *s, test_random *random) {
   fill(s, &input, random);
   const compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
   const compute_kernel_descriptor k = describe(s, &in, &out);
-  const compute_status status = run_kernel(f, cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  const compute_status status = run_kernel(f, &cpu_top_k_kind, &k, (block *[]){&input, &output});
   if (status) fail_msg("status %d: %s", (int)status, f->message);
   check(f, s, &input, &output);
   block_release(&input);
@@ -174,7 +174,7 @@ static void a_failing_allocation_is_reported(void **state) {
   block output = block_create(COMPUTE_I64, 2, size, stride);
   const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
   const compute_kernel_descriptor k = describe(&s, &in, &out);
-  check_allocation_failures(cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  check_allocation_failures(&cpu_top_k_kind, &k, (block *[]){&input, &output});
   block_release(&input);
   block_release(&output);
 }

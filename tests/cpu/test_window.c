@@ -119,14 +119,14 @@ static bool close_enough(const sample *s, double actual, double expected) {
 typedef void (*with_kernel)(fixture *f, const compute_kernel_descriptor *k, block *const *blocks);
 
 static void run(fixture *f, const compute_kernel_descriptor *k, block *const *blocks) {
-  const compute_status status = run_kernel(f, cpu_window_prepare, k, blocks);
+  const compute_status status = run_kernel(f, &cpu_window_kind, k, blocks);
   if (status) fail_msg("status %d: %s", (int)status, f->message);
 }
 
 static void fail_each_allocation(fixture *f, const compute_kernel_descriptor *k,
                                  block *const *blocks) {
   (void)f;
-  check_allocation_failures(cpu_window_prepare, k, blocks);
+  check_allocation_failures(&cpu_window_kind, k, blocks);
 }
 
 static void fill_special(block *b, test_random *random) {

@@ -321,13 +321,13 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
                          kernel->bias_bytes + kernel->sum_bytes;
 }
 
-static bool is_supported(const compute_kernel_descriptor *descriptor) {
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_dtype type = descriptor->accumulate;
-  if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64)) return false;
-  if (descriptor->input_count != (descriptor->attention.biased ? 4u : 3u)) return false;
+  if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64)) return "these dtypes cannot be computed as asked";
+  if (descriptor->input_count != (descriptor->attention.biased ? 4u : 3u)) return "these dtypes cannot be computed as asked";
   for (uint32_t i = 0; i < descriptor->input_count; i++)
-    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type)) return false;
-  return true;
+    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type)) return "these dtypes cannot be computed as asked";
+  return NULL;
 }
 
 static compute_status prepare(attention_kernel *kernel,
@@ -335,9 +335,6 @@ static compute_status prepare(attention_kernel *kernel,
   cpu_device *device = kernel->head.device;
   const compute_attention *a = &descriptor->attention;
   const int32_t rank = descriptor->rank;
-  if (!is_supported(descriptor))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cpu: attention cannot compute these dtypes as asked");
   kernel->type = descriptor->accumulate;
   kernel->element = cpu_dtype_size(kernel->type);
   const bool is_double = kernel->type == COMPUTE_F64;
@@ -365,7 +362,7 @@ static compute_status prepare(attention_kernel *kernel,
   return COMPUTE_OK;
 }
 
-compute_status cpu_attention_prepare(cpu_device *device,
+static compute_status make_kernel(cpu_device *device,
                                      const compute_kernel_descriptor *descriptor,
                                      cpu_kernel **result) {
   attention_kernel *kernel = cpu_allocate(device, sizeof *kernel);
@@ -378,3 +375,5 @@ compute_status cpu_attention_prepare(cpu_device *device,
     *result = &kernel->head;
   return status;
 }
+
+const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, make_kernel};

@@ -4,12 +4,6 @@
 
 #include "conv.h"
 
-static compute_status run_nothing(const cpu_kernel *kernel, void *const *pointers) {
-  (void)kernel;
-  (void)pointers;
-  return COMPUTE_OK;
-}
-
 static void destroy(cpu_kernel *kernel) {
   cpu_conv *conv = (cpu_conv *)kernel;
   if (conv->matrix) conv->matrix->destroy(conv->matrix);
@@ -19,25 +13,8 @@ static void destroy(cpu_kernel *kernel) {
   cpu_release(kernel->device, conv);
 }
 
-static const cpu_gemm_type *type_of(const cpu_gemm_table *table, compute_dtype accumulate) {
-  switch (accumulate) {
-  case COMPUTE_F64: return table->f64;
-  case COMPUTE_F32: return table->f32;
-  case COMPUTE_I64: return table->i64;
-  case COMPUTE_I32: return table->i32;
-  default: return NULL;
-  }
-}
-
-static bool is_supported(const compute_kernel_descriptor *descriptor) {
-  switch (descriptor->accumulate) {
-  case COMPUTE_F64:
-  case COMPUTE_F32: return true;
-  case COMPUTE_I64:
-  case COMPUTE_I32:
-    return descriptor->inputs[0].dtype >= COMPUTE_I64 && descriptor->inputs[1].dtype >= COMPUTE_I64;
-  default: return false;
-  }
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  return cpu_gemm_kind.refuse(descriptor); /* the same products and sums */
 }
 
 static conv_operand read_operand(const compute_operand *from) {
@@ -50,7 +27,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_con
   conv->shape = descriptor->convolution;
   conv->accumulate = descriptor->accumulate;
   conv->element = cpu_dtype_size(descriptor->accumulate);
-  conv->type = type_of(conv->head.device->isa->gemm, descriptor->accumulate);
+  conv->type = cpu_gemm_type_of(conv->head.device->isa->gemm, descriptor->accumulate);
   conv->winograd_allowed = descriptor->precision & COMPUTE_PRECISION_WINOGRAD;
   conv->extra_count = descriptor->input_count - 2;
   conv->output_count = descriptor->output_count;
@@ -83,35 +60,25 @@ static bool stores_nothing(const cpu_conv *conv) {
   return false;
 }
 
+static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                    const char **reason);
+
+static const cpu_implementation implementations[] = {
+    {"a matrix product", matrix_accept}, {"Winograd", conv_winograd_accept},
+    {"planes", conv_direct_accept},      {"sums over results", conv_filter_accept},
+    {"windows", conv_sweep_accept},      {NULL, NULL}};
+
 static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *descriptor) {
   if (stores_nothing(conv)) {
-    conv->head.run = run_nothing;
+    conv->head.run = cpu_run_nothing;
     snprintf(conv->head.description, sizeof conv->head.description, "convolution of no elements");
     return COMPUTE_OK;
   }
-  bool done = false;
-  compute_status status = conv_matrix_prepare(conv, descriptor, &done);
-  if (status != COMPUTE_OK || done) return status;
-  if (conv_winograd_make(conv)) {
-    conv_winograd_accept(conv);
-    return COMPUTE_OK;
-  }
-  for (int d = 0; d < 2; d++)
-    if (!conv_axes_make(conv, d)) return cpu_out_of_memory(conv->head.device, sizeof(conv_axis));
-  status = conv_direct_prepare(conv, &done);
-  if (status != COMPUTE_OK || done) return status;
-  if (conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER)
-    conv_filter_accept(conv);
-  else
-    conv_sweep_accept(conv);
-  return COMPUTE_OK;
+  return cpu_implementation_choose(implementations, &conv->head, descriptor);
 }
 
-compute_status cpu_conv_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                 cpu_kernel **kernel) {
-  if (!is_supported(descriptor))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cpu: convolution cannot sum these dtypes as asked");
   cpu_conv *conv = cpu_allocate(device, sizeof *conv);
   if (!conv) return cpu_out_of_memory(device, sizeof *conv);
   conv->head.device = device;
@@ -126,6 +93,8 @@ compute_status cpu_conv_prepare(cpu_device *device, const compute_kernel_descrip
   *kernel = &conv->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_conv_kind = {"conv", refuse_descriptor, make_kernel};
 
 /* ---- Taps along one dimension ---------------------------------------------------------------- */
 
@@ -201,7 +170,8 @@ static void make_by_data(const compute_convolution *c, int d, int64_t phase, con
                       .offset_step = dilation / divisor};
 }
 
-bool conv_axes_make(cpu_conv *conv, int dimension) {
+/* False when memory is short. */
+static bool make_axes(cpu_conv *conv, int dimension) {
   const compute_convolution *c = &conv->shape;
   const bool by_data = c->direction == COMPUTE_CONVOLUTION_BY_DATA;
   const int64_t phases =
@@ -222,6 +192,13 @@ bool conv_axes_make(cpu_conv *conv, int dimension) {
   conv->axes[dimension] = axes;
   conv->axis_count[dimension] = phases;
   return true;
+}
+
+compute_status conv_axes_find(cpu_conv *conv) {
+  for (int d = 0; d < 2; d++)
+    if (!conv->axes[d] && !make_axes(conv, d))
+      return cpu_out_of_memory(conv->head.device, sizeof(conv_axis));
+  return COMPUTE_OK;
 }
 
 /* ---- Filters of one element ------------------------------------------------------------------ */
@@ -364,9 +341,10 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return conv->matrix->run(conv->matrix, exchanged);
 }
 
-compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
-                                   bool *done) {
-  *done = false;
+static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                    const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  *reason = "the filter has more than one element, or the epilogue asks for coordinates";
   if (!is_plain(&conv->shape) || conv->coordinates) return COMPUTE_OK;
   product p = {.descriptor = {.struct_size = sizeof p.descriptor,
                               .kind = COMPUTE_KERNEL_GEMM,
@@ -380,12 +358,12 @@ compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descript
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)
                        : describe_sweep(conv, descriptor, &p);
+  *reason = "strides that a matrix product cannot express";
   if (!can) return COMPUTE_OK;
-  const compute_status status = cpu_gemm_prepare(conv->head.device, &p.descriptor, &conv->matrix);
+  const compute_status status = cpu_kind_prepare(&cpu_gemm_kind, conv->head.device, &p.descriptor, &conv->matrix);
   if (status != COMPUTE_OK) return status;
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description, "convolution as %.78s",
            conv->matrix->description);
-  *done = true;
   return COMPUTE_OK;
 }

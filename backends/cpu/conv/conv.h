@@ -133,21 +133,18 @@ typedef struct conv_box {
 
 void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *box);
 
-/* The axes of dimension 0 (height) or 1; `conv->shape` is set. False when memory is short. */
-bool conv_axes_make(cpu_conv *conv, int dimension);
+/* The axes of both dimensions, unless they are there. COMPUTE_ERROR_OUT_OF_MEMORY. */
+compute_status conv_axes_find(cpu_conv *conv);
 
-void conv_schedule_make(cpu_conv *conv);
-void conv_filter_schedule_make(cpu_conv *conv);
-/* False where Winograd's minimal filtering is not allowed, not possible or not worth it. */
-bool conv_winograd_make(cpu_conv *conv);
-
-/* Each completes the kernel: run and description. */
-compute_status conv_matrix_prepare(cpu_conv *conv, const compute_kernel_descriptor *descriptor,
-                                   bool *done);
-compute_status conv_direct_prepare(cpu_conv *conv, bool *done);
-void conv_sweep_accept(cpu_conv *conv);
-void conv_winograd_accept(cpu_conv *conv);
-void conv_filter_accept(cpu_conv *conv);
+/* The implementations: cpu_implementation.accept. */
+compute_status conv_winograd_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                    const char **reason);
+compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason);
+compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason);
+compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                 const char **reason);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 
@@ -213,7 +210,5 @@ struct conv_direct *conv_direct_schedule(const cpu_conv *conv, bool *fits);
  * it is cleared when *cleared, a band or −1, is another one. */
 void conv_direct_copy(const cpu_conv *conv, const void *source, const direct_unit *unit,
                       int64_t *cleared, unsigned char *copy);
-
-void conv_direct_filter_accept(cpu_conv *conv);
 
 #endif

@@ -187,26 +187,6 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-compute_status conv_direct_prepare(cpu_conv *conv, bool *done) {
-  bool fits;
-  *done = false;
-  conv->direct = conv_direct_schedule(conv, &fits);
-  if (!fits) return COMPUTE_OK;
-  if (!conv->direct) return cpu_out_of_memory(conv->head.device, sizeof *conv->direct);
-  *done = true;
-  const struct conv_direct *s = conv->direct;
-  if (conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER) {
-    conv_direct_filter_accept(conv);
-    return COMPUTE_OK;
-  }
-  conv->head.run = run;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution direct %s, %lld bands of %lld rows, %lld planes from %lld",
-           conv->head.device->isa->name, (long long)s->bands, (long long)s->rows,
-           (long long)s->results, (long long)s->sources);
-  return COMPUTE_OK;
-}
-
 /* ---- BY_FILTER ------------------------------------------------------------------------------- */
 
 /* Direct convolution, BY_FILTER: each element of the filter's gradient is the product of a plane of
@@ -334,15 +314,6 @@ static compute_status run_filter(const cpu_kernel *kernel, void *const *pointers
   cpu_parallel(device, groups, finish_task, &l);
   cpu_workspace_return(device, scratch);
   return COMPUTE_OK;
-}
-
-void conv_direct_filter_accept(cpu_conv *conv) {
-  const struct conv_direct *s = conv->direct;
-  conv->head.run = run_filter;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution by filter direct %s, %lldx%lld planes, %lld bands in %lld parts",
-           conv->head.device->isa->name, (long long)s->results, (long long)s->sources,
-           (long long)s->bands, (long long)s->parts);
 }
 
 /* ---- The schedule and the copy --------------------------------------------------------------- */
@@ -561,4 +532,37 @@ void conv_direct_copy(const cpu_conv *conv, const void *source, const direct_uni
   for (int64_t c = 0; c < s->sources; c++)
     copy_parts(conv, from + c * x->stride[1] * x->size, end_row - first_row, first, end,
                copy + (c * s->plane + first_row * s->pitch) * conv->element);
+}
+
+static void accept_filter(cpu_conv *conv) {
+  const struct conv_direct *s = conv->direct;
+  conv->head.run = run_filter;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution by filter direct %s, %lldx%lld planes, %lld bands in %lld parts",
+           conv->head.device->isa->name, (long long)s->results, (long long)s->sources,
+           (long long)s->bands, (long long)s->parts);
+}
+
+compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  (void)descriptor;
+  bool fits;
+  const compute_status status = conv_axes_find(conv);
+  if (status) return status;
+  *reason = "groups of many channels, or strides that do not fit";
+  conv->direct = conv_direct_schedule(conv, &fits);
+  if (!fits) return COMPUTE_OK;
+  if (!conv->direct) return cpu_out_of_memory(conv->head.device, sizeof *conv->direct);
+  const struct conv_direct *s = conv->direct;
+  if (conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER) {
+    accept_filter(conv);
+    return COMPUTE_OK;
+  }
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution direct %s, %lld bands of %lld rows, %lld planes from %lld",
+           conv->head.device->isa->name, (long long)s->bands, (long long)s->rows,
+           (long long)s->results, (long long)s->sources);
+  return COMPUTE_OK;
 }

@@ -294,17 +294,6 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-void conv_filter_accept(cpu_conv *conv) {
-  const conv_filter_schedule *s = &conv->filter;
-  conv_filter_schedule_make(conv);
-  conv->head.run = run;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution by filter %s %s, %lldx%lld blocks of %lldx%lld channels%s",
-           conv->head.device->isa->name, s->dots ? "dot products" : "tiles",
-           (long long)(conv->shape.groups * s->blocks_m), (long long)s->blocks_c,
-           (long long)s->block_m, (long long)s->block_c, s->parts > 1 ? ", sum split" : "");
-}
-
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
 /* How BY_FILTER cuts its work.
@@ -381,7 +370,7 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   s->bands_w = cpu_divide_up(w->count, s->columns);
 }
 
-void conv_filter_schedule_make(cpu_conv *conv) {
+static void make_schedule(cpu_conv *conv) {
   conv_filter_schedule *s = &conv->filter;
   const int64_t size = conv->element;
   choose_blocks(conv, s);
@@ -399,4 +388,23 @@ void conv_filter_schedule_make(cpu_conv *conv) {
   s->panel_bytes = (uint64_t)cpu_round_up(k * conv->type->columns * size, 64);
   s->worker_bytes = s->copy_bytes + s->factor_bytes + s->list_bytes + s->panel_bytes;
   s->sums_bytes = (uint64_t)cpu_round_up(blocks * s->parts * s->tile * size, 64);
+}
+
+compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  (void)descriptor;
+  *reason = "only gradients of the filter are such sums";
+  if (conv->shape.direction != COMPUTE_CONVOLUTION_BY_FILTER) return COMPUTE_OK;
+  const compute_status status = conv_axes_find(conv);
+  if (status) return status;
+  const conv_filter_schedule *s = &conv->filter;
+  make_schedule(conv);
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution by filter %s %s, %lldx%lld blocks of %lldx%lld channels%s",
+           conv->head.device->isa->name, s->dots ? "dot products" : "tiles",
+           (long long)(conv->shape.groups * s->blocks_m), (long long)s->blocks_c,
+           (long long)s->block_m, (long long)s->block_c, s->parts > 1 ? ", sum split" : "");
+  return COMPUTE_OK;
 }

@@ -215,17 +215,6 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-void conv_sweep_accept(cpu_conv *conv) {
-  const conv_schedule *s = &conv->schedule;
-  conv_schedule_make(conv);
-  conv->head.run = run;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution %s %dx%d, %lld bands of %lldx%lld, %lld channels",
-           conv->head.device->isa->name, conv->type->rows, conv->type->columns,
-           (long long)(s->bands_h * s->bands_w), (long long)s->rows, (long long)s->columns,
-           (long long)s->block_m);
-}
-
 /* ---- Packing --------------------------------------------------------------------------------- */
 
 /* What FORWARD and BY_DATA multiply: a padded copy of a block of the source, and the filter in the
@@ -514,7 +503,7 @@ static void choose_images(const cpu_conv *conv, conv_schedule *s) {
   s->panel_bytes += (uint64_t)cpu_round_up((int64_t)type->lanes * conv->element, 64);
 }
 
-void conv_schedule_make(cpu_conv *conv) {
+static void make_schedule(cpu_conv *conv) {
   const compute_convolution *c = &conv->shape;
   const bool forward = c->direction == COMPUTE_CONVOLUTION_FORWARD;
   conv_schedule *s = &conv->schedule;
@@ -536,4 +525,22 @@ void conv_schedule_make(cpu_conv *conv) {
   const int32_t threads = conv->head.device->threads;
   s->chunk = threads == 1 ? s->units : cpu_max(s->units / (TASKS_PER_THREAD * threads), 1);
   s->tasks = cpu_divide_up(s->units, cpu_max(s->chunk, 1));
+}
+
+compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                 const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  (void)descriptor;
+  (void)reason;
+  const compute_status status = conv_axes_find(conv);
+  if (status) return status;
+  const conv_schedule *s = &conv->schedule;
+  make_schedule(conv);
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution %s %dx%d, %lld bands of %lldx%lld, %lld channels",
+           conv->head.device->isa->name, conv->type->rows, conv->type->columns,
+           (long long)(s->bands_h * s->bands_w), (long long)s->rows, (long long)s->columns,
+           (long long)s->block_m);
+  return COMPUTE_OK;
 }

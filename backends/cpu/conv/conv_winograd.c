@@ -270,14 +270,6 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-void conv_winograd_accept(cpu_conv *conv) {
-  const conv_winograd *w = &conv->winograd;
-  conv->head.run = run;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution %s Winograd 4x4, runs of %lld tiles, %lld channels",
-           conv->head.device->isa->name, (long long)w->run, (long long)w->block_m);
-}
-
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
 /* Whether Winograd's minimal filtering is allowed, possible and worth its transforms, and how it
@@ -359,14 +351,29 @@ static void choose_memory(const cpu_conv *conv, conv_winograd *w) {
       conv->shape.groups * w->blocks_m * POSITIONS * w->filter_position * 4, 64);
 }
 
-bool conv_winograd_make(cpu_conv *conv) {
-  if (!conv->winograd_allowed || !is_possible(conv)) return false;
+static const char *find_schedule(cpu_conv *conv) {
+  if (!conv->winograd_allowed) return "the precision asked for does not allow it";
+  if (!is_possible(conv)) return "it is for 3 x 3 filters and rows of f32, forward and by data";
   conv_winograd *w = &conv->winograd;
   read_shape(conv, w);
   if (w->source_channels < LEAST_CHANNELS || w->result_channels < LEAST_CHANNELS ||
       w->tiles < LEAST_TILES)
-    return false;
+    return "too few channels or tiles to repay it";
   choose_runs(conv, w);
   choose_memory(conv, w);
-  return true;
+  return NULL;
+}
+
+compute_status conv_winograd_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                    const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  (void)descriptor;
+  const conv_winograd *w = &conv->winograd;
+  *reason = find_schedule(conv);
+  if (*reason) return COMPUTE_OK;
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution %s Winograd 4x4, runs of %lld tiles, %lld channels",
+           conv->head.device->isa->name, (long long)w->run, (long long)w->block_m);
+  return COMPUTE_OK;
 }

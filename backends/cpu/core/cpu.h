@@ -30,24 +30,48 @@ struct cpu_kernel {
   char description[160]; /* one line for compute_explain */
 };
 
-/* Each kind's constructor, by file: map.c copy.c reduce.c row.c gemm.c gather.c conv.c fit.c
- * window.c scan.c top_k.c attention.c spots.c. The descriptor has been checked by the core. They
- * copy what they need of it. */
-compute_status cpu_map_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_copy_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_reduce_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_row_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_gemm_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_gather_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_scatter_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_conv_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_fit_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_window_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_scan_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_top_k_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
-compute_status cpu_attention_prepare(cpu_device *, const compute_kernel_descriptor *,
-                                     cpu_kernel **);
-compute_status cpu_spots_prepare(cpu_device *, const compute_kernel_descriptor *, cpu_kernel **);
+/* One of several ways to run a kind of kernel. */
+typedef struct cpu_implementation {
+  const char *name;
+
+  /* Completes a kernel: its run and description. Or leaves `run` NULL and says in *reason why it
+   * will not; the text lives as long as the device. */
+  compute_status (*accept)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                           const char **reason);
+} cpu_implementation;
+
+/* What the module knows of a kind of kernel. Descriptors have been checked by the core; kernels
+ * copy what they need of them. */
+typedef struct cpu_kind {
+  const char *name;
+
+  /* Why the descriptor is not supported; NULL if it is. May be NULL: all are. */
+  const char *(*refuse)(const compute_kernel_descriptor *descriptor);
+
+  compute_status (*prepare)(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                            cpu_kernel **kernel);
+} cpu_kind;
+
+/* Every kind: its constant in compute_kernel_kind and the name of its cpu_kind, which its own source
+ * defines. A new kind is a row here. */
+#define CPU_KINDS(KIND)                                                                             \
+  KIND(MAP, map) KIND(REDUCE, reduce) KIND(ROW, row) KIND(GEMM, gemm) KIND(GATHER, gather)              \
+  KIND(SCATTER, scatter) KIND(COPY, copy) KIND(CONV, conv) KIND(FIT, fit) KIND(WINDOW, window)          \
+  KIND(SCAN, scan) KIND(TOP_K, top_k) KIND(ATTENTION, attention) KIND(SPOTS, spots)
+#define CPU_KIND_DECLARE(code, name) extern const cpu_kind cpu_##name##_kind;
+CPU_KINDS(CPU_KIND_DECLARE)
+
+/* Asks the kind whether it supports the descriptor, then makes the kernel. */
+compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
+                                const compute_kernel_descriptor *descriptor, cpu_kernel **kernel);
+
+/* Offers the kernel to implementations in order, up to one without a name, and logs why those before
+ * the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
+compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
+                                         const compute_kernel_descriptor *descriptor);
+
+/* The run of kernels without a result. */
+compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
  * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */

@@ -263,6 +263,35 @@ void cpu_memory_release(cpu_device *device, compute_memory *memory) {
   *memory = (compute_memory){0};
 }
 
+/* ---- Kinds of kernels ---------------------------------------------------------------------- */
+
+compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
+                                const compute_kernel_descriptor *descriptor, cpu_kernel **kernel) {
+  const char *reason = kind->refuse ? kind->refuse(descriptor) : NULL;
+  if (reason)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                  "cpu: %s: %s", kind->name, reason);
+  return kind->prepare(device, descriptor, kernel);
+}
+
+compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
+                                         const compute_kernel_descriptor *descriptor) {
+  const compute_services *services = kernel->device->services;
+  const char *reason = "";
+  for (; list->name; list++) {
+    const compute_status status = list->accept(kernel, descriptor, &reason);
+    if (status || kernel->run) return status;
+    services->log(services->host, COMPUTE_LOG_DEBUG, "cpu", "not with %s: %s", list->name, reason);
+  }
+  return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "cpu: %s", reason);
+}
+
+compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) {
+  (void)kernel;
+  (void)pointers;
+  return COMPUTE_OK;
+}
+
 /* ---- Scratch memory -------------------------------------------------------------------------- */
 
 /* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer at every

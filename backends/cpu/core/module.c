@@ -117,25 +117,8 @@ static compute_status copy(void *queue, const compute_argument *destination,
   return COMPUTE_OK;
 }
 
-/* What prepares each kind; the index is compute_kernel_kind. */
-typedef compute_status (*prepare_function)(cpu_device *, const compute_kernel_descriptor *,
-                                           cpu_kernel **);
-static const prepare_function prepare[] = {
-    [COMPUTE_KERNEL_MAP] = cpu_map_prepare,
-    [COMPUTE_KERNEL_REDUCE] = cpu_reduce_prepare,
-    [COMPUTE_KERNEL_ROW] = cpu_row_prepare,
-    [COMPUTE_KERNEL_GEMM] = cpu_gemm_prepare,
-    [COMPUTE_KERNEL_GATHER] = cpu_gather_prepare,
-    [COMPUTE_KERNEL_SCATTER] = cpu_scatter_prepare,
-    [COMPUTE_KERNEL_COPY] = cpu_copy_prepare,
-    [COMPUTE_KERNEL_CONV] = cpu_conv_prepare,
-    [COMPUTE_KERNEL_FIT] = cpu_fit_prepare,
-    [COMPUTE_KERNEL_WINDOW] = cpu_window_prepare,
-    [COMPUTE_KERNEL_SCAN] = cpu_scan_prepare,
-    [COMPUTE_KERNEL_TOP_K] = cpu_top_k_prepare,
-    [COMPUTE_KERNEL_ATTENTION] = cpu_attention_prepare,
-    [COMPUTE_KERNEL_SPOTS] = cpu_spots_prepare,
-};
+#define KIND_ROW(code, name) [COMPUTE_KERNEL_##code] = &cpu_##name##_kind,
+static const cpu_kind *const kinds[] = {CPU_KINDS(KIND_ROW)};
 
 static bool dtypes_known(const compute_operand *operands, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
@@ -148,11 +131,13 @@ static bool supports(void *device, const compute_kernel_descriptor *descriptor, 
                      size_t reason_bytes) {
   (void)device;
   const char *problem = NULL;
-  if ((unsigned)descriptor->kind >= sizeof prepare / sizeof prepare[0])
+  if ((unsigned)descriptor->kind >= sizeof kinds / sizeof kinds[0] || !kinds[descriptor->kind])
     problem = "the CPU module does not know this kind of kernel";
   else if (!dtypes_known(descriptor->inputs, descriptor->input_count) ||
            !dtypes_known(descriptor->outputs, descriptor->output_count))
     problem = "the CPU module does not know one of the dtypes";
+  else if (kinds[descriptor->kind]->refuse)
+    problem = kinds[descriptor->kind]->refuse(descriptor);
   if (problem && reason && reason_bytes) snprintf(reason, reason_bytes, "%s", problem);
   return !problem;
 }
@@ -165,7 +150,8 @@ static compute_status kernel_prepare(void *handle, const compute_kernel_descript
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "%s",
                                   reason);
   cpu_kernel *prepared = NULL;
-  const compute_status status = prepare[descriptor->kind](device, descriptor, &prepared);
+  const compute_status status =
+      cpu_kind_prepare(kinds[descriptor->kind], device, descriptor, &prepared);
   if (status == COMPUTE_OK) *kernel = prepared;
   return status;
 }

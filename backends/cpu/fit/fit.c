@@ -82,14 +82,9 @@ static void fit_destroy(cpu_kernel *head) {
   cpu_release(head->device, head);
 }
 
-static compute_status refuse(cpu_device *device, const char *reason) {
-  return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                "cpu: fit: %s", reason);
-}
-
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
  * without memory being at risk. */
-static const char *find_problem(const compute_kernel_descriptor *descriptor) {
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_fit_problem *problem = descriptor->fit;
   if (!problem) return "the descriptor has no problem";
   if (compute_fit_parameter_count(problem->model) == 0) return "unknown model";
@@ -155,11 +150,9 @@ static const cpu_fit_loops *loops_of(const cpu_isa *isa, compute_fit_model model
   return loops[model];
 }
 
-compute_status cpu_fit_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                cpu_kernel **result) {
   static const char *const models[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
-  const char *problem = find_problem(descriptor);
-  if (problem) return refuse(device, problem);
   fit_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = fit_run, .destroy = fit_destroy};
@@ -174,3 +167,5 @@ compute_status cpu_fit_prepare(cpu_device *device, const compute_kernel_descript
   *result = &kernel->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_fit_kind = {"fit", refuse_descriptor, make_kernel};

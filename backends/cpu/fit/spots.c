@@ -85,7 +85,7 @@ static void spots_destroy(cpu_kernel *head) {
 
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
  * without memory being at risk. */
-static const char *find_problem(const compute_kernel_descriptor *descriptor) {
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_spot_search *o = &descriptor->spots;
   if (descriptor->rank != 3 || descriptor->input_count != 1 || descriptor->output_count != 1)
     return "one input and one output of three dimensions are needed";
@@ -144,12 +144,8 @@ static void choose_bands(spots_kernel *kernel) {
   kernel->bands = cpu_divide_up(height, kernel->band);
 }
 
-compute_status cpu_spots_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                  cpu_kernel **result) {
-  const char *problem = find_problem(descriptor);
-  if (problem)
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cpu: spots: %s", problem);
   const compute_spot_search *o = &descriptor->spots;
   const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
   const uint64_t bytes = sizeof(spots_kernel) + weights * sizeof(float);
@@ -170,3 +166,5 @@ compute_status cpu_spots_prepare(cpu_device *device, const compute_kernel_descri
   *result = &kernel->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, make_kernel};

@@ -6,23 +6,12 @@
 
 #include "gemm.h"
 
-typedef struct implementation {
-  const char *name;
-  bool (*accept)(cpu_gemm *gemm, char *reason, size_t reason_bytes);
-} implementation;
-
 /* Measured against OpenBLAS 0.3.21, the own kernels are ahead wherever they have vectors of their
  * own. OpenBLAS comes first where ours are only the baseline's, or where COMPUTE_BLAS asks for a
  * library by name. */
-static const implementation own_first[] = {{"own", gemm_own_accept}};
-static const implementation blas_first[] = {{"OpenBLAS", gemm_blas_accept},
-                                            {"own", gemm_own_accept}};
-
-static compute_status run_nothing(const cpu_kernel *kernel, void *const *pointers) {
-  (void)kernel;
-  (void)pointers;
-  return COMPUTE_OK;
-}
+static const cpu_implementation own_first[] = {{"own", gemm_own_accept}, {NULL, NULL}};
+static const cpu_implementation blas_first[] = {
+    {"OpenBLAS", gemm_blas_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
 
 static void destroy(cpu_kernel *kernel) {
   cpu_gemm *gemm = (cpu_gemm *)kernel;
@@ -52,14 +41,14 @@ bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers) {
   return true;
 }
 
-static bool is_supported(const compute_kernel_descriptor *descriptor) {
-  const bool integer =
-      descriptor->accumulate == COMPUTE_I64 || descriptor->accumulate == COMPUTE_I32;
-  if (!integer)
-    return descriptor->accumulate == COMPUTE_F64 || descriptor->accumulate == COMPUTE_F32;
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  static const char *const reason = "these dtypes cannot be multiplied and summed as asked";
+  const compute_dtype sum = descriptor->accumulate;
+  if (sum == COMPUTE_F64 || sum == COMPUTE_F32) return NULL;
+  if (sum != COMPUTE_I64 && sum != COMPUTE_I32) return reason;
   for (int i = 0; i < 2; i++)
-    if (descriptor->inputs[i].dtype < COMPUTE_I64) return false;
-  return true;
+    if (descriptor->inputs[i].dtype < COMPUTE_I64) return reason;
+  return NULL;
 }
 
 static compute_status prepare_epilogue(cpu_gemm *gemm,
@@ -73,35 +62,28 @@ static compute_status prepare_epilogue(cpu_gemm *gemm,
                              inputs, descriptor->output_count, outputs, &gemm->epilogue);
 }
 
-static void choose(cpu_gemm *gemm) {
+static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
   const compute_services *services = gemm->head.device->services;
   const bool blas = gemm->head.device->isa->vector_bytes < 32 ||
                     services->variable(services->host, "COMPUTE_BLAS");
-  const implementation *list = blas ? blas_first : own_first;
-  char reason[128] = "";
-  for (; !list->accept(gemm, reason, sizeof reason); list++)
-    services->log(services->host, COMPUTE_LOG_DEBUG, "cpu", "gemm: not with %s: %s", list->name,
-                  reason);
+  return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
 }
 
-compute_status cpu_gemm_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                 cpu_kernel **kernel) {
-  if (!is_supported(descriptor))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cpu: matrix multiplication cannot sum these dtypes as asked");
   cpu_gemm *gemm = cpu_allocate(device, sizeof *gemm);
   if (!gemm) return cpu_out_of_memory(device, sizeof *gemm);
   gemm->head.device = device;
   gemm->head.destroy = destroy;
   gemm_problem_read(descriptor, device->isa->gemm, &gemm->problem);
   const gemm_problem *problem = &gemm->problem;
-  const compute_status status = prepare_epilogue(gemm, descriptor);
+  compute_status status = prepare_epilogue(gemm, descriptor);
   if (status) {
     destroy(&gemm->head);
     return status;
   }
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) {
-    gemm->head.run = run_nothing;
+    gemm->head.run = cpu_run_nothing;
     snprintf(gemm->head.description, sizeof gemm->head.description, "gemm of no elements");
   } else {
     gemm->identity = cpu_program_is_identity(gemm->epilogue);
@@ -109,11 +91,16 @@ compute_status cpu_gemm_prepare(cpu_device *device, const compute_kernel_descrip
     for (uint32_t i = 0; i < problem->extra_count; i++)
       gemm->span[i] = gemm_problem_span(problem, &problem->extra[i]);
     gemm->output_span = gemm_problem_span(problem, &problem->output[0]);
-    choose(gemm);
+    status = choose(gemm, descriptor);
   }
-  *kernel = &gemm->head;
-  return COMPUTE_OK;
+  if (status)
+    destroy(&gemm->head);
+  else
+    *kernel = &gemm->head;
+  return status;
 }
+
+const cpu_kind cpu_gemm_kind = {"gemm", refuse_descriptor, make_kernel};
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 
@@ -264,21 +251,11 @@ static bool should_swap(const gemm_problem *problem) {
   return c->column != 1 && c->row == 1;
 }
 
-static const cpu_gemm_type *type_of(const cpu_gemm_table *table, compute_dtype accumulate) {
-  switch (accumulate) {
-  case COMPUTE_F64: return table->f64;
-  case COMPUTE_F32: return table->f32;
-  case COMPUTE_I64: return table->i64;
-  case COMPUTE_I32: return table->i32;
-  default: return NULL;
-  }
-}
-
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
                        gemm_problem *problem) {
   *problem = (gemm_problem){.accumulate = descriptor->accumulate,
                             .size = cpu_dtype_size(descriptor->accumulate),
-                            .type = type_of(table, descriptor->accumulate),
+                            .type = cpu_gemm_type_of(table, descriptor->accumulate),
                             .m = descriptor->size[descriptor->rank - 2],
                             .n = descriptor->size[descriptor->rank - 1],
                             .k = descriptor->k,

@@ -113,9 +113,11 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
 /* Makes the schedule for sums in outputs[0] (`direct`) or in scratch memory. */
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule);
 
-/* The implementations. `accept` completes the kernel, or says in words why it will not. */
-bool gemm_own_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes);
-bool gemm_blas_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes);
+/* The implementations: cpu_implementation.accept. */
+compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                               const char **reason);
+compute_status gemm_blas_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                const char **reason);
 
 /* ---- OpenBLAS -------------------------------------------------------------------------------- */
 

@@ -110,9 +110,9 @@ static compute_status blas_run(const cpu_kernel *kernel, void *const *pointers) 
   return COMPUTE_OK;
 }
 
-static bool refuse(char *reason, size_t reason_bytes, const char *text) {
-  snprintf(reason, reason_bytes, "%s", text);
-  return false;
+static compute_status refuse(const char **reason, const char *text) {
+  *reason = text;
+  return COMPUTE_OK;
 }
 
 /* CBLAS wants one stride to be 1, the other at least as long as what it skips. */
@@ -143,24 +143,27 @@ static void choose_tiles(cpu_gemm *gemm) {
       gemm->identity && gemm->in_place ? rows : cpu_divide_up(rows, cpu_divide_up(rows, fitting));
 }
 
-bool gemm_blas_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes) {
+compute_status gemm_blas_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                const char **reason) {
+  (void)descriptor;
+  cpu_gemm *gemm = (cpu_gemm *)kernel;
   const gemm_problem *problem = &gemm->problem;
   if (problem->accumulate != COMPUTE_F32 && problem->accumulate != COMPUTE_F64)
-    return refuse(reason, reason_bytes, "integers");
+    return refuse(reason, "integers");
   if (problem->a.dtype != problem->accumulate || problem->b.dtype != problem->accumulate)
-    return refuse(reason, reason_bytes, "operands need a conversion");
+    return refuse(reason, "operands need a conversion");
   if (problem->m > INT_MAX || problem->n > INT_MAX || problem->k > INT_MAX)
-    return refuse(reason, reason_bytes, "a size past 2^31");
-  if (problem->k == 0) return refuse(reason, reason_bytes, "nothing to multiply");
+    return refuse(reason, "a size past 2^31");
+  if (problem->k == 0) return refuse(reason, "nothing to multiply");
   if (!operand_fits(&problem->a, problem->m, problem->k) ||
       !operand_fits(&problem->b, problem->k, problem->n))
-    return refuse(reason, reason_bytes, "strides that CBLAS cannot express");
+    return refuse(reason, "strides that CBLAS cannot express");
   if (gemm->in_place && problem->output[0].row > INT_MAX)
-    return refuse(reason, reason_bytes, "a row stride past 2^31");
+    return refuse(reason, "a row stride past 2^31");
   if ((double)problem->m * (double)problem->n * (double)problem->k < 32.0 * 32.0 * 32.0)
-    return refuse(reason, reason_bytes, "too small for a library call");
+    return refuse(reason, "too small for a library call");
   if (!cpu_blas_open(gemm->head.device))
-    return refuse(reason, reason_bytes, cpu_blas_describe(gemm->head.device));
+    return refuse(reason, cpu_blas_describe(gemm->head.device));
   choose_tiles(gemm);
   gemm->head.run = blas_run;
   snprintf(gemm->head.description, sizeof gemm->head.description,
@@ -169,7 +172,7 @@ bool gemm_blas_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes) {
            (long long)gemm->blas_tiles_m, (long long)gemm->blas_tiles_n,
            (long long)cpu_divide_up(problem->m, gemm->blas_tiles_m),
            (long long)cpu_divide_up(problem->n, gemm->blas_tiles_n));
-  return true;
+  return COMPUTE_OK;
 }
 
 /* ---- Opening the library --------------------------------------------------------------------- */

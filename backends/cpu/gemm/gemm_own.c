@@ -257,9 +257,11 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-bool gemm_own_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes) {
+compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                               const char **reason) {
+  (void)descriptor;
   (void)reason;
-  (void)reason_bytes;
+  cpu_gemm *gemm = (cpu_gemm *)kernel;
   const gemm_problem *problem = &gemm->problem;
   if (gemm->in_place) gemm_schedule_make(gemm, true, &gemm->direct);
   gemm_schedule_make(gemm, false, &gemm->buffered);
@@ -273,7 +275,7 @@ bool gemm_own_accept(cpu_gemm *gemm, char *reason, size_t reason_bytes) {
            "gemm own %s %s, %lldx%lld tiles of %lldx%lld%s", gemm->head.device->isa->name, how,
            (long long)schedule->tiles_m, (long long)schedule->tiles_n, (long long)schedule->tile_m,
            (long long)schedule->tile_n, schedule->splits > 1 ? ", k split" : "");
-  return true;
+  return COMPUTE_OK;
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */

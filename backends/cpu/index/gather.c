@@ -252,7 +252,7 @@ static void gather_destroy(cpu_kernel *head) {
   cpu_release(head->device, head);
 }
 
-compute_status cpu_gather_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                   cpu_kernel **result) {
   gather_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
@@ -282,6 +282,8 @@ compute_status cpu_gather_prepare(cpu_device *device, const compute_kernel_descr
   *result = &kernel->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_gather_kind = {"gather", NULL, make_kernel};
 
 /* ---- Shared with SCATTER --------------------------------------------------------------------- */
 

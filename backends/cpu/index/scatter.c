@@ -541,7 +541,11 @@ static void scatter_destroy(cpu_kernel *head) {
   cpu_release(head->device, kernel);
 }
 
-compute_status cpu_scatter_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  return loops_of(descriptor->outputs[0].dtype) ? NULL : "this dtype cannot be added";
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                    cpu_kernel **result) {
   const compute_dtype dtype = descriptor->outputs[0].dtype;
   scatter_kernel *kernel = cpu_allocate(device, sizeof *kernel);
@@ -555,9 +559,6 @@ compute_status cpu_scatter_prepare(cpu_device *device, const compute_kernel_desc
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
   kernel->loops = loops_of(dtype);
   compute_status status = COMPUTE_OK;
-  if (!kernel->loops)
-    status = device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                    "scatter: no addition in dtype %d", (int)dtype);
   if (!status) status = prepare_conversions(kernel, dtype);
   if (!status) {
     build_nests(kernel, descriptor);
@@ -574,3 +575,5 @@ compute_status cpu_scatter_prepare(cpu_device *device, const compute_kernel_desc
   *result = &kernel->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor, make_kernel};

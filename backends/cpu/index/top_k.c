@@ -214,10 +214,6 @@ static void choose_parts(top_k_kernel *kernel) {
 static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   cpu_device *device = kernel->head.device;
   const int32_t last = descriptor->rank - 1;
-  if (last < 0 || descriptor->outputs[0].dtype != COMPUTE_I64)
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "top k: rank %d, positions of dtype %d", (int)descriptor->rank,
-                                  (int)descriptor->outputs[0].dtype);
   const compute_operand *input = &descriptor->inputs[0];
   const cpu_type type = cpu_type_of(input->dtype);
   kernel->dtype = input->dtype;
@@ -250,7 +246,17 @@ static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descrip
   return COMPUTE_OK;
 }
 
-compute_status cpu_top_k_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const int32_t last = descriptor->rank - 1;
+  if (last < 0) return "there is no dimension for rows";
+  if (descriptor->outputs[0].dtype != COMPUTE_I64) return "positions are i64";
+  if (cpu_type_bytes(cpu_type_of(descriptor->inputs[0].dtype)) == 4 &&
+      descriptor->axis_size > INT64_C(1) << 32)
+    return "rows have more than 2^32 elements";
+  return NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                  cpu_kernel **result) {
   top_k_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
@@ -262,6 +268,8 @@ compute_status cpu_top_k_prepare(cpu_device *device, const compute_kernel_descri
     *result = &kernel->head;
   return status;
 }
+
+const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, make_kernel};
 
 /* ---- Keeping the largest --------------------------------------------------------------------- */
 

@@ -336,10 +336,10 @@ static void describe(copy_kernel *copy) {
            copy->tasks == 1 ? "" : "s", copy->large ? ", past the cache" : "");
 }
 
-compute_status cpu_copy_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                 cpu_kernel **kernel) {
   if (descriptor->inputs[0].dtype != descriptor->outputs[0].dtype)
-    return cpu_map_prepare(device, descriptor, kernel);
+    return cpu_map_kind.prepare(device, descriptor, kernel);
   copy_kernel *copy = cpu_allocate(device, sizeof *copy);
   if (!copy) return cpu_out_of_memory(device, sizeof *copy);
   copy->head = (cpu_kernel){.device = device, .run = run_copy, .destroy = destroy_copy};
@@ -350,3 +350,5 @@ compute_status cpu_copy_prepare(cpu_device *device, const compute_kernel_descrip
   *kernel = &copy->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_copy_kind = {"copy", NULL, make_kernel};

@@ -298,7 +298,7 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
   cut(map, elements, cost);
 }
 
-compute_status cpu_map_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                cpu_kernel **kernel) {
   map_kernel *map = cpu_allocate(device, sizeof *map);
   if (!map) return cpu_out_of_memory(device, sizeof *map);
@@ -323,3 +323,5 @@ compute_status cpu_map_prepare(cpu_device *device, const compute_kernel_descript
   *kernel = &map->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_map_kind = {"map", NULL, make_kernel};

@@ -125,11 +125,6 @@ static void window_destroy(cpu_kernel *head) {
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-static compute_status refuse(cpu_device *device, const char *why) {
-  return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                "cpu: pooling %s", why);
-}
-
 static window_operand read_operand(const compute_operand *from) {
   window_operand to = {.dtype = from->dtype, .size = cpu_dtype_size(from->dtype)};
   for (int d = 0; d < 4; d++) to.stride[d] = from->stride[d];
@@ -142,13 +137,19 @@ static bool is_dense(const cpu_window *kernel, const window_operand *o) {
          (kernel->lanes == 1 || o->stride[1] == 1);
 }
 
+/* The inputs that are not the epilogue's. */
+static uint32_t own_inputs(const compute_kernel_descriptor *descriptor) {
+  const compute_window *w = &descriptor->window;
+  return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+}
+
 static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
   const compute_window *w = &descriptor->window;
   kernel->shape = *w;
   kernel->type = descriptor->accumulate;
   kernel->element = cpu_dtype_size(descriptor->accumulate);
   kernel->loops = CPU_PICK_NUMBER(kernel->head.device->isa, cpu_window, descriptor->accumulate);
-  kernel->input_count = w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+  kernel->input_count = own_inputs(descriptor);
   kernel->extra_count = descriptor->input_count - kernel->input_count;
   kernel->output_count = descriptor->output_count;
   for (int d = 0; d < 4; d++) kernel->size[d] = descriptor->size[d];
@@ -283,23 +284,8 @@ static void describe(cpu_window *kernel) {
 }
 
 static compute_status prepare(cpu_window *kernel, const compute_kernel_descriptor *descriptor) {
-  cpu_device *device = kernel->head.device;
   const compute_window *w = &descriptor->window;
-  const bool is_float =
-      descriptor->accumulate == COMPUTE_F64 || descriptor->accumulate == COMPUTE_F32;
-  const bool is_whole =
-      descriptor->accumulate == COMPUTE_I64 || descriptor->accumulate == COMPUTE_I32;
-  if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
-    return refuse(device, "cannot fold this dtype as asked");
   read_descriptor(descriptor, kernel);
-  for (uint32_t i = 0; i < kernel->input_count; i++)
-    if (cpu_type_of(kernel->input[i].dtype) != cpu_type_of(kernel->type))
-      return refuse(device, "folds elements in their own computing type only");
-  int64_t taps;
-  if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
-      (w->by_data &&
-       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
-    return refuse(device, "has too large a window");
   compute_status status = prepare_epilogue(kernel, descriptor);
   if (status) return status;
   window_merge_planes(kernel);
@@ -319,7 +305,25 @@ static compute_status prepare(cpu_window *kernel, const compute_kernel_descripto
   return status;
 }
 
-compute_status cpu_window_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_window *w = &descriptor->window;
+  const compute_dtype type = descriptor->accumulate;
+  const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
+  const bool is_whole = type == COMPUTE_I64 || type == COMPUTE_I32;
+  if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
+    return "this dtype cannot be folded as asked";
+  for (uint32_t i = 0; i < own_inputs(descriptor); i++)
+    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
+      return "elements are folded in their own computing type only";
+  int64_t taps;
+  if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
+      (w->by_data &&
+       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
+    return "the window is too large";
+  return NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                   cpu_kernel **result) {
   cpu_window *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
@@ -331,6 +335,8 @@ compute_status cpu_window_prepare(cpu_device *device, const compute_kernel_descr
     *result = &kernel->head;
   return status;
 }
+
+const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, make_kernel};
 
 /* ---- Results -------------------------------------------------------------------------------- */
 

@@ -464,38 +464,43 @@ static void reduce_destroy(cpu_kernel *head) {
   cpu_release(head->device, kernel);
 }
 
-/* The loops for the combination and type, or the reason why there are none. */
-static compute_status choose_loops(reduce_kernel *kernel,
-                                   const compute_kernel_descriptor *descriptor) {
-  cpu_device *device = kernel->head.device;
-  const compute_dtype type = descriptor->accumulate;
-  const compute_combine combine = descriptor->combine;
-  const cpu_reduce_loops *loops = type == COMPUTE_BOOL
-                                      ? CPU_PICK(device->isa, cpu_reduce_byte)
-                                      : CPU_PICK_NUMBER(device->isa, cpu_reduce, type);
-  bool known = false;
-  if (loops && combine == COMPUTE_COMBINE_ARGMAX)
-    kernel->search = &loops->largest;
-  else if (loops && combine == COMPUTE_COMBINE_ARGMIN)
-    kernel->search = &loops->smallest;
-  else if (loops)
-    kernel->fold = &loops->fold[combine];
-  if (loops) known = kernel->search ? kernel->search->rows != NULL : kernel->fold->rows != NULL;
-  kernel->value_bytes = cpu_dtype_size(type);
-  if (known) return COMPUTE_OK;
-  return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                "reduce: no combination %d in dtype %d", (int)combine, (int)type);
+static const cpu_reduce_loops *loops_of(const cpu_isa *isa, compute_dtype type) {
+  return type == COMPUTE_BOOL ? CPU_PICK(isa, cpu_reduce_byte)
+                              : CPU_PICK_NUMBER(isa, cpu_reduce, type);
 }
 
-compute_status cpu_reduce_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+/* Truth values have maximum and minimum only. */
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_dtype type = descriptor->accumulate;
+  const compute_combine combine = descriptor->combine;
+  const bool number =
+      type == COMPUTE_F64 || type == COMPUTE_F32 || type == COMPUTE_I64 || type == COMPUTE_I32;
+  if ((unsigned)combine > COMPUTE_COMBINE_ARGMIN) return "no such combination";
+  if (!number && type != COMPUTE_BOOL) return "this dtype cannot be combined";
+  if (!number && combine != COMPUTE_COMBINE_MAX && combine != COMPUTE_COMBINE_MIN)
+    return "truth values have a maximum and a minimum only";
+  return NULL;
+}
+
+static void choose_loops(reduce_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  const cpu_reduce_loops *loops = loops_of(kernel->head.device->isa, descriptor->accumulate);
+  if (descriptor->combine == COMPUTE_COMBINE_ARGMAX)
+    kernel->search = &loops->largest;
+  else if (descriptor->combine == COMPUTE_COMBINE_ARGMIN)
+    kernel->search = &loops->smallest;
+  else
+    kernel->fold = &loops->fold[descriptor->combine];
+  kernel->value_bytes = cpu_dtype_size(descriptor->accumulate);
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                   cpu_kernel **result) {
   reduce_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = reduce_run, .destroy = reduce_destroy};
-  compute_status status = choose_loops(kernel, descriptor);
-  if (!status)
-    status =
-        cpu_stage_prepare_prologue(device, descriptor, descriptor->accumulate, &kernel->prologue);
+  choose_loops(kernel, descriptor);
+  compute_status status =
+      cpu_stage_prepare_prologue(device, descriptor, descriptor->accumulate, &kernel->prologue);
   if (!status)
     status = cpu_stage_prepare_epilogue(device, descriptor,
                                         kernel->search ? COMPUTE_I64 : descriptor->accumulate,
@@ -522,3 +527,5 @@ compute_status cpu_reduce_prepare(cpu_device *device, const compute_kernel_descr
   *result = &kernel->head;
   return COMPUTE_OK;
 }
+
+const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, make_kernel};

@@ -573,9 +573,6 @@ static void choose_loops(row_kernel *kernel) {
 static compute_status prepare(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   cpu_device *device = kernel->head.device;
   const compute_dtype type = descriptor->accumulate;
-  if ((type != COMPUTE_F32 && type != COMPUTE_F64) || descriptor->rank < 1)
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "row: dtype %d and rank %d", (int)type, (int)descriptor->rank);
   kernel->operation = descriptor->row;
   kernel->epsilon = descriptor->epsilon;
   kernel->length = descriptor->size[descriptor->rank - 1];
@@ -599,7 +596,13 @@ static compute_status prepare(row_kernel *kernel, const compute_kernel_descripto
   return COMPUTE_OK;
 }
 
-compute_status cpu_row_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  if (descriptor->accumulate != COMPUTE_F32 && descriptor->accumulate != COMPUTE_F64)
+    return "rows are computed in f32 or f64";
+  return descriptor->rank < 1 ? "there is no dimension for rows" : NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                cpu_kernel **result) {
   row_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
@@ -611,3 +614,5 @@ compute_status cpu_row_prepare(cpu_device *device, const compute_kernel_descript
     *result = &kernel->head;
   return status;
 }
+
+const cpu_kind cpu_row_kind = {"row", refuse_descriptor, make_kernel};

@@ -262,11 +262,6 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
   cpu_device *device = kernel->head.device;
   const int32_t rank = descriptor->rank;
   const compute_dtype type = descriptor->accumulate;
-  if (rank < 1 || (unsigned)descriptor->combine > COMPUTE_COMBINE_MIN ||
-      (type != COMPUTE_F64 && type != COMPUTE_F32 && type != COMPUTE_I64 && type != COMPUTE_I32))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "scan: dtype %d, rank %d and combination %d", (int)type,
-                                  (int)rank, (int)descriptor->combine);
   kernel->type = type;
   kernel->element = cpu_dtype_size(type);
   kernel->loops = &CPU_PICK_NUMBER(device->isa, cpu_scan, type)->fold[descriptor->combine];
@@ -300,7 +295,16 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
   return COMPUTE_OK;
 }
 
-compute_status cpu_scan_prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_dtype type = descriptor->accumulate;
+  if (descriptor->rank < 1) return "there is no dimension to run along";
+  if ((unsigned)descriptor->combine > COMPUTE_COMBINE_MIN) return "no such combination";
+  if (type != COMPUTE_F64 && type != COMPUTE_F32 && type != COMPUTE_I64 && type != COMPUTE_I32)
+    return "running sums are f64, f32, i64 or i32";
+  return NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
                                 cpu_kernel **result) {
   scan_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
@@ -312,3 +316,5 @@ compute_status cpu_scan_prepare(cpu_device *device, const compute_kernel_descrip
     *result = &kernel->head;
   return status;
 }
+
+const cpu_kind cpu_scan_kind = {"scan", refuse_descriptor, make_kernel};

@@ -82,4 +82,14 @@ struct cpu_gemm_table {
 
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 
+/* NULL where there is none. */
+static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,
+                                                    compute_dtype dtype) {
+  return dtype == COMPUTE_F64   ? table->f64
+         : dtype == COMPUTE_F32 ? table->f32
+         : dtype == COMPUTE_I64 ? table->i64
+         : dtype == COMPUTE_I32 ? table->i32
+                                : NULL;
+}
+
 #endif
