@@ -323,10 +323,13 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_dtype type = descriptor->accumulate;
-  if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64)) return "these dtypes cannot be computed as asked";
-  if (descriptor->input_count != (descriptor->attention.biased ? 4u : 3u)) return "these dtypes cannot be computed as asked";
+  if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64))
+    return "these dtypes cannot be computed as asked";
+  if (descriptor->input_count != (descriptor->attention.biased ? 4u : 3u))
+    return "these dtypes cannot be computed as asked";
   for (uint32_t i = 0; i < descriptor->input_count; i++)
-    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type)) return "these dtypes cannot be computed as asked";
+    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
+      return "these dtypes cannot be computed as asked";
   return NULL;
 }
 
@@ -362,9 +365,8 @@ static compute_status prepare(attention_kernel *kernel,
   return COMPUTE_OK;
 }
 
-static compute_status make_kernel(cpu_device *device,
-                                     const compute_kernel_descriptor *descriptor,
-                                     cpu_kernel **result) {
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
   attention_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = attention_run, .destroy = attention_destroy};

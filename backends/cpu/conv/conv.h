@@ -1,17 +1,12 @@
 /* Convolution on the CPU, inside: what its files share.
  *
- *   conv.c           makes a kernel: reads the descriptor, picks the way
- *   conv_axis.c      which taps of the filter meet which data, along one dimension
- *   conv_epilogue.c  runs the epilogue over finished sums
- *   conv_gemm.c      filters of one element: a matrix product
- *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
- *   conv_pack.c      what it multiplies: that copy, and the filter in the micro-kernels' order
- *   conv_schedule.c  how it cuts its work
- *   conv_winograd.c  both for 3 × 3 filters, with fewer products, where that is allowed
- *   conv_winograd_schedule.c  how it cuts its work
+ *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;
+ *                    the first of them: filters of one element are a matrix product
+ *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
+ *   conv_direct.c    all three directions for groups of few channels
  *   conv_filter.c    BY_FILTER: sums over all results
- *   conv_filter_schedule.c  how it cuts its work
- *   conv_direct*.c   all three for groups of few channels (conv_direct.h)
+ *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
+ *   conv_common.c    which taps meet which data along one dimension; the epilogue
  *
  * Nothing makes the matrix of all windows ("im2col"), which has as many times the data's elements
  * as the filter has. Data are copied once per block, with their padding, so that every window of
@@ -82,7 +77,7 @@ typedef struct conv_filter_schedule {
  * images, for one group and one of `parts_m` parts of its result channels. Counts and steps are in
  * elements. */
 typedef struct conv_winograd {
-  const struct cpu_winograd *loops;         /* isa/winograd_table.h */
+  const struct cpu_winograd *loops;         /* isa/conv_table.h */
   int64_t source_channels, result_channels; /* of one group */
   int64_t source_size[2], padding[2];       /* which may be negative in BY_DATA */
   int64_t tiles_h, tiles_w, tiles;          /* of an image; of all */
@@ -174,7 +169,7 @@ void conv_list_rows(const cpu_conv *conv, const conv_unit *unit, int64_t channel
  * be mostly empty. Depthwise convolution is the extreme of these.
  *
  * Planes of the data are copied with their padding, and every plane of results is a weighted sum
- * of shifted windows of them (isa/direct_table.h), or every element of the filter's gradient such a
+ * of shifted windows of them (isa/conv_table.h), or every element of the filter's gradient such a
  * window's product with a plane of y's gradient. */
 
 /* How the work is cut. A unit is a band of results of one image and one group. In the copy, a row

@@ -1,4 +1,4 @@
-/* Direct convolution, FORWARD and BY_DATA: a plane of results at a time.
+/* Direct convolution: a plane of results at a time.
  *
  * Where the epilogue only stores, planes are made where they belong; else in a buffer that the
  * epilogue then reads. BY_DATA with a stride makes the rows and columns of each phase apart, and

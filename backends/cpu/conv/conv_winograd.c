@@ -1,5 +1,5 @@
 /* FORWARD and BY_DATA of 3 × 3 filters by Winograd's minimal filtering, where the descriptor allows
- * its rounding: a quarter of the products (isa/winograd_table.h).
+ * its rounding: a quarter of the products (isa/conv_table.h).
  *
  * The tiles of all images are numbered in one row: by image, row of tiles, column. A unit is a run
  * of them, for one group and some or all of its result channels. It turns the patches of its tiles

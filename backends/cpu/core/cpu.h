@@ -16,7 +16,7 @@ typedef struct cpu_device {
   uint64_t share_bytes;        /* of the shared cache, what the device's threads may count on */
   uint64_t memory_bytes;       /* that this process may use */
   struct cpu_workspaces *workspaces;
-  struct cpu_blas *blas; /* blas.h; opened at the first GEMM */
+  struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
   int32_t describes;     /* atomic: calls of cpu_device_describe so far */
 } cpu_device;
 
@@ -52,12 +52,14 @@ typedef struct cpu_kind {
                             cpu_kernel **kernel);
 } cpu_kind;
 
-/* Every kind: its constant in compute_kernel_kind and the name of its cpu_kind, which its own source
- * defines. A new kind is a row here. */
-#define CPU_KINDS(KIND)                                                                             \
-  KIND(MAP, map) KIND(REDUCE, reduce) KIND(ROW, row) KIND(GEMM, gemm) KIND(GATHER, gather)              \
-  KIND(SCATTER, scatter) KIND(COPY, copy) KIND(CONV, conv) KIND(FIT, fit) KIND(WINDOW, window)          \
-  KIND(SCAN, scan) KIND(TOP_K, top_k) KIND(ATTENTION, attention) KIND(SPOTS, spots)
+/* Every kind: its constant in compute_kernel_kind and the name of its cpu_kind, which its own
+ * source defines. A new kind is a row here. */
+#define CPU_KINDS(KIND)                                                                            \
+  KIND(MAP, map)                                                                                   \
+  KIND(REDUCE, reduce)                                                                             \
+  KIND(ROW, row) KIND(GEMM, gemm) KIND(GATHER, gather) KIND(SCATTER, scatter) KIND(COPY, copy)     \
+      KIND(CONV, conv) KIND(FIT, fit) KIND(WINDOW, window) KIND(SCAN, scan) KIND(TOP_K, top_k)     \
+          KIND(ATTENTION, attention) KIND(SPOTS, spots)
 #define CPU_KIND_DECLARE(code, name) extern const cpu_kind cpu_##name##_kind;
 CPU_KINDS(CPU_KIND_DECLARE)
 
@@ -65,8 +67,8 @@ CPU_KINDS(CPU_KIND_DECLARE)
 compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
                                 const compute_kernel_descriptor *descriptor, cpu_kernel **kernel);
 
-/* Offers the kernel to implementations in order, up to one without a name, and logs why those before
- * the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
+/* Offers the kernel to implementations in order, up to one without a name, and logs why those
+ * before the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
                                          const compute_kernel_descriptor *descriptor);
 
@@ -103,8 +105,16 @@ static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* of 64 bytes, as cach
 
 /* Bytes of one element. */
 static inline uint32_t cpu_dtype_size(compute_dtype dtype) {
-  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {0, 8, 4, 2, 2, 8, 4, 1, 1, 2};
+  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {
+      [COMPUTE_F64] = 8,  [COMPUTE_F32] = 4,  [COMPUTE_F16] = 2,
+      [COMPUTE_BF16] = 2, [COMPUTE_I64] = 8,  [COMPUTE_I32] = 4,
+      [COMPUTE_U8] = 1,   [COMPUTE_BOOL] = 1, [COMPUTE_U16] = 2};
   return size[dtype];
+}
+
+static inline bool cpu_dtype_is_float(compute_dtype dtype) {
+  return dtype == COMPUTE_F64 || dtype == COMPUTE_F32 || dtype == COMPUTE_F16 ||
+         dtype == COMPUTE_BF16;
 }
 
 /* ---- The device and its memory --------------------------------------------------------------- */

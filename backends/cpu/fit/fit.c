@@ -151,7 +151,7 @@ static const cpu_fit_loops *loops_of(const cpu_isa *isa, compute_fit_model model
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                               cpu_kernel **result) {
+                                  cpu_kernel **result) {
   static const char *const models[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
   fit_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);

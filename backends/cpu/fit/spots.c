@@ -145,7 +145,7 @@ static void choose_bands(spots_kernel *kernel) {
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                 cpu_kernel **result) {
+                                  cpu_kernel **result) {
   const compute_spot_search *o = &descriptor->spots;
   const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
   const uint64_t bytes = sizeof(spots_kernel) + weights * sizeof(float);

@@ -47,7 +47,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if (sum == COMPUTE_F64 || sum == COMPUTE_F32) return NULL;
   if (sum != COMPUTE_I64 && sum != COMPUTE_I32) return reason;
   for (int i = 0; i < 2; i++)
-    if (descriptor->inputs[i].dtype < COMPUTE_I64) return reason;
+    if (cpu_dtype_is_float(descriptor->inputs[i].dtype)) return reason;
   return NULL;
 }
 
@@ -70,7 +70,7 @@ static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *de
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                cpu_kernel **kernel) {
+                                  cpu_kernel **kernel) {
   cpu_gemm *gemm = cpu_allocate(device, sizeof *gemm);
   if (!gemm) return cpu_out_of_memory(device, sizeof *gemm);
   gemm->head.device = device;

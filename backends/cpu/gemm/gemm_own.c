@@ -1,4 +1,4 @@
-/* The own implementation: cache blocking around the micro-kernels of isa/gemm_*.c.
+/* The own implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
  *
  * One unit is one tile of C. For each block of k: B's part is packed into panels (or read in
  * place), then block by block of rows A's part is copied to where it stays in the level-2 cache (or

@@ -170,8 +170,10 @@ static const scatter_loops *loops_of(compute_dtype dtype) {
   case COMPUTE_I32: return &i32_loops;
   case COMPUTE_U8: return &u8_loops;
   case COMPUTE_U16: return &u16_loops;
-  default: return NULL;
+  case COMPUTE_BOOL:
+  case COMPUTE_DTYPE_NONE: return NULL;
   }
+  return NULL;
 }
 
 /* ---- Sums of f16 and bf16 ------------------------------------------------------------------ */
@@ -546,7 +548,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                   cpu_kernel **result) {
+                                  cpu_kernel **result) {
   const compute_dtype dtype = descriptor->outputs[0].dtype;
   scatter_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);

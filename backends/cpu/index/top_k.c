@@ -257,7 +257,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                 cpu_kernel **result) {
+                                  cpu_kernel **result) {
   top_k_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = top_k_run, .destroy = top_k_destroy};

@@ -337,7 +337,7 @@ static void describe(copy_kernel *copy) {
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                cpu_kernel **kernel) {
+                                  cpu_kernel **kernel) {
   if (descriptor->inputs[0].dtype != descriptor->outputs[0].dtype)
     return cpu_map_kind.prepare(device, descriptor, kernel);
   copy_kernel *copy = cpu_allocate(device, sizeof *copy);

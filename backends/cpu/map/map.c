@@ -299,7 +299,7 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                               cpu_kernel **kernel) {
+                                  cpu_kernel **kernel) {
   map_kernel *map = cpu_allocate(device, sizeof *map);
   if (!map) return cpu_out_of_memory(device, sizeof *map);
   map->head = (cpu_kernel){.device = device, .run = run_map, .destroy = destroy_map};

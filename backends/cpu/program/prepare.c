@@ -27,11 +27,74 @@ typedef struct preparation {
   uint32_t slots[2];
 } preparation;
 
+/* What preparing has to know of an instruction. How it is computed is in the tables of tile_*.c, by
+ * the same codes; an instruction without a row here, or a loop there, is refused. Costs are in
+ * units of one simple vector instruction. */
+enum { FREE = 0, SIMPLE = 1, FUNCTION = 8, LONG = 40 };
+static const struct {
+  uint8_t operands, cost;
+  bool asks; /* the result is a truth value about operands of another type, whose loops are used */
+} instructions[COMPUTE_I_END] = {
+    [COMPUTE_I_COORDINATE] = {0, SIMPLE},
+    [COMPUTE_I_POSITION] = {0, SIMPLE},
+    [COMPUTE_I_LOAD] = {0, FREE},
+    [COMPUTE_I_CONSTANT] = {0, FREE},
+    [COMPUTE_I_CAST] = {1, SIMPLE},
+    [COMPUTE_I_RANDOM] = {2, LONG},
+    [COMPUTE_I_NEG] = {1, SIMPLE},
+    [COMPUTE_I_ABS] = {1, SIMPLE},
+    [COMPUTE_I_SIGN] = {1, SIMPLE},
+    [COMPUTE_I_SQUARE] = {1, SIMPLE},
+    [COMPUTE_I_SQRT] = {1, SIMPLE},
+    [COMPUTE_I_RSQRT] = {1, SIMPLE},
+    [COMPUTE_I_RECIPROCAL] = {1, SIMPLE},
+    [COMPUTE_I_FLOOR] = {1, SIMPLE},
+    [COMPUTE_I_CEIL] = {1, SIMPLE},
+    [COMPUTE_I_ROUND] = {1, SIMPLE},
+    [COMPUTE_I_TRUNC] = {1, SIMPLE},
+    [COMPUTE_I_RELU] = {1, SIMPLE},
+    [COMPUTE_I_LEAKY_RELU] = {1, SIMPLE},
+    [COMPUTE_I_NOT] = {1, SIMPLE},
+    [COMPUTE_I_ROUND_F16] = {1, SIMPLE},
+    [COMPUTE_I_ROUND_BF16] = {1, SIMPLE},
+    [COMPUTE_I_EXP] = {1, FUNCTION},
+    [COMPUTE_I_EXPM1] = {1, FUNCTION},
+    [COMPUTE_I_LOG] = {1, FUNCTION},
+    [COMPUTE_I_LOG1P] = {1, FUNCTION},
+    [COMPUTE_I_SIN] = {1, FUNCTION},
+    [COMPUTE_I_COS] = {1, FUNCTION},
+    [COMPUTE_I_TANH] = {1, FUNCTION},
+    [COMPUTE_I_ERF] = {1, FUNCTION},
+    [COMPUTE_I_SIGMOID] = {1, FUNCTION},
+    [COMPUTE_I_GELU] = {1, FUNCTION},
+    [COMPUTE_I_GELU_TANH] = {1, FUNCTION},
+    [COMPUTE_I_SILU] = {1, FUNCTION},
+    [COMPUTE_I_SOFTPLUS] = {1, FUNCTION},
+    [COMPUTE_I_ELU] = {1, FUNCTION},
+    [COMPUTE_I_IS_NAN] = {1, SIMPLE, .asks = true},
+    [COMPUTE_I_IS_FINITE] = {1, SIMPLE, .asks = true},
+    [COMPUTE_I_ADD] = {2, SIMPLE},
+    [COMPUTE_I_SUB] = {2, SIMPLE},
+    [COMPUTE_I_MUL] = {2, SIMPLE},
+    [COMPUTE_I_DIV] = {2, SIMPLE},
+    [COMPUTE_I_MOD] = {2, SIMPLE},
+    [COMPUTE_I_MIN] = {2, SIMPLE},
+    [COMPUTE_I_MAX] = {2, SIMPLE},
+    [COMPUTE_I_AND] = {2, SIMPLE},
+    [COMPUTE_I_OR] = {2, SIMPLE},
+    [COMPUTE_I_XOR] = {2, SIMPLE},
+    [COMPUTE_I_POW] = {2, LONG},
+    [COMPUTE_I_EQ] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_NE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_LT] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_LE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_GT] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_GE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_SELECT] = {3, SIMPLE},
+};
+
 static int operand_count(uint8_t code) {
-  if (code == COMPUTE_I_SELECT) return 3;
-  if (code >= COMPUTE_I_ADD || code == COMPUTE_I_RANDOM) return 2;
-  if (code >= COMPUTE_I_NEG || code == COMPUTE_I_CAST) return 1;
-  return 0;
+  return code < COMPUTE_I_END ? instructions[code].operands : 0;
 }
 
 static void mark_needed(preparation *p) {
@@ -63,16 +126,16 @@ static void set_constant(cpu_step *step, cpu_type type, const compute_instructio
   case CPU_TYPE_F64: memcpy(step->constant, &real, sizeof real); break;
   case CPU_TYPE_F32: memcpy(step->constant, &single, sizeof single); break;
   case CPU_TYPE_I64: memcpy(step->constant, &integer, sizeof integer); break;
-  default: memcpy(step->constant, &word, sizeof word); break;
+  case CPU_TYPE_I32:
+  case CPU_TYPE_BOOL: memcpy(step->constant, &word, sizeof word); break;
+  case CPU_TYPE_COUNT: break;
   }
 }
 
 /* The type whose loops an instruction uses: that of its operands where the result is a truth value.
  */
 static cpu_type loop_type(const preparation *p, const compute_instruction *instruction) {
-  const bool asks = instruction->code == COMPUTE_I_IS_NAN ||
-                    instruction->code == COMPUTE_I_IS_FINITE ||
-                    (instruction->code >= COMPUTE_I_EQ && instruction->code <= COMPUTE_I_GE);
+  const bool asks = instruction->code < COMPUTE_I_END && instructions[instruction->code].asks;
   return asks ? p->type[instruction->a] : cpu_type_of(instruction->type);
 }
 
@@ -99,8 +162,7 @@ static compute_status set_step(preparation *p, cpu_step *step, uint16_t value) {
   step->result = value;
   step->result_bytes = (uint8_t)cpu_type_bytes(type);
   step->direct_output = -1;
-  switch (instruction->code) {
-  case COMPUTE_I_LOAD: {
+  if (instruction->code == COMPUTE_I_LOAD) {
     const uint32_t input = (uint32_t)instruction->immediate.i64;
     step->kind = CPU_STEP_LOAD;
     step->input = (uint16_t)input;
@@ -110,22 +172,23 @@ static compute_status set_step(preparation *p, cpu_step *step, uint16_t value) {
                      p->inputs[input] != COMPUTE_BOOL;
     return COMPUTE_OK;
   }
-  case COMPUTE_I_CONSTANT:
+  if (instruction->code == COMPUTE_I_CONSTANT) {
     step->kind = CPU_STEP_CONSTANT;
     set_constant(step, type, instruction);
     return COMPUTE_OK;
-  case COMPUTE_I_COORDINATE:
-  case COMPUTE_I_POSITION:
+  }
+  if (instruction->code == COMPUTE_I_COORDINATE || instruction->code == COMPUTE_I_POSITION) {
     step->kind = instruction->code == COMPUTE_I_POSITION ? CPU_STEP_POSITION : CPU_STEP_COORDINATE;
     step->immediate.i64 = instruction->immediate.i64;
     return COMPUTE_OK;
-  case COMPUTE_I_CAST:
+  }
+  if (instruction->code == COMPUTE_I_CAST) {
     step->kind = CPU_STEP_CONVERT;
     step->operand[0] = instruction->a;
     step->convert = table->cast[p->type[instruction->a]][type];
     return COMPUTE_OK;
-  default: return set_compute(p, step, instruction);
   }
+  return set_compute(p, step, instruction);
 }
 
 /* Appends the conversions that outputs need, and describes the outputs. */
@@ -176,8 +239,12 @@ static int step_operands(const cpu_step *step) {
   case CPU_STEP_UNARY: return 1;
   case CPU_STEP_BINARY: return 2;
   case CPU_STEP_SELECT: return 3;
-  default: return 0;
+  case CPU_STEP_CONSTANT:
+  case CPU_STEP_LOAD:
+  case CPU_STEP_COORDINATE:
+  case CPU_STEP_POSITION: return 0;
   }
+  return 0;
 }
 
 static void find_lifetimes(preparation *p) {
@@ -253,19 +320,8 @@ static void place_registers(preparation *p) {
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 static uint32_t instruction_cost(const compute_instruction *instruction) {
-  switch (instruction->code) {
-  case COMPUTE_I_LOAD:
-  case COMPUTE_I_CONSTANT: return 0;
-  case COMPUTE_I_RANDOM:
-  case COMPUTE_I_POW: return 40;
-  default: break;
-  }
-  const bool transcendental =
-      (instruction->code >= COMPUTE_I_EXP && instruction->code <= COMPUTE_I_ERF) ||
-      (instruction->code >= COMPUTE_I_SIGMOID && instruction->code <= COMPUTE_I_SOFTPLUS) ||
-      instruction->code == COMPUTE_I_ELU;
-  const uint32_t cost = transcendental ? 8 : 1;
-  return instruction->type == COMPUTE_F64 ? cost * 4 : cost;
+  const uint32_t cost = instructions[instruction->code].cost;
+  return instruction->type == COMPUTE_F64 && cost < LONG ? cost * 4 : cost;
 }
 
 static uint32_t find_places(const cpu_program *program) {

@@ -603,7 +603,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
 }
 
 static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                               cpu_kernel **result) {
+                                  cpu_kernel **result) {
   row_kernel *kernel = cpu_allocate(device, sizeof *kernel);
   if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
   kernel->head = (cpu_kernel){.device = device, .run = row_run, .destroy = row_destroy};

@@ -1,4 +1,4 @@
-/* Winograd's transforms; winograd_table.h says what each loop does.
+/* Winograd's transforms; conv_table.h says what each loop does.
  *
  * The points of interpolation are 0, ±1, ±2 and infinity. With them
  *

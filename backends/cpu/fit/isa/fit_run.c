@@ -17,7 +17,6 @@
 #include "fit_load.h"
 #include "fit_step.h"
 #include "fit_finish.h"
-#include "fit_start.h"
 
 /* Processors take hundreds of cycles for numbers below the normal ones, which the Gaussian's tails
  * are full of: they count as 0 here. */

@@ -1,4 +1,4 @@
-/* Loops for TOP_K; isa.h says how this file is compiled, select.h what each loop does. */
+/* Loops for TOP_K; core/isa.h says how this file is compiled, select.h what each loop does. */
 #include <string.h>
 
 #include "program/isa/math_base.h"

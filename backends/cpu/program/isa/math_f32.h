@@ -13,7 +13,7 @@
  *
  * Method: Cody and Waite (1980), chapter 5, with a polynomial instead of their rational function:
  * x = 2^k (1 + f) with 1 + f in √½ … √2, log(1 + f) = f − f²/2 + f³ R(f). Evaluation, coefficients
- * and the names …_core as in math_exp_f32.h. */
+ * and the names …_core as below. */
 
 #define MATH_LN2_F32          0x1.62e430p-1f
 #define MATH_LOG_LN2_HIGH_F32 0x1.63p-1f /* 9 bits: exact times k; high + low = ln 2 */
@@ -91,7 +91,7 @@ CPU_INLINE float math_log1p_f32(float x) {
  * to f32 one after another with the remaining ones fitted anew.
  *
  * A function called …_core serves the arguments that the comment names, mostly all that occur; the
- * one without serves every float and costs up to twice as much. tile_f32.c chooses for a whole
+ * one without serves every float and costs up to twice as much. tile_float.c chooses for a whole
  * tile. */
 
 #define MATH_LOG2_E_F32   0x1.715476p+0f
@@ -226,8 +226,8 @@ CPU_INLINE float math_softplus_f32(float x) {
 /* ---- The error function ---------------------------------------------------------------------- */
 
 /* erf and the two forms of gelu in f32. Coefficients: minimax fits by iteratively reweighted least
- * squares (C. Lawson, 1961), rounded to f32. erf and gelu come in parts, for tile_f32.c to run one
- * after the other. */
+ * squares (C. Lawson, 1961), rounded to f32. erf and gelu come in parts, for tile_float.c to run
+ * one after the other. */
 
 /* log erfc(|x|), from 1 to where erf is 1 to f32. */
 CPU_INLINE float math_erf_exponent_f32(float x) {

@@ -1,7 +1,7 @@
 /* The functions in f64: exp, log, tanh, sigmoid and what is made of them are vector code, the rest
  * is the C library's, one element at a time, since accuracy comes first here.
  *
- * Methods as in math_exp_f32.h and math_log_f32.h, with Taylor polynomials long enough for f64. */
+ * Methods as in math_f32.h, with Taylor polynomials long enough for f64. */
 #ifndef CPU_ISA_MATH_F64_H
 #define CPU_ISA_MATH_F64_H
 

@@ -1,6 +1,6 @@
 /* Loads, stores and casts: from elements in memory to values and back, and between types of value.
  */
-#include "convert.h"
+#include "math_base.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>

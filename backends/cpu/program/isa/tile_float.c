@@ -1,7 +1,6 @@
 /* Instructions on F64 and on F32 values: compiled for each (core/isa.h). */
 #include <math.h>
 
-#include "convert.h"
 #include "element.h"
 #include "math_base.h"
 #include "math_f32.h"
