@@ -141,7 +141,7 @@ FIXTURE_INLINE void check_output(const sample_kernel *s, const memory *m, uint32
 FIXTURE_INLINE compute_status run_sample(fixture *f, const sample_kernel *s,
                                          void *const *pointers) {
   cpu_kernel *kernel = NULL;
-  compute_status status = cpu_conv_prepare(f->device, &s->descriptor, &kernel);
+  compute_status status = cpu_kind_prepare(&cpu_conv_kind, f->device, &s->descriptor, &kernel);
   if (status) return status;
   assert_non_null(kernel);
   assert_true(strlen(kernel->description) > 0);

@@ -89,7 +89,7 @@ FIXTURE_INLINE compute_status fit_run_on(fixture *f, const fit_launch *l) {
                                                 .attributes = &attributes,
                                                 .attribute_bytes = sizeof attributes};
   cpu_kernel *kernel = NULL;
-  compute_status status = cpu_fit_prepare(f->device, &descriptor, &kernel);
+  compute_status status = cpu_kind_prepare(&cpu_fit_kind, f->device, &descriptor, &kernel);
   if (status) return status;
   assert_true(strlen(kernel->description) > 0);
   status = kernel->run(kernel, pointers);

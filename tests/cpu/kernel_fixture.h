@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/thread_pool.h"
-#include "cpu.h"
-#include "device.h"
+#include "core/cpu.h"
+#include "core/cpu.h"
 #include "kernel/program.h"
 #include "support/test.h"
 #include "support/values.h"
@@ -245,18 +245,15 @@ FIXTURE_INLINE compute_operand operand_of(const block *b, int32_t rank) {
   return operand;
 }
 
-typedef compute_status (*prepare_function)(cpu_device *, const compute_kernel_descriptor *,
-                                           cpu_kernel **);
-
 /* Prepares, runs on these blocks (inputs, then outputs) and destroys. */
-FIXTURE_INLINE compute_status run_kernel(fixture *f, prepare_function prepare,
+FIXTURE_INLINE compute_status run_kernel(fixture *f, const cpu_kind *kind,
                                          const compute_kernel_descriptor *descriptor,
                                          block *const *blocks) {
   cpu_kernel *kernel = NULL;
   void *pointers[COMPUTE_MAX_OPERANDS];
   for (uint32_t i = 0; i < descriptor->input_count + descriptor->output_count; i++)
     pointers[i] = block_data(blocks[i]);
-  compute_status status = prepare(f->device, descriptor, &kernel);
+  compute_status status = cpu_kind_prepare(kind, f->device, descriptor, &kernel);
   if (status) return status;
   assert_non_null(kernel);
   assert_true(strlen(kernel->description) > 0);
@@ -267,20 +264,20 @@ FIXTURE_INLINE compute_status run_kernel(fixture *f, prepare_function prepare,
 
 /* Fails every allocation of preparing and running once, on fresh devices: each time the status says
  * so and nothing is left behind, and at last the launch succeeds. */
-FIXTURE_INLINE void check_allocation_failures(prepare_function prepare,
+FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
                                               const compute_kernel_descriptor *descriptor,
                                               block *const *blocks) {
   for (int64_t n = 1;; n++) {
     fixture f;
     assert_true(fixture_open(&f, 2, "scalar"));
     f.fail_at = n;
-    const compute_status status = run_kernel(&f, prepare, descriptor, blocks);
+    const compute_status status = run_kernel(&f, kind, descriptor, blocks);
     const bool failed = f.fail_at == 0;
     f.fail_at = 0;
     if (failed) {
       assert_int_equal(status, COMPUTE_ERROR_OUT_OF_MEMORY);
       assert_int_equal(f.status, COMPUTE_ERROR_OUT_OF_MEMORY);
-      assert_int_equal(run_kernel(&f, prepare, descriptor, blocks), COMPUTE_OK);
+      assert_int_equal(run_kernel(&f, kind, descriptor, blocks), COMPUTE_OK);
     }
     fixture_close(&f);
     if (!failed) {

@@ -1,6 +1,6 @@
 /* ATTENTION on the CPU against the plain formula in double precision. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_dtype dtype;
@@ -21,7 +21,7 @@ static double reference(const sample *s, const block *b, const int64_t place[3],
                         double *y) {
   const int64_t n = place[0], h = place[1], i = place[2];
   const int64_t seen =
-      s->causal ? cpu_larger(0, cpu_smaller(s->keys, i + 1 + s->keys - s->queries)) : s->keys;
+      s->causal ? cpu_max(0, cpu_min(s->keys, i + 1 + s->keys - s->queries)) : s->keys;
   double peak = -INFINITY, total = 0, size = 0;
   for (int64_t j = 0; j < seen; j++) {
     scores[j] = 0;
@@ -73,14 +73,14 @@ static void check(const fixture *f, const sample *s, const block *b) {
 typedef void (*with_kernel)(fixture *f, const compute_kernel_descriptor *k, block *const *blocks);
 
 static void run(fixture *f, const compute_kernel_descriptor *k, block *const *blocks) {
-  const compute_status status = run_kernel(f, cpu_attention_prepare, k, blocks);
+  const compute_status status = run_kernel(f, &cpu_attention_kind, k, blocks);
   if (status) fail_msg("status %d: %s", (int)status, f->message);
 }
 
 static void fail_each_allocation(fixture *f, const compute_kernel_descriptor *k,
                                  block *const *blocks) {
   (void)f;
-  check_allocation_failures(cpu_attention_prepare, k, blocks);
+  check_allocation_failures(&cpu_attention_kind, k, blocks);
 }
 
 /* `plain`: strides as row-major storage has them. */

@@ -141,7 +141,8 @@ static void check_winograd(const sample_kernel *s, void *user) {
   sample_kernel allowed = *s;
   attributes_bind(&allowed.descriptor, &allowed.attributes);
   allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
-  assert_int_equal(cpu_conv_prepare(c->f->device, &allowed.descriptor, &kernel), COMPUTE_OK);
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &allowed.descriptor, &kernel),
+                   COMPUTE_OK);
   if (s->inputs[0].stride[3] == 1) assert_non_null(strstr(kernel->description, "Winograd"));
   kernel->destroy(kernel);
   check_sample(&allowed, c);
@@ -151,7 +152,8 @@ static void check_winograd(const sample_kernel *s, void *user) {
 static void check_plain(const sample_kernel *s, void *user) {
   fixture *f = user;
   cpu_kernel *kernel = NULL;
-  assert_int_equal(cpu_conv_prepare(f->device, &s->descriptor, &kernel), COMPUTE_OK);
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, f->device, &s->descriptor, &kernel),
+                   COMPUTE_OK);
   assert_null(strstr(kernel->description, "Winograd"));
   kernel->destroy(kernel);
 }

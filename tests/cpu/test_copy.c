@@ -35,7 +35,7 @@ static void run_case(fixture *f, const block *in, block *out) {
   const compute_kernel_descriptor descriptor = describe(in->rank, in->size, &input, &output);
   block source = *in;
   block *const blocks[] = {&source, out};
-  assert_int_equal(run_kernel(f, cpu_copy_prepare, &descriptor, blocks), COMPUTE_OK);
+  assert_int_equal(run_kernel(f, &cpu_copy_kind, &descriptor, blocks), COMPUTE_OK);
   int64_t point[COMPUTE_MAX_RANK] = {0};
   const size_t bytes = cpu_dtype_size(out->dtype);
   if (count_points(in->rank, in->size) > 0) do {
@@ -241,7 +241,7 @@ static void allocation_failures_are_reported(void **state) {
     block *const blocks[] = {&in, &out};
     const compute_operand input = operand_of(&in, 1), output = operand_of(&out, 1);
     const compute_kernel_descriptor descriptor = describe(1, &size, &input, &output);
-    check_allocation_failures(cpu_copy_prepare, &descriptor, blocks);
+    check_allocation_failures(&cpu_copy_kind, &descriptor, blocks);
     block_release(&out);
   }
   block_release(&in);

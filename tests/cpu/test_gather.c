@@ -99,8 +99,8 @@ static compute_status run_blocks(fixture *f, const sample *s, kernel_blocks *b,
   compute_operand in[2], out;
   const compute_kernel_descriptor k = describe(s, b, kind, in, &out);
   if (kind == COMPUTE_KERNEL_GATHER)
-    return run_kernel(f, cpu_gather_prepare, &k, (block *[]){&b->axis, &b->index, &b->dense});
-  return run_kernel(f, cpu_scatter_prepare, &k, (block *[]){&b->dense, &b->index, &b->axis});
+    return run_kernel(f, &cpu_gather_kind, &k, (block *[]){&b->axis, &b->index, &b->dense});
+  return run_kernel(f, &cpu_scatter_kind, &k, (block *[]){&b->dense, &b->index, &b->axis});
 }
 
 static void check_gather(fixture *f, const sample *s, kernel_blocks *b) {
@@ -341,16 +341,17 @@ static void failures_are_reported_and_leave_nothing(void **state) {
   kernel_blocks b = create_blocks(&s, &random);
   compute_operand in[2], out;
   compute_kernel_descriptor k = describe(&s, &b, COMPUTE_KERNEL_SCATTER, in, &out);
-  check_allocation_failures(cpu_scatter_prepare, &k, (block *[]){&b.dense, &b.index, &b.axis});
+  check_allocation_failures(&cpu_scatter_kind, &k, (block *[]){&b.dense, &b.index, &b.axis});
   k = describe(&s, &b, COMPUTE_KERNEL_GATHER, in, &out);
-  check_allocation_failures(cpu_gather_prepare, &k, (block *[]){&b.axis, &b.index, &b.dense});
+  check_allocation_failures(&cpu_gather_kind, &k, (block *[]){&b.axis, &b.index, &b.dense});
 
   fixture f;
   cpu_kernel *kernel = NULL;
   assert_true(fixture_open(&f, 1, NULL));
   k = describe(&s, &b, COMPUTE_KERNEL_SCATTER, in, &out);
   in[0].dtype = out.dtype = COMPUTE_BOOL;
-  assert_int_equal(cpu_scatter_prepare(f.device, &k, &kernel), COMPUTE_ERROR_UNSUPPORTED);
+  assert_int_equal(cpu_kind_prepare(&cpu_scatter_kind, f.device, &k, &kernel),
+                   COMPUTE_ERROR_UNSUPPORTED);
   assert_null(kernel);
   fixture_close(&f);
   release_blocks(&b);

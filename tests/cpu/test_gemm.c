@@ -4,8 +4,10 @@
  * The register tiles of AVX-512 are also tested where there is no AVX-512: the same source is
  * compiled here for 64-byte vectors, which the compiler puts together from smaller ones. */
 #define CPU_ISA           wide
+#define CPU_VARIANT       f32
+#define CPU_VARIANT_F32   1
 #define GEMM_VECTOR_BYTES 64
-#include "isa/gemm_f32.c"
+#include "gemm/isa/gemm_tile.c"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,7 +15,7 @@
 
 #include "kernel_fixture.h"
 
-#include "blas.h"
+#include "gemm/gemm.h"
 
 static const cpu_gemm_table wide_table = {.f32 = &cpu_gemm_f32_wide};
 
@@ -304,7 +306,7 @@ static void check_sample(fixture *f, const sample *s, test_random *random) {
   operands o = make_operands(s, random);
   description d;
   describe(s, &o, &d);
-  assert_int_equal(run_kernel(f, cpu_gemm_prepare, &d.descriptor, d.blocks), COMPUTE_OK);
+  assert_int_equal(run_kernel(f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
   if (count_points(s->batch_rank + 2, o.c.size) > 0) {
     if (epsilon_of(s->accumulate) > 0)
       check_floats(s, &o);
@@ -534,13 +536,13 @@ static void a_busy_pool_changes_no_bit(void **state) {
     describe(&s, &o, &d);
     fixture f;
     assert_true(open_device(&f, 3, NULL, NULL));
-    assert_int_equal(run_kernel(&f, cpu_gemm_prepare, &d.descriptor, d.blocks), COMPUTE_OK);
+    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
     const size_t bytes = (size_t)o.c.elements * sizeof(float);
     unsigned char *first = malloc(bytes);
     assert_non_null(first);
     memcpy(first, block_data(&o.c), bytes);
     f.services.parallel = run_serially;
-    assert_int_equal(run_kernel(&f, cpu_gemm_prepare, &d.descriptor, d.blocks), COMPUTE_OK);
+    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
     assert_memory_equal(first, block_data(&o.c), bytes);
     free(first);
     fixture_close(&f);
@@ -582,7 +584,9 @@ static void check_users(const char *isa, const char *blas) {
     o[i] = make_operands(&s, &random);
     description d;
     describe(&s, &o[i], &d);
-    if (!kernel) assert_int_equal(cpu_gemm_prepare(f.device, &d.descriptor, &kernel), COMPUTE_OK);
+    if (!kernel)
+      assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel),
+                       COMPUTE_OK);
     users[i].kernel = kernel;
     for (int p = 0; p < 3; p++) users[i].pointers[p] = block_data(d.blocks[p]);
   }
@@ -653,7 +657,8 @@ static void nothing_outside_the_operands_is_touched(void **state) {
           .attributes = &(compute_gemm_attributes){.k = k},
           .attribute_bytes = sizeof(compute_gemm_attributes)};
       cpu_kernel *kernel;
-      assert_int_equal(cpu_gemm_prepare(f.device, &descriptor, &kernel), COMPUTE_OK);
+      assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &descriptor, &kernel),
+                       COMPUTE_OK);
       assert_int_equal(kernel->run(kernel, (void *[]){a, b, c}), COMPUTE_OK);
       kernel->destroy(kernel);
       for (int64_t i = 0; i < m * n; i++) assert_true(c[i] == (float)k);
@@ -680,7 +685,7 @@ static void a_failing_allocation_is_reported(void **state) {
     operands o = make_operands(&s, &random);
     description d;
     describe(&s, &o, &d);
-    check_allocation_failures(cpu_gemm_prepare, &d.descriptor, d.blocks);
+    check_allocation_failures(&cpu_gemm_kind, &d.descriptor, d.blocks);
     release_operands(&o);
     s.a = s.output = COMPUTE_F32;
     s.m = s.n = 5, s.k = 40000;
@@ -704,7 +709,7 @@ static void float_operands_are_not_summed_as_integers(void **state) {
   describe(&s, &o, &d);
   fixture f;
   assert_true(open_device(&f, 1, NULL, NULL));
-  assert_int_equal(run_kernel(&f, cpu_gemm_prepare, &d.descriptor, d.blocks),
+  assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks),
                    COMPUTE_ERROR_UNSUPPORTED);
   assert_true(strlen(f.message) > 0);
   fixture_close(&f);
@@ -756,7 +761,7 @@ static void a_named_blas_is_used_and_described(void **state) {
   description d;
   describe(&s, &o, &d);
   cpu_kernel *kernel;
-  assert_int_equal(cpu_gemm_prepare(f.device, &d.descriptor, &kernel), COMPUTE_OK);
+  assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel), COMPUTE_OK);
   assert_non_null(strstr(kernel->description, "OpenBLAS"));
   kernel->destroy(kernel);
   release_operands(&o);

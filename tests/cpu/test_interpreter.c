@@ -2,7 +2,7 @@
  * the same instructions one element at a time. Transcendental functions are test_math.c's. */
 #include "kernel_fixture.h"
 
-#include "interpreter.h"
+#include "program/program.h"
 
 /* ---- The reference ------------------------------------------------------------------------- */
 

@@ -126,7 +126,7 @@ static void run_case(fixture *f, int32_t rank, const int64_t *size, test_random 
   make_operands(&c, random);
   make_program(&c);
   for (uint32_t i = 0; i <= c.descriptor.input_count; i++) blocks[i] = &c.blocks[i];
-  assert_int_equal(run_kernel(f, cpu_map_prepare, &c.descriptor, blocks), COMPUTE_OK);
+  assert_int_equal(run_kernel(f, &cpu_map_kind, &c.descriptor, blocks), COMPUTE_OK);
   check(&c, what);
   for (uint32_t i = 0; i <= c.descriptor.input_count; i++) block_release(&c.blocks[i]);
 }
@@ -219,7 +219,7 @@ static void outputs_may_overwrite_inputs(void **state) {
                                                 .outputs = operands,
                                                 .epilogue = {8, 3, instructions, results}};
   cpu_kernel *kernel;
-  assert_int_equal(cpu_map_prepare(f.device, &descriptor, &kernel), COMPUTE_OK);
+  assert_int_equal(cpu_kind_prepare(&cpu_map_kind, f.device, &descriptor, &kernel), COMPUTE_OK);
   void *const pointers[] = {x[0], x[1], x[2], x[0], x[1], x[2]};
   assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
   kernel->destroy(kernel);
@@ -251,7 +251,7 @@ static void allocation_failures_are_reported(void **state) {
                                                 .inputs = &input,
                                                 .outputs = &output,
                                                 .epilogue = {2, 1, instructions, &result}};
-  check_allocation_failures(cpu_map_prepare, &descriptor, blocks);
+  check_allocation_failures(&cpu_map_kind, &descriptor, blocks);
   block_release(&in);
   block_release(&out);
 }

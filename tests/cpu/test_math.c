@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "isa/tile_table.h"
+#include "program/isa/tile_table.h"
 #include "support/test.h"
 #include "support/values.h"
 

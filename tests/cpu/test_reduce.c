@@ -123,7 +123,7 @@ static void run_sample(fixture *f, const sample *s, const int64_t *strides, doub
   block_fill(&input, low, high, random);
   compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
   const compute_kernel_descriptor k = describe(s, &in, &out);
-  assert_int_equal(run_kernel(f, cpu_reduce_prepare, &k, (block *[]){&input, &output}), COMPUTE_OK);
+  assert_int_equal(run_kernel(f, &cpu_reduce_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
   check_output(s, &input, &output, f->isa);
   block_release(&input);
   block_release(&output);
@@ -245,7 +245,7 @@ static void long_sums_lose_only_a_few_roundings(void **state) {
       for (int64_t e = 0; e < input.elements; e++) block_set(&input, e, 0.1);
       compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
       const compute_kernel_descriptor k = describe(&s, &in, &out);
-      assert_int_equal(run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&input, &output}),
+      assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}),
                        COMPUTE_OK);
       const double expected = (double)0.1f * (double)shapes[n][0];
       for (int64_t c = 0; c < s.size[0]; c++)
@@ -274,8 +274,7 @@ static void check_specials(fixture *f, compute_combine combine, double first, do
     }
     compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
     const compute_kernel_descriptor k = describe(&s, &in, &out);
-    assert_int_equal(run_kernel(f, cpu_reduce_prepare, &k, (block *[]){&input, &output}),
-                     COMPUTE_OK);
+    assert_int_equal(run_kernel(f, &cpu_reduce_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
     for (int64_t c = 0; c < 40; c++) {
       const double actual = block_get(&output, c);
       if (!(actual == expected || (isnan(actual) && isnan(expected))))
@@ -361,8 +360,7 @@ static void integer_sums_wrap(void **state) {
   for (int64_t e = 0; e < 70000; e++) block_set(&input, e, 1000003);
   compute_operand in = operand_of(&input, 1), out = operand_of(&output, 0);
   const compute_kernel_descriptor k = describe(&s, &in, &out);
-  assert_int_equal(run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&input, &output}),
-                   COMPUTE_OK);
+  assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
   const uint32_t expected = (uint32_t)(UINT64_C(70000) * 1000003);
   assert_int_equal(*(uint32_t *)(void *)block_data(&output), expected);
   block_release(&input);
@@ -462,7 +460,7 @@ static void programs_see_operands_positions_and_coordinates(void **state) {
                                    .attribute_bytes = sizeof(compute_reduce_attributes)};
     memcpy(k.size, c.size, sizeof c.size);
     assert_int_equal(
-        run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&c.x, &c.y, &c.gain, &c.out, &c.raw}),
+        run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&c.x, &c.y, &c.gain, &c.out, &c.raw}),
         COMPUTE_OK);
     check_program_case(&c);
     block_check_guards(&c.out);
@@ -498,7 +496,7 @@ static void squares_agree_where_lines_follow_each_other(void **state) {
                       1,           2,           {kept, reduced}};
     compute_kernel_descriptor k = describe(&s, &in, &out);
     k.prologue = program_finish(&prologue);
-    assert_int_equal(run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&input, &output}),
+    assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}),
                      COMPUTE_OK);
     for (int64_t i = 0; i < kept; i++) {
       double sum = 0;
@@ -529,7 +527,7 @@ static void the_same_input_gives_the_same_bits(void **state) {
   const compute_kernel_descriptor k = describe(&s, &in, &out);
   uint32_t first = 0;
   for (int run = 0; run < 20; run++) {
-    assert_int_equal(run_kernel(&f, cpu_reduce_prepare, &k, (block *[]){&input, &output}),
+    assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&input, &output}),
                      COMPUTE_OK);
     const uint32_t bits = *(uint32_t *)(void *)block_data(&output);
     if (run == 0) first = bits;
@@ -549,14 +547,15 @@ static void failures_are_reported_and_leave_nothing(void **state) {
   block_fill(&input, -1, 1, &random);
   compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
   compute_kernel_descriptor k = describe(&s, &in, &out);
-  check_allocation_failures(cpu_reduce_prepare, &k, (block *[]){&input, &output});
+  check_allocation_failures(&cpu_reduce_kind, &k, (block *[]){&input, &output});
   check_output(&s, &input, &output, "scalar");
 
   fixture f;
   cpu_kernel *kernel = NULL;
   assert_true(fixture_open(&f, 1, NULL));
   k.accumulate = COMPUTE_BOOL;
-  assert_int_equal(cpu_reduce_prepare(f.device, &k, &kernel), COMPUTE_ERROR_UNSUPPORTED);
+  assert_int_equal(cpu_kind_prepare(&cpu_reduce_kind, f.device, &k, &kernel),
+                   COMPUTE_ERROR_UNSUPPORTED);
   assert_null(kernel);
   fixture_close(&f);
   block_release(&input);

@@ -107,7 +107,7 @@ static void check_output(const sample *s, const block *input, const block *outpu
 static void run_blocks(fixture *f, const sample *s, block *input, block *output) {
   const compute_operand in = operand_of(input, s->rank), out = operand_of(output, s->rank);
   const compute_kernel_descriptor k = describe(s, &in, &out);
-  assert_int_equal(run_kernel(f, cpu_row_prepare, &k, (block *[]){input, output}), COMPUTE_OK);
+  assert_int_equal(run_kernel(f, &cpu_row_kind, &k, (block *[]){input, output}), COMPUTE_OK);
   check_output(s, input, output, f->isa ? f->isa : "best");
 }
 
@@ -405,7 +405,7 @@ static void programs_see_operands_and_coordinates(void **state) {
                                    .attribute_bytes = sizeof(compute_row_attributes)};
     memcpy(k.size, size, sizeof k.size);
     assert_int_equal(
-        run_kernel(&f, cpu_row_prepare, &k, (block *[]){&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]}),
+        run_kernel(&f, &cpu_row_kind, &k, (block *[]){&b[0], &b[1], &b[2], &b[3], &b[4], &b[5]}),
         COMPUTE_OK);
     check_programs(size, b);
     block_check_guards(&b[RESULT]);
@@ -428,7 +428,7 @@ static void the_same_input_gives_the_same_bits(void **state) {
   for (int run = 0; run < 10; run++) {
     const compute_operand in = operand_of(&input, 1), out = operand_of(&output, 1);
     const compute_kernel_descriptor k = describe(&s, &in, &out);
-    assert_int_equal(run_kernel(&f, cpu_row_prepare, &k, (block *[]){&input, &output}), COMPUTE_OK);
+    assert_int_equal(run_kernel(&f, &cpu_row_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
     if (run == 0) block_remember(&output);
     assert_memory_equal(output.memory, output.copy, 300007 * sizeof(float));
   }
@@ -446,14 +446,15 @@ static void failures_are_reported_and_leave_nothing(void **state) {
   block_fill(&input, -1, 1, &random);
   const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
   compute_kernel_descriptor k = describe(&s, &in, &out);
-  check_allocation_failures(cpu_row_prepare, &k, (block *[]){&input, &output});
+  check_allocation_failures(&cpu_row_kind, &k, (block *[]){&input, &output});
   check_output(&s, &input, &output, "scalar");
 
   fixture f;
   cpu_kernel *kernel = NULL;
   assert_true(fixture_open(&f, 1, NULL));
   k.accumulate = COMPUTE_I32;
-  assert_int_equal(cpu_row_prepare(f.device, &k, &kernel), COMPUTE_ERROR_UNSUPPORTED);
+  assert_int_equal(cpu_kind_prepare(&cpu_row_kind, f.device, &k, &kernel),
+                   COMPUTE_ERROR_UNSUPPORTED);
   assert_null(kernel);
   fixture_close(&f);
   block_release(&input);

@@ -99,7 +99,7 @@ static void visit(fixture *f, const sample *s, const int64_t *in_stride, const i
   fill(s, &input, random);
   const compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
   const compute_kernel_descriptor k = describe(s, &in, &out);
-  const compute_status status = run_kernel(f, cpu_scan_prepare, &k, (block *[]){&input, &output});
+  const compute_status status = run_kernel(f, &cpu_scan_kind, &k, (block *[]){&input, &output});
   if (status) fail_msg("status %d: %s", (int)status, f->message);
   check(f, s, &input, &output);
   if (bits) memcpy(bits, block_data(&output), (size_t)output.elements * cpu_dtype_size(s->output));
@@ -221,7 +221,7 @@ static void integers_wrap(void **state) {
   for (int64_t i = 0; i < n; i++) block_set(&input, i, INT32_MAX - (double)i);
   const compute_operand in = operand_of(&input, 1), out = operand_of(&output, 1);
   const compute_kernel_descriptor k = describe(&s, &in, &out);
-  assert_int_equal(run_kernel(&f, cpu_scan_prepare, &k, (block *[]){&input, &output}), COMPUTE_OK);
+  assert_int_equal(run_kernel(&f, &cpu_scan_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
   uint32_t sum = 0;
   for (int64_t i = 0; i < n; i++) {
     sum += (uint32_t)(INT32_MAX - i);
@@ -241,7 +241,7 @@ static void a_failing_allocation_is_reported(void **state) {
   block output = block_create(s.output, 3, s.size, stride);
   const compute_operand in = operand_of(&input, 3), out = operand_of(&output, 3);
   const compute_kernel_descriptor k = describe(&s, &in, &out);
-  check_allocation_failures(cpu_scan_prepare, &k, (block *[]){&input, &output});
+  check_allocation_failures(&cpu_scan_kind, &k, (block *[]){&input, &output});
   block_release(&input);
   block_release(&output);
 }

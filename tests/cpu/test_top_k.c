@@ -1,6 +1,6 @@
 /* TOP_K on the CPU against a stable sort of every row. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_dtype dtype;
@@ -104,7 +104,7 @@ static void visit(fixture *f, const sample *s, test_random *random) {
   fill(s, &input, random);
   const compute_operand in = operand_of(&input, s->rank), out = operand_of(&output, s->rank);
   const compute_kernel_descriptor k = describe(s, &in, &out);
-  const compute_status status = run_kernel(f, cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  const compute_status status = run_kernel(f, &cpu_top_k_kind, &k, (block *[]){&input, &output});
   if (status) fail_msg("status %d: %s", (int)status, f->message);
   check(f, s, &input, &output);
   block_release(&input);
@@ -127,7 +127,7 @@ static void random_rows_are_right(void **state) {
       for (int32_t d = 0; d < s.rank; d++) s.size[d] = test_random_integer(&random, 1, 5);
       s.length = test_random_integer(&random, 1, test_random_integer(&random, 0, 1) ? 50 : 6000);
       s.size[s.rank - 1] = test_random_integer(&random, 1, s.length);
-      if (i % 3 == 0) s.size[s.rank - 1] = cpu_smaller(s.length, 5);
+      if (i % 3 == 0) s.size[s.rank - 1] = cpu_min(s.length, 5);
       visit(&f, &s, &random);
     }
     fixture_close(&f);
@@ -176,7 +176,7 @@ static void a_failing_allocation_is_reported(void **state) {
   block output = block_create(COMPUTE_I64, 2, size, stride);
   const compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
   const compute_kernel_descriptor k = describe(&s, &in, &out);
-  check_allocation_failures(cpu_top_k_prepare, &k, (block *[]){&input, &output});
+  check_allocation_failures(&cpu_top_k_kind, &k, (block *[]){&input, &output});
   block_release(&input);
   block_release(&output);
 }

@@ -1,7 +1,7 @@
 /* WINDOW (pooling) on the CPU against plain double-precision loops: forward and by data, planes and
  * channels side by side, every dtype, programs behind it. */
 #include "kernel_fixture.h"
-#include "nest.h"
+#include "core/nest.h"
 
 typedef struct sample {
   compute_window_attributes window;
@@ -119,14 +119,14 @@ static bool close_enough(const sample *s, double actual, double expected) {
 typedef void (*with_kernel)(fixture *f, const compute_kernel_descriptor *k, block *const *blocks);
 
 static void run(fixture *f, const compute_kernel_descriptor *k, block *const *blocks) {
-  const compute_status status = run_kernel(f, cpu_window_prepare, k, blocks);
+  const compute_status status = run_kernel(f, &cpu_window_kind, k, blocks);
   if (status) fail_msg("status %d: %s", (int)status, f->message);
 }
 
 static void fail_each_allocation(fixture *f, const compute_kernel_descriptor *k,
                                  block *const *blocks) {
   (void)f;
-  check_allocation_failures(cpu_window_prepare, k, blocks);
+  check_allocation_failures(&cpu_window_kind, k, blocks);
 }
 
 static void fill_special(block *b, test_random *random) {
@@ -249,7 +249,7 @@ static sample random_sample(test_random *random) {
   for (int d = 0; d < 2; d++) /* as rounding up does, and fewer results than there could be */
     w->result_size[d] = test_random_integer(random, 0, 3)
                             ? w->result_size[d]
-                            : cpu_larger(0, w->result_size[d] + test_random_integer(random, -2, 2));
+                            : cpu_max(0, w->result_size[d] + test_random_integer(random, -2, 2));
   return s;
 }
 

@@ -1,0 +1,381 @@
+/* ATTENTION: softmax(scale · Q Kᵀ + bias) V, without ever holding all scores.
+ *
+ * A unit is some queries of one matrix; it goes over the keys in tiles. A tile's scores are a small
+ * matrix product; every row's largest score and sum of exponentials so far are kept, and what has
+ * been summed of V shrinks by the factor by which the largest score has grown (M. Milakov and
+ * N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao and others,
+ * "FlashAttention", 2022). Tiles that no query of the unit sees are skipped.
+ *
+ * Products run on the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
+ * except for a few queries, for which that would take longer than the product. How keys are cut
+ * into tiles depends on sizes alone, and a query is computed apart from its neighbours: the bits do
+ * not depend on the number of threads. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program/program.h"
+#include "attention/isa/attention_table.h"
+#include "gemm/isa/gemm_table.h"
+#include "core/nest.h"
+
+enum {
+  QUERIES = 96,    /* of a unit: several register tiles of any instruction set */
+  KEYS = 128,      /* of a tile: scores of a unit stay in the level-2 cache */
+  FEW = 4,         /* queries that are multiplied row by row */
+  FEW_KEYS = 256,  /* of their tiles */
+  MOST_UNITS = 64, /* that work is cut into for the sake of threads */
+  WORK = 1 << 16,  /* multiply-adds below which another thread does not pay */
+  UNITS_PER_THREAD = 4
+};
+
+enum { Q = 0, K = 1, V = 2, BIAS = 3 };
+
+typedef struct attention_operand {
+  compute_dtype dtype;
+  uint32_t size;
+  int64_t row, column; /* strides */
+} attention_operand;
+
+typedef struct attention_kernel {
+  cpu_kernel head;
+  const cpu_gemm_type *product;
+  const cpu_attention_loops *loops;
+  cpu_nest batch;
+  compute_dtype type;
+  uint32_t element;
+  attention_operand operand[5]; /* the output behind the inputs */
+  int32_t output;               /* which one that is */
+  bool biased, causal, few, direct_k, direct_v, slivers;
+  int64_t queries, keys, width, columns; /* m, keys, width, e */
+  double scale;
+  int64_t rows, tile; /* of a unit, of keys */
+  int64_t units_per_matrix, units, tasks;
+  uint64_t q_bytes, k_bytes, v_bytes, score_bytes, bias_bytes, sum_bytes, worker_bytes;
+} attention_kernel;
+
+typedef struct launch {
+  const attention_kernel *kernel;
+  void *const *pointers;
+  unsigned char *workers;
+} launch;
+
+/* What a unit works with. */
+typedef struct job {
+  const attention_kernel *kernel;
+  unsigned char *data[5]; /* of its matrices */
+  int64_t first, count;   /* queries */
+  unsigned char *q, *k, *v, *scores, *bias, *sums;
+  double peak[QUERIES], total[QUERIES];
+} job;
+
+static cpu_gemm_source source_at(const job *j, int which, int64_t row) {
+  const attention_operand *o = &j->kernel->operand[which];
+  return (cpu_gemm_source){j->data[which] + row * o->row * (int64_t)o->size, o->dtype, o->row,
+                           o->column};
+}
+
+/* The other way round. */
+static cpu_gemm_source turned(cpu_gemm_source source) {
+  return (cpu_gemm_source){source.data, source.dtype, source.inner, source.outer};
+}
+
+/* Keys that query `i` sees: the first ones. */
+static int64_t keys_seen(const attention_kernel *kernel, int64_t i) {
+  if (!kernel->causal) return kernel->keys;
+  const int64_t seen = i + 1 + kernel->keys - kernel->queries;
+  return cpu_max(0, cpu_min(seen, kernel->keys));
+}
+
+/* ---- Products ------------------------------------------------------------------------------ */
+
+static void pack_queries(const job *j) {
+  const attention_kernel *kernel = j->kernel;
+  const cpu_gemm_source source = source_at(j, Q, j->first);
+  if (kernel->slivers)
+    kernel->product->pack_slivers(j->q, j->count, kernel->width, &source);
+  else
+    kernel->product->pack_rows(j->q, kernel->width, j->count, kernel->width, &source);
+}
+
+static void multiply_scores(const job *j, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  cpu_gemm_source source = source_at(j, K, key);
+  cpu_gemm_block block = {.m = j->count,
+                          .n = keys,
+                          .k = kernel->width,
+                          .a = j->q,
+                          .a_row = kernel->width,
+                          .a_k = 1,
+                          .slivers = kernel->slivers,
+                          .c = j->scores,
+                          .c_row = kernel->tile};
+  if (kernel->width == 0) {
+    memset(j->scores, 0, (size_t)(j->count * kernel->tile * kernel->element));
+  } else if (kernel->few) {
+    block.b = source.data;
+    block.b_column = source.outer;
+    if (!kernel->direct_k) {
+      kernel->product->pack_rows(j->k, kernel->width, keys, kernel->width, &source);
+      block.b = j->k;
+      block.b_column = kernel->width;
+    }
+    kernel->product->dot(&block);
+  } else {
+    source = turned(source);
+    kernel->product->pack_panels(j->k, kernel->width, keys, &source);
+    block.b = j->k;
+    block.b_k = kernel->product->columns;
+    block.b_column = kernel->width * kernel->product->columns;
+    kernel->product->multiply(&block);
+  }
+}
+
+static void add_values(const job *j, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  const cpu_gemm_source source = source_at(j, V, key);
+  cpu_gemm_block block = {.m = j->count,
+                          .n = kernel->columns,
+                          .k = keys,
+                          .a = j->scores,
+                          .a_row = kernel->tile,
+                          .a_k = 1,
+                          .c = j->sums,
+                          .c_row = kernel->columns,
+                          .accumulate = true};
+  if (kernel->few) {
+    block.b = source.data;
+    block.b_k = source.outer;
+    if (!kernel->direct_v) {
+      kernel->product->pack_rows(j->v, kernel->columns, keys, kernel->columns, &source);
+      block.b = j->v;
+      block.b_k = kernel->columns;
+    }
+    kernel->product->stream(&block);
+  } else {
+    kernel->product->pack_panels(j->v, keys, kernel->columns, &source);
+    block.b = j->v;
+    block.b_k = kernel->product->columns;
+    block.b_column = keys * kernel->product->columns;
+    kernel->product->multiply(&block);
+  }
+}
+
+/* ---- Softmax ------------------------------------------------------------------------------- */
+
+/* The bias of one query for some keys, in the computing type. */
+static const void *read_bias(const job *j, int64_t row, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  const attention_operand *o = &kernel->operand[BIAS];
+  if (!kernel->biased) return NULL;
+  const unsigned char *from =
+      j->data[BIAS] + ((j->first + row) * o->row + key * o->column) * (int64_t)o->size;
+  if (o->dtype == kernel->type && o->column == 1) return from;
+  kernel->head.device->isa->tile->load[o->dtype](keys, j->bias, from, o->column);
+  return j->bias;
+}
+
+static void soften(job *j, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  for (int64_t i = 0; i < j->count; i++) {
+    const int64_t seen = cpu_max(0, cpu_min(keys_seen(kernel, j->first + i) - key, keys));
+    const void *bias = seen > 0 ? read_bias(j, i, key, seen) : NULL;
+    const double shrink =
+        kernel->loops->soften(j->scores + i * kernel->tile * kernel->element, bias, seen, keys,
+                              kernel->scale, &j->peak[i], &j->total[i]);
+    if (shrink != 1)
+      kernel->loops->scale(j->sums + i * kernel->columns * kernel->element, kernel->columns,
+                           shrink);
+  }
+}
+
+static void store(job *j) {
+  const attention_kernel *kernel = j->kernel;
+  const attention_operand *o = &kernel->operand[kernel->output];
+  const cpu_tile_table *tile = kernel->head.device->isa->tile;
+  const cpu_type made = cpu_type_of(kernel->type), own = cpu_type_of(o->dtype);
+  for (int64_t i = 0; i < j->count; i++) {
+    unsigned char *sums = j->sums + i * kernel->columns * kernel->element;
+    unsigned char *to = j->data[kernel->output] + (j->first + i) * o->row * (int64_t)o->size;
+    if (j->total[i] == 0) /* sees no key; 0 times an infinite value has been added all the same */
+      memset(sums, 0, (size_t)kernel->columns * kernel->element);
+    else
+      kernel->loops->scale(sums, kernel->columns, 1 / j->total[i]);
+    for (int64_t e = 0; e < kernel->columns; e += kernel->tile) {
+      const int64_t count = cpu_min(kernel->tile, kernel->columns - e);
+      const void *values = sums + e * kernel->element;
+      if (made != own) {
+        tile->narrow[made][o->dtype](count, j->scores, values);
+        values = j->scores;
+      }
+      tile->store[o->dtype](count, to + e * o->column * (int64_t)o->size, o->column, values);
+    }
+  }
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+static void start(const launch *l, int64_t unit, int32_t worker, job *j) {
+  const attention_kernel *kernel = l->kernel;
+  cpu_walk walk;
+  cpu_walk_start(&kernel->batch, kernel->batch.rank, unit / kernel->units_per_matrix, &walk);
+  for (int o = 0; o <= kernel->output; o++)
+    j->data[o] = (unsigned char *)l->pointers[o] + walk.offset[o] * kernel->operand[o].size;
+  j->kernel = kernel;
+  j->first = unit % kernel->units_per_matrix * kernel->rows;
+  j->count = cpu_min(kernel->rows, kernel->queries - j->first);
+  j->q = l->workers + (uint64_t)worker * kernel->worker_bytes;
+  j->k = j->q + kernel->q_bytes;
+  j->v = j->k + kernel->k_bytes;
+  j->scores = j->v + kernel->v_bytes;
+  j->bias = j->scores + kernel->score_bytes;
+  j->sums = j->bias + kernel->bias_bytes;
+  memset(j->sums, 0, kernel->sum_bytes);
+  for (int64_t i = 0; i < j->count; i++) {
+    j->peak[i] = -INFINITY;
+    j->total[i] = 0;
+  }
+}
+
+static void attention_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const attention_kernel *kernel = l->kernel;
+  job j;
+  const int64_t end = (task + 1) * kernel->units / kernel->tasks;
+  for (int64_t unit = task * kernel->units / kernel->tasks; unit < end; unit++) {
+    start(l, unit, worker, &j);
+    pack_queries(&j);
+    const int64_t seen = keys_seen(kernel, j.first + j.count - 1);
+    for (int64_t key = 0; key < seen; key += kernel->tile) {
+      const int64_t keys = cpu_min(kernel->tile, seen - key);
+      multiply_scores(&j, key, keys);
+      soften(&j, key, keys);
+      add_values(&j, key, keys);
+    }
+    store(&j);
+  }
+}
+
+static compute_status attention_run(const cpu_kernel *head, void *const *pointers) {
+  const attention_kernel *kernel = (const attention_kernel *)head;
+  cpu_device *device = head->device;
+  if (kernel->units == 0) return COMPUTE_OK;
+  const uint64_t workers = kernel->tasks == 1 ? 1 : (uint64_t)device->threads;
+  const uint64_t bytes = workers * kernel->worker_bytes;
+  unsigned char *memory = cpu_workspace_acquire(device, bytes);
+  if (!memory) return cpu_out_of_memory(device, bytes);
+  launch l = {kernel, pointers, memory};
+  cpu_parallel(device, kernel->tasks, attention_task, &l);
+  cpu_workspace_return(device, memory);
+  return COMPUTE_OK;
+}
+
+static void attention_destroy(cpu_kernel *head) {
+  cpu_release(head->device, head);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static void read_operands(attention_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  const int32_t rows = descriptor->rank - 2;
+  kernel->output = (int32_t)descriptor->input_count;
+  for (int32_t i = 0; i <= kernel->output; i++) {
+    const compute_operand *from =
+        i < kernel->output ? &descriptor->inputs[i] : &descriptor->outputs[0];
+    kernel->operand[i] = (attention_operand){from->dtype, cpu_dtype_size(from->dtype),
+                                             from->stride[rows], from->stride[rows + 1]};
+  }
+}
+
+static void choose_units(attention_kernel *kernel, int64_t matrices) {
+  const int64_t threads = kernel->head.device->threads, element = kernel->element;
+  const cpu_gemm_type *product = kernel->product;
+  kernel->few = kernel->queries <= FEW;
+  kernel->slivers = product->pack_slivers && !kernel->few;
+  kernel->direct_k = kernel->operand[K].dtype == kernel->type && kernel->operand[K].column == 1;
+  kernel->direct_v = kernel->operand[V].dtype == kernel->type && kernel->operand[V].column == 1;
+  kernel->tile = cpu_min(kernel->few ? FEW_KEYS : KEYS, cpu_max(kernel->keys, 16));
+  kernel->rows = cpu_min(QUERIES, kernel->queries);
+  const double work = (double)matrices * (double)kernel->queries * (double)kernel->keys *
+                      (double)(kernel->width + kernel->columns);
+  const int64_t worth = work / WORK < 1e9 ? (int64_t)(work / WORK) : (int64_t)1e9;
+  const int64_t wanted = cpu_max(1, cpu_min(threads * UNITS_PER_THREAD, worth));
+  /* Units of whole register tiles, of fewer queries where there are few matrices. The number of
+   * threads must not matter here: other tiles may round otherwise. */
+  const int64_t whole = product->rows * 2;
+  const int64_t share = cpu_divide_up(kernel->queries, cpu_divide_up(MOST_UNITS, matrices));
+  kernel->rows = cpu_min(kernel->rows, cpu_divide_up(share, whole) * whole);
+  kernel->units_per_matrix = cpu_divide_up(kernel->queries, kernel->rows);
+  kernel->units = matrices * kernel->units_per_matrix;
+  kernel->tasks = threads > 1 ? cpu_min(kernel->units, cpu_max(wanted, 1)) : 1;
+  const int64_t panels = cpu_divide_up(kernel->tile, product->columns) * product->columns;
+  const int64_t value_panels = cpu_divide_up(kernel->columns, product->columns) * product->columns;
+  kernel->q_bytes =
+      cpu_whole_lines((uint64_t)((kernel->rows + product->rows) * kernel->width * element));
+  kernel->k_bytes = cpu_whole_lines((uint64_t)(panels * kernel->width * element));
+  kernel->v_bytes = cpu_whole_lines((uint64_t)(kernel->tile * value_panels * element));
+  kernel->score_bytes = cpu_whole_lines((uint64_t)(kernel->rows * kernel->tile * element));
+  kernel->bias_bytes = kernel->biased ? cpu_whole_lines((uint64_t)(kernel->tile * element)) : 0;
+  kernel->sum_bytes = cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns * element));
+  kernel->worker_bytes = kernel->q_bytes + kernel->k_bytes + kernel->v_bytes + kernel->score_bytes +
+                         kernel->bias_bytes + kernel->sum_bytes;
+}
+
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_dtype type = descriptor->accumulate;
+  if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64))
+    return "these dtypes cannot be computed as asked";
+  if (descriptor->input_count != (compute_attention_of(descriptor)->biased ? 4u : 3u))
+    return "these dtypes cannot be computed as asked";
+  for (uint32_t i = 0; i < descriptor->input_count; i++)
+    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
+      return "these dtypes cannot be computed as asked";
+  return NULL;
+}
+
+static compute_status prepare(attention_kernel *kernel,
+                              const compute_kernel_descriptor *descriptor) {
+  cpu_device *device = kernel->head.device;
+  const compute_attention_attributes *a = compute_attention_of(descriptor);
+  const int32_t rank = descriptor->rank;
+  kernel->type = descriptor->accumulate;
+  kernel->element = cpu_dtype_size(kernel->type);
+  const bool is_double = kernel->type == COMPUTE_F64;
+  kernel->product = is_double ? device->isa->gemm->f64 : device->isa->gemm->f32;
+  kernel->loops = CPU_PICK_FLOAT(device->isa, cpu_attention, kernel->type);
+  kernel->queries = descriptor->size[rank - 2];
+  kernel->columns = descriptor->size[rank - 1];
+  kernel->keys = a->keys;
+  kernel->width = a->width;
+  kernel->scale = a->scale;
+  kernel->causal = a->causal;
+  kernel->biased = a->biased;
+  read_operands(kernel, descriptor);
+  cpu_nest_begin(&kernel->batch, descriptor, 0, rank - 2);
+  cpu_nest_collapse(&kernel->batch);
+  cpu_nest_finish(&kernel->batch);
+  int64_t matrices;
+  if (!cpu_nest_count(&kernel->batch, kernel->batch.rank, &matrices))
+    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
+                                  "attention: the space has more than 2^63 elements");
+  if (matrices > 0 && kernel->queries > 0 && kernel->columns > 0) choose_units(kernel, matrices);
+  snprintf(kernel->head.description, sizeof kernel->head.description,
+           "attention %s, %lld queries by %lld keys%s", device->isa->name, (long long)kernel->rows,
+           (long long)kernel->tile, kernel->few ? ", row by row" : "");
+  return COMPUTE_OK;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  attention_kernel *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head = (cpu_kernel){.device = device, .run = attention_run, .destroy = attention_destroy};
+  const compute_status status = prepare(kernel, descriptor);
+  if (status)
+    attention_destroy(&kernel->head);
+  else
+    *result = &kernel->head;
+  return status;
+}
+
+const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, make_kernel};

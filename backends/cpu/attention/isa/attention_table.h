@@ -1,0 +1,21 @@
+/* The softmax between the two products of attention, by type and instruction set. */
+#ifndef CPU_ISA_ATTENTION_TABLE_H
+#define CPU_ISA_ATTENTION_TABLE_H
+
+#include <stdint.h>
+
+#include "core/isa.h"
+
+/* What a row's tiles so far have come to: their largest score, and the sum of exp(score − peak). */
+typedef struct cpu_attention_loops {
+  /* scores[i] = exp(scale · scores[i] + bias[i] − the new peak), 0 from `seen` to `count`; bias may
+   * be NULL. The row's peak and total take part and are brought up to date; returns the factor by
+   * which what was summed with the old peak shrinks. Scores of −infinity are not seen. */
+  double (*soften)(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
+                   double *peak, double *total);
+  void (*scale)(void *values, int64_t count, double factor); /* values = values · factor */
+} cpu_attention_loops;
+
+CPU_DECLARE_FLOATS(cpu_attention_loops, cpu_attention);
+
+#endif

@@ -1,0 +1,367 @@
+/* Loops for direct convolution, once per instruction set (core/isa.h) and element type;
+ * conv_table.h says what each does.
+ *
+ * A block of results stays in registers while all taps run. Of a 3 × 3 filter an element of the
+ * source, once loaded, serves all the rows of the block that it meets; that halves the loads, which
+ * cost more than the multiplications, since few of them are aligned. Blocks at the right and the
+ * lower edge overlap their neighbours instead of being narrower: the same results are worked out
+ * twice, which is cheaper than a rest.
+ *
+ * Vectors are GCC's, 16 bytes wide without AVX; contraction is off in the whole project, so
+ * multiply-adds are asked for by name. */
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "conv_table.h"
+#include "program/isa/element.h"
+
+#if defined(__AVX512F__) && defined(CPU_VARIANT_F32)
+#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#elif defined(__AVX512F__)
+#define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#elif defined(__AVX2__) && defined(__FMA__) && defined(CPU_VARIANT_F32)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#elif defined(__AVX2__) && defined(__FMA__)
+#define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+#if defined(__clang__)
+#define DIRECT_UNROLL _Pragma("unroll")
+#else
+#define DIRECT_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+/* Keeps a vector in a register. Left to itself gcc makes the load a part of each instruction that
+ * uses it, which then load it again. */
+#if VECTOR_BYTES == 64
+#define DIRECT_PIN(pack) __asm__("" : "+v"(pack))
+#elif defined(__x86_64__)
+#define DIRECT_PIN(pack) __asm__("" : "+x"(pack))
+#else
+#define DIRECT_PIN(pack) ((void)(pack))
+#endif
+
+enum {
+  DIRECT_ROWS = 4,                            /* of results, at a time */
+  DIRECT_WIDE = 8,                            /* vectors of a single row */
+  DIRECT_TAPS = 9,                            /* whose sums are in registers at a time, */
+  DIRECT_FACTORS = VECTOR_BYTES == 64 ? 2 : 1 /* for so many factors: 18 of 32 or 9 of 16 */
+};
+
+typedef ELEMENT pack_at /* at any element's address */
+    __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(ELEMENT))));
+
+ALWAYS_INLINE pack load(const ELEMENT *at) {
+  return *(const pack_at *)at;
+}
+
+/* ---- Windows times the filter --------------------------------------------------------------- */
+
+/* `rows` × `vectors` vectors of results; the vectors of a row lie `apart`. */
+ALWAYS_INLINE void block(const int rows, const int vectors, const cpu_direct_sweep *s, int64_t row,
+                         int64_t column, int64_t apart) {
+  const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
+  const ELEMENT *weight = s->weight;
+  pack sum[DIRECT_ROWS][DIRECT_WIDE];
+  DIRECT_UNROLL
+  for (int r = 0; r < rows; r++) {
+    DIRECT_UNROLL
+    for (int v = 0; v < vectors; v++) sum[r][v] = (pack){0};
+  }
+  for (int64_t t = 0; t < s->taps; t++) {
+    const ELEMENT *x = from + s->place[t];
+    const pack w = weight[t] - (pack){0};
+    DIRECT_UNROLL
+    for (int r = 0; r < rows; r++) {
+      DIRECT_UNROLL
+      for (int v = 0; v < vectors; v++)
+        sum[r][v] = FMA(w, load(x + r * s->source_row + v * apart), sum[r][v]);
+    }
+  }
+  ELEMENT *to = (ELEMENT *)s->result + row * s->result_row + column;
+  DIRECT_UNROLL
+  for (int r = 0; r < rows; r++) {
+    DIRECT_UNROLL
+    for (int v = 0; v < vectors; v++) *(pack_at *)(to + r * s->result_row + v * apart) = sum[r][v];
+  }
+}
+
+/* The same for 3 × 3 neighbours; sums are added in the same order. */
+ALWAYS_INLINE void square(const int vectors, const cpu_direct_sweep *s, int64_t row, int64_t column,
+                          int64_t apart) {
+  const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
+  const ELEMENT *weight = s->weight;
+  pack sum[DIRECT_ROWS][2];
+  DIRECT_UNROLL
+  for (int r = 0; r < DIRECT_ROWS; r++) {
+    DIRECT_UNROLL
+    for (int v = 0; v < vectors; v++) sum[r][v] = (pack){0};
+  }
+  for (int64_t t = 0; t < s->taps; t += 9) {
+    const ELEMENT *x = from + s->place[t];
+    pack w[9];
+    DIRECT_UNROLL
+    for (int i = 0; i < 9; i++) w[i] = weight[t + i] - (pack){0};
+    DIRECT_UNROLL
+    for (int i = 0; i < DIRECT_ROWS + 2; i++) {
+      DIRECT_UNROLL
+      for (int j = 0; j < 3; j++) {
+        DIRECT_UNROLL
+        for (int v = 0; v < vectors; v++) {
+          pack a = load(x + j + v * apart);
+          DIRECT_PIN(a);
+          DIRECT_UNROLL
+          for (int r = 0; r < DIRECT_ROWS; r++)
+            if (i - r >= 0 && i - r < 3) sum[r][v] = FMA(w[3 * (i - r) + j], a, sum[r][v]);
+        }
+      }
+      x += s->source_row;
+    }
+  }
+  ELEMENT *to = (ELEMENT *)s->result + row * s->result_row + column;
+  DIRECT_UNROLL
+  for (int r = 0; r < DIRECT_ROWS; r++) {
+    DIRECT_UNROLL
+    for (int v = 0; v < vectors; v++) *(pack_at *)(to + r * s->result_row + v * apart) = sum[r][v];
+  }
+}
+
+static void pairs(const cpu_direct_sweep *s, int64_t row, int64_t column, int64_t apart) {
+  if (s->squares)
+    square(2, s, row, column, apart);
+  else
+    block(DIRECT_ROWS, 2, s, row, column, apart);
+}
+
+static void singles(const cpu_direct_sweep *s, int64_t row, int64_t column) {
+  if (s->squares)
+    square(1, s, row, column, 0);
+  else
+    block(DIRECT_ROWS, 1, s, row, column, 0);
+}
+
+/* DIRECT_ROWS rows of results. */
+static void strip(const cpu_direct_sweep *s, int64_t row) {
+  const int64_t columns = s->columns;
+  if (columns <= pack_lanes) {
+    singles(s, row, 0);
+    return;
+  }
+  if (columns < 2 * pack_lanes) {
+    pairs(s, row, 0, columns - pack_lanes);
+    return;
+  }
+  int64_t column = 0;
+  for (; column + 2 * pack_lanes <= columns; column += 2 * pack_lanes)
+    pairs(s, row, column, pack_lanes);
+  if (columns - column > pack_lanes)
+    pairs(s, row, columns - 2 * pack_lanes, pack_lanes);
+  else if (columns > column)
+    singles(s, row, columns - pack_lanes);
+}
+
+static void line(const cpu_direct_sweep *s, int64_t row) {
+  const int64_t columns = s->columns, wide = DIRECT_WIDE * pack_lanes;
+  int64_t column = 0;
+  for (; column + wide <= columns; column += wide)
+    block(1, DIRECT_WIDE, s, row, column, pack_lanes);
+  for (; column < columns; column += pack_lanes)
+    block(1, 1, s, row,
+          column + pack_lanes <= columns || columns < pack_lanes ? column : columns - pack_lanes,
+          0);
+}
+
+static void sweep(const cpu_direct_sweep *s) {
+  if (s->rows < DIRECT_ROWS) {
+    for (int64_t row = 0; row < s->rows; row++) line(s, row);
+    return;
+  }
+  int64_t row = 0;
+  for (; row + DIRECT_ROWS <= s->rows; row += DIRECT_ROWS) strip(s, row);
+  if (row < s->rows) strip(s, s->rows - DIRECT_ROWS);
+}
+
+/* ---- Windows times results ------------------------------------------------------------------ */
+
+ALWAYS_INLINE pack keep(pack x, pack_mask mask) {
+  return (pack)((pack_mask)x & mask);
+}
+
+/* One vector of columns, `masked` or not. */
+ALWAYS_INLINE void step(const int factors, const int taps, const bool squares, const bool masked,
+                        const cpu_direct_correlation *c, const int64_t *place, const ELEMENT *x,
+                        const ELEMENT *y, pack_mask mask, pack sum[DIRECT_FACTORS][DIRECT_TAPS]) {
+  pack factor[DIRECT_FACTORS];
+  DIRECT_UNROLL
+  for (int f = 0; f < factors; f++) {
+    factor[f] = load(y + f * c->factor_plane);
+    if (masked) factor[f] = keep(factor[f], mask);
+  }
+  DIRECT_UNROLL
+  for (int t = 0; t < taps; t++) {
+    const ELEMENT *at = squares ? x + place[t / 3 * 3] + t % 3 : x + place[t];
+    pack a = load(at);
+    if (masked) a = keep(a, mask);
+    if (factors > 1) DIRECT_PIN(a);
+    DIRECT_UNROLL
+    for (int f = 0; f < factors; f++) sum[f][t] = FMA(factor[f], a, sum[f][t]);
+  }
+}
+
+/* All rows for some factors and taps. Columns that are no whole vector are the last of one that
+ * ends with them, the others of which are masked on both sides: 0 · ∞ would be no 0. */
+ALWAYS_INLINE void correlate_block(const int factors, const int taps, const bool squares,
+                                   const cpu_direct_correlation *c, int64_t tap, int64_t first) {
+  const int64_t rest = c->columns % pack_lanes;
+  const int64_t last = c->columns < pack_lanes ? 0 : c->columns - pack_lanes;
+  const int64_t low = c->columns < pack_lanes ? 0 : pack_lanes - rest, high = low + rest;
+  pack sum[DIRECT_FACTORS][DIRECT_TAPS];
+  pack_mask mask;
+  int64_t place[DIRECT_TAPS];
+  for (int j = 0; j < pack_lanes; j++) mask[j] = j >= low && j < high ? -1 : 0;
+  DIRECT_UNROLL
+  for (int t = 0; t < taps; t++) place[t] = c->place[tap + t];
+  DIRECT_UNROLL
+  for (int f = 0; f < factors; f++) {
+    DIRECT_UNROLL
+    for (int t = 0; t < taps; t++) sum[f][t] = (pack){0};
+  }
+  const ELEMENT *x = c->source, *y = (const ELEMENT *)c->factor + first * c->factor_plane;
+  for (int64_t row = 0; row < c->rows; row++) {
+    for (int64_t j = 0; j + pack_lanes <= c->columns; j += pack_lanes)
+      step(factors, taps, squares, false, c, place, x + j, y + j, mask, sum);
+    if (rest > 0) step(factors, taps, squares, true, c, place, x + last, y + last, mask, sum);
+    x += c->source_row;
+    y += c->factor_row;
+  }
+  ELEMENT *to = (ELEMENT *)c->sums + first * c->sums_plane + tap * pack_lanes;
+  DIRECT_UNROLL
+  for (int f = 0; f < factors; f++) {
+    DIRECT_UNROLL
+    for (int t = 0; t < taps; t++)
+      *(pack_at *)(to + f * c->sums_plane + t * pack_lanes) += sum[f][t];
+  }
+}
+
+#define DIRECT_CASE(factors, taps)                                                                 \
+  case taps: correlate_block(factors, taps, false, c, tap, first); break;
+
+static void correlate_one(const cpu_direct_correlation *c, int64_t tap, int64_t taps,
+                          int64_t first) {
+  switch (c->squares ? 0 : taps) {
+    DIRECT_CASE(1, 1)
+    DIRECT_CASE(1, 2)
+    DIRECT_CASE(1, 3)
+    DIRECT_CASE(1, 4)
+    DIRECT_CASE(1, 5)
+    DIRECT_CASE(1, 6)
+    DIRECT_CASE(1, 7)
+    DIRECT_CASE(1, 8)
+    DIRECT_CASE(1, 9)
+  default: correlate_block(1, 9, true, c, tap, first);
+  }
+}
+
+#if VECTOR_BYTES == 64
+static void correlate_two(const cpu_direct_correlation *c, int64_t tap, int64_t taps,
+                          int64_t first) {
+  switch (c->squares ? 0 : taps) {
+    DIRECT_CASE(2, 1)
+    DIRECT_CASE(2, 2)
+    DIRECT_CASE(2, 3)
+    DIRECT_CASE(2, 4)
+    DIRECT_CASE(2, 5)
+    DIRECT_CASE(2, 6)
+    DIRECT_CASE(2, 7)
+    DIRECT_CASE(2, 8)
+    DIRECT_CASE(2, 9)
+  default: correlate_block(2, 9, true, c, tap, first);
+  }
+}
+#endif
+
+static void correlate(const cpu_direct_correlation *c) {
+  int64_t first = 0;
+  for (int64_t tap = 0; tap < c->taps; tap += DIRECT_TAPS) {
+    const int64_t rest = c->taps - tap, taps = rest < DIRECT_TAPS ? rest : DIRECT_TAPS;
+    first = 0;
+#if VECTOR_BYTES == 64
+    for (; first + 2 <= c->factors; first += 2) correlate_two(c, tap, taps, first);
+#endif
+    for (; first < c->factors; first++) correlate_one(c, tap, taps, first);
+  }
+}
+
+static void total(void *totals, const void *sums, int64_t count, int64_t parts) {
+  ELEMENT *to = totals;
+  for (int64_t i = 0; i < count; i++) {
+    const ELEMENT *from = (const ELEMENT *)sums + i * pack_lanes;
+    ELEMENT lane[pack_lanes];
+    pack sum = load(from);
+    for (int64_t p = 1; p < parts; p++) sum += load(from + p * count * pack_lanes);
+    *(pack_at *)lane = sum;
+    for (int half = pack_lanes / 2; half > 0; half /= 2)
+      for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    to[i] = lane[0];
+  }
+}
+
+/* ---- Rows and columns ------------------------------------------------------------------------ */
+
+typedef ELEMENT short_at __attribute__((vector_size(16), aligned(__alignof__(ELEMENT))));
+
+/* The last vector of a row overlaps the one before. The row four further is asked for meanwhile:
+ * the hardware stops looking ahead at the end of each short run. */
+static void copy(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows,
+                 int64_t columns) {
+  enum { AHEAD = 4, SHORT = 16 / (int)sizeof(ELEMENT) };
+  ELEMENT *t = to;
+  const ELEMENT *f = from;
+  for (int64_t i = 0; i < rows; i++, t += to_row, f += from_row) {
+    const ELEMENT *next = f + (i + AHEAD < rows ? AHEAD * from_row : 0);
+    int64_t j = 0;
+    if (columns >= pack_lanes) {
+      for (; j + pack_lanes <= columns; j += pack_lanes) {
+        __builtin_prefetch(next + j);
+        *(pack_at *)(t + j) = load(f + j);
+      }
+      if (j < columns) *(pack_at *)(t + columns - pack_lanes) = load(f + columns - pack_lanes);
+    } else if (columns >= SHORT) {
+      for (; j + SHORT <= columns; j += SHORT) *(short_at *)(t + j) = *(const short_at *)(f + j);
+      *(short_at *)(t + columns - SHORT) = *(const short_at *)(f + columns - SHORT);
+    } else {
+      for (; j < columns; j++) t[j] = f[j];
+    }
+  }
+}
+
+static void pick(void *to, const void *from, int64_t count, int64_t step) {
+  ELEMENT *restrict t = to;
+  const ELEMENT *restrict f = from;
+  if (step == 2)
+    for (int64_t i = 0; i < count; i++) t[i] = f[2 * i];
+  else
+    for (int64_t i = 0; i < count; i++) t[i] = f[step * i];
+}
+
+static void spread(void *to, const void *from, int64_t count, int64_t step) {
+  ELEMENT *restrict t = to;
+  const ELEMENT *restrict f = from;
+  for (int64_t i = 0; i < count; i++) t[step * i] = f[i];
+}
+
+static void interleave(void *to, const void *even, const void *odd, int64_t count) {
+  ELEMENT *restrict t = to;
+  const ELEMENT *restrict e = even, *restrict o = odd;
+  for (int64_t i = 0; i < count / 2; i++) {
+    t[2 * i] = e[i];
+    t[2 * i + 1] = o[i];
+  }
+  if (count % 2) t[count - 1] = e[count / 2];
+}
+
+const cpu_direct_loops CPU_VARIANT_SYMBOL(cpu_direct) = {pack_lanes, sweep, correlate, total,
+                                                         copy,       pick,  spread,    interleave};

@@ -1,0 +1,147 @@
+/* Inside of the CPU backend: the device, its kernels and their scratch memory.
+ *
+ * Tensors' memory is host memory: compute_memory.host is its address. Queues are synchronous:
+ * enqueue runs the kernel on the context's thread pool and returns when it is done. */
+#ifndef CPU_CORE_CPU_H
+#define CPU_CORE_CPU_H
+
+#include "compute/backend.h"
+#include "isa.h"
+
+typedef struct cpu_device {
+  const compute_services *services;
+  const cpu_isa *isa;
+  int32_t threads;
+  uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
+  uint64_t share_bytes;        /* of the shared cache, what the device's threads may count on */
+  uint64_t memory_bytes;       /* that this process may use */
+  struct cpu_workspaces *workspaces;
+  struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
+  int32_t describes;     /* atomic: calls of cpu_device_describe so far */
+} cpu_device;
+
+typedef struct cpu_kernel cpu_kernel;
+
+/* One implementation of a kernel kind: its own state behind a common head. */
+struct cpu_kernel {
+  cpu_device *device;
+  compute_status (*run)(const cpu_kernel *kernel, void *const *pointers); /* inputs, outputs */
+  void (*destroy)(cpu_kernel *kernel);
+  char description[160]; /* one line for compute_explain */
+};
+
+/* One of several ways to run a kind of kernel. */
+typedef struct cpu_implementation {
+  const char *name;
+
+  /* Completes a kernel: its run and description. Or leaves `run` NULL and says in *reason why it
+   * will not; the text lives as long as the device. */
+  compute_status (*accept)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                           const char **reason);
+} cpu_implementation;
+
+/* What the module knows of a kind of kernel. Descriptors have been checked by the core; kernels
+ * copy what they need of them. */
+typedef struct cpu_kind {
+  const char *name;
+
+  /* Why the descriptor is not supported; NULL if it is. May be NULL: all are. */
+  const char *(*refuse)(const compute_kernel_descriptor *descriptor);
+
+  compute_status (*prepare)(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                            cpu_kernel **kernel);
+} cpu_kind;
+
+/* Every kind: its constant in compute_kernel_kind and the name of its cpu_kind, which its own
+ * source defines. A new kind is a row here. */
+#define CPU_KINDS(KIND)                                                                            \
+  KIND(MAP, map)                                                                                   \
+  KIND(REDUCE, reduce)                                                                             \
+  KIND(ROW, row)                                                                                   \
+  KIND(GEMM, gemm) KIND(GATHER, gather) KIND(SCATTER, scatter) KIND(COPY, copy) KIND(CONV, conv)   \
+      KIND(FIT, fit) KIND(WINDOW, window) KIND(SCAN, scan) KIND(TOP_K, top_k)                      \
+          KIND(ATTENTION, attention) KIND(SPOTS, spots)
+#define CPU_KIND_DECLARE(code, name) extern const cpu_kind cpu_##name##_kind;
+CPU_KINDS(CPU_KIND_DECLARE)
+
+/* Asks the kind whether it supports the descriptor, then makes the kernel. */
+compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
+                                const compute_kernel_descriptor *descriptor, cpu_kernel **kernel);
+
+/* Offers the kernel to implementations in order, up to one without a name, and logs why those
+ * before the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
+compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
+                                         const compute_kernel_descriptor *descriptor);
+
+/* The run of kernels without a result. */
+compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers);
+
+/* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
+ * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
+void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes);
+void cpu_workspace_return(cpu_device *device, void *workspace); /* NULL is allowed */
+
+/* Shorthands for the services. */
+void *cpu_allocate(cpu_device *device, uint64_t bytes); /* zeroed, 64-aligned */
+void cpu_release(cpu_device *device, void *pointer);
+compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes); /* records, returns status */
+void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument);
+
+/* Arithmetic of sizes: not negative, divisors positive. */
+static inline int64_t cpu_min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t cpu_max(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static inline int64_t cpu_divide_up(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+static inline int64_t cpu_round_up(int64_t a, int64_t b) {
+  return cpu_divide_up(a, b) * b;
+}
+static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* of 64 bytes, as caches have them */
+  return (bytes + 63) & ~UINT64_C(63);
+}
+
+/* Bytes of one element. */
+static inline uint32_t cpu_dtype_size(compute_dtype dtype) {
+  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {
+      [COMPUTE_F64] = 8,  [COMPUTE_F32] = 4,  [COMPUTE_F16] = 2,
+      [COMPUTE_BF16] = 2, [COMPUTE_I64] = 8,  [COMPUTE_I32] = 4,
+      [COMPUTE_U8] = 1,   [COMPUTE_BOOL] = 1, [COMPUTE_U16] = 2};
+  return size[dtype];
+}
+
+static inline bool cpu_dtype_is_float(compute_dtype dtype) {
+  return dtype == COMPUTE_F64 || dtype == COMPUTE_F32 || dtype == COMPUTE_F16 ||
+         dtype == COMPUTE_BF16;
+}
+
+/* ---- The device and its memory --------------------------------------------------------------- */
+
+/* The CPU as a device: opening, what it says of itself, and its memory. */
+
+compute_status cpu_device_open(const compute_services *services, cpu_device **device);
+void cpu_device_close(cpu_device *device);
+compute_status cpu_device_describe(cpu_device *device, compute_device_info *info);
+
+compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory);
+compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
+                                 compute_memory *memory);
+void cpu_memory_release(cpu_device *device, compute_memory *memory);
+
+/* memory_total and memory_free (both may be NULL) in bytes, of the machine or of the control group
+ * that this process lives in, whichever is less. */
+void cpu_memory_query(uint64_t *total, uint64_t *available);
+
+/* The list behind cpu_workspace_acquire. NULL when memory is short. */
+struct cpu_workspaces *cpu_workspaces_create(cpu_device *device);
+void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *workspaces);
+
+/* Copies dense bytes with all threads; past the caches when they could not hold it anyway. The
+ * ranges may overlap. */
+void cpu_copy_bytes(const cpu_device *device, void *destination, const void *source,
+                    uint64_t bytes);
+
+#endif

@@ -1,0 +1,377 @@
+/* What the processor is, how much memory and cache it has, and the memory that tensors live in.
+ *
+ * Memory comes from the C library, not from the services' allocator: it is a tensor's memory, which
+ * need not be zeroed, and the core's pool keeps it for reuse. Large blocks are aligned for huge
+ * pages: with 4 KiB pages a pass over hundreds of megabytes spends its time in page faults. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "gemm/gemm.h"
+
+enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+
+/* ---- Shorthands for the services ----------------------------------------------------------- */
+
+void *cpu_allocate(cpu_device *device, uint64_t bytes) {
+  if (bytes > SIZE_MAX / 2) return NULL;
+  return device->services->allocate(device->services->host, (size_t)bytes, SMALL_ALIGNMENT);
+}
+
+void cpu_release(cpu_device *device, void *pointer) {
+  if (pointer) device->services->release(device->services->host, pointer);
+}
+
+compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes) {
+  return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
+                                "cpu: no memory for %llu bytes", (unsigned long long)bytes);
+}
+
+void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument) {
+  if (tasks == 1)
+    task(argument, 0, 0);
+  else if (tasks > 1)
+    device->services->parallel(device->services->host, tasks, task, argument);
+}
+
+/* ---- Facts about the machine --------------------------------------------------------------- */
+
+/* The first number in a file, times 1024 for every K after it; false if there is none. */
+static bool read_number(const char *path, uint64_t *value) {
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  unsigned long long number;
+  char unit = 0;
+  const int fields = fscanf(file, "%llu%c", &number, &unit);
+  fclose(file);
+  if (fields < 1) return false;
+  if (unit == 'K') number <<= 10;
+  if (unit == 'M') number <<= 20;
+  *value = number;
+  return true;
+}
+
+/* The text after "key: " in a file of such lines; false if it is not there. */
+static bool read_field(const char *path, const char *key, char *text, size_t bytes) {
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  char line[512];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file)) {
+    char *colon = strchr(line, ':');
+    if (!colon || strncmp(line, key, strlen(key)) != 0) continue;
+    char *start = colon + 1 + strspn(colon + 1, " \t");
+    start[strcspn(start, "\n")] = 0;
+    snprintf(text, bytes, "%s", start);
+    found = true;
+  }
+  fclose(file);
+  return found;
+}
+
+/* The kernel's own table first: what sysconf derives on some machines is far too large. */
+static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
+  for (int index = 0; index < 8; index++) {
+    char path[96], type[16];
+    uint64_t number, bytes;
+    const char *folder = "/sys/devices/system/cpu/cpu0/cache/index";
+    snprintf(path, sizeof path, "%s%d/level", folder, index);
+    if (!read_number(path, &number)) break;
+    if (number != (uint64_t)level) continue;
+    snprintf(path, sizeof path, "%s%d/type", folder, index);
+    FILE *file = fopen(path, "re");
+    if (!file) continue;
+    const bool data = fgets(type, sizeof type, file) && type[0] != 'I';
+    fclose(file);
+    snprintf(path, sizeof path, "%s%d/size", folder, index);
+    if (data && read_number(path, &bytes) && bytes) return bytes;
+  }
+  const long bytes = sysconf(fallback_name);
+  return bytes > 0 ? (uint64_t)bytes : fallback;
+}
+
+/* What of the last cache the device may count on. A virtual machine of a few processors reports the
+ * whole cache of a socket, of which its neighbours use the most: no processor so far has more than
+ * this for each core. */
+#define L3_OF_A_CORE  ((uint64_t)16 << 20)
+#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* what a single core of today's servers may fill */
+
+static uint64_t l3_share(uint64_t reported, int32_t threads) {
+  uint64_t most = (uint64_t)threads * L3_OF_A_CORE;
+  if (most < L3_OF_A_GROUP) most = L3_OF_A_GROUP;
+  return reported < most ? reported : most;
+}
+
+/* Limits of control groups, version 2 and 1, as a container sees its own. */
+static const char *const group_limits[][2] = {
+    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+};
+
+void cpu_memory_query(uint64_t *total, uint64_t *available) {
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * page;
+  uint64_t unused = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * page;
+  char text[64];
+  /* Unlike the pages that are unused right now, this counts caches that the kernel would drop. */
+  if (read_field("/proc/meminfo", "MemAvailable", text, sizeof text))
+    unused = strtoull(text, NULL, 10) << 10;
+  for (size_t i = 0; i < sizeof group_limits / sizeof group_limits[0]; i++) {
+    uint64_t limit, used;
+    if (!read_number(group_limits[i][0], &limit) || limit >= all) continue;
+    all = limit;
+    if (read_number(group_limits[i][1], &used)) {
+      const uint64_t left = used < limit ? limit - used : 0;
+      if (left < unused) unused = left;
+    }
+  }
+  if (unused > all) unused = all;
+  if (total) *total = all;
+  if (available) *available = unused;
+}
+
+/* ---- The device ---------------------------------------------------------------------------- */
+
+compute_status cpu_device_open(const compute_services *services, cpu_device **result) {
+  cpu_device *device = services->allocate(services->host, sizeof(cpu_device), SMALL_ALIGNMENT);
+  if (!device)
+    return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
+                          "cpu: no memory to open the device");
+  device->services = services;
+  const char *problem;
+  device->isa = cpu_isa_select(services->variable(services->host, "COMPUTE_CPU_ISA"), &problem);
+  if (problem)
+    services->log(services->host, COMPUTE_LOG_WARNING, "cpu", "%s; using %s", problem,
+                  device->isa->name);
+  device->threads = services->thread_count(services->host);
+  device->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 256 << 10);
+  device->l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  device->share_bytes = l3_share(device->l3_bytes, device->threads);
+  cpu_memory_query(&device->memory_bytes, NULL);
+  device->workspaces = cpu_workspaces_create(device);
+  if (!device->workspaces) {
+    const compute_status status = cpu_out_of_memory(device, 0);
+    cpu_release(device, device);
+    return status;
+  }
+  *result = device;
+  return COMPUTE_OK;
+}
+
+void cpu_device_close(cpu_device *device) {
+  if (!device) return;
+  cpu_blas_close(device);
+  cpu_workspaces_release(device, device->workspaces);
+  cpu_release(device, device);
+}
+
+/* Appends one line to the notes, or nothing if it does not fit as a whole. */
+static void add_note(compute_device_info *info, const char *format, ...) COMPUTE_PRINTF(2, 3);
+static void add_note(compute_device_info *info, const char *format, ...) {
+  const size_t used = strlen(info->notes), room = sizeof info->notes - used;
+  const char *separator = used ? "\n" : "";
+  char line[256];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (length >= 0 && (size_t)length < sizeof line && (size_t)length + 2 <= room)
+    snprintf(info->notes + used, room, "%s%s", separator, line);
+}
+
+/* The core describes a device when it opens it, which must not wait for OpenBLAS to load; from the
+ * second call on someone really asks. */
+static void describe_blas(cpu_device *device, compute_device_info *info) {
+  if (__atomic_fetch_add(&device->describes, 1, __ATOMIC_RELAXED) == 0) {
+    snprintf(info->driver, sizeof info->driver, "BLAS not opened yet");
+    return;
+  }
+  snprintf(info->driver, sizeof info->driver, "%s", cpu_blas_describe(device));
+  const char *warning = cpu_blas_warning(device);
+  if (warning) add_note(info, "%s", warning);
+}
+
+compute_status cpu_device_describe(cpu_device *device, compute_device_info *info) {
+  char text[128];
+  if (!read_field("/proc/cpuinfo", "model name", info->model, sizeof info->model))
+    snprintf(info->model, sizeof info->model, "unknown processor");
+  if (read_field("/proc/cpuinfo", "vendor_id", text, sizeof text))
+    snprintf(info->vendor, sizeof info->vendor, "%.63s",
+             strcmp(text, "AuthenticAMD") == 0   ? "AMD"
+             : strcmp(text, "GenuineIntel") == 0 ? "Intel"
+                                                 : text);
+  snprintf(info->isa, sizeof info->isa, "%s", device->isa->name);
+  info->type = COMPUTE_DEVICE_CPU;
+  info->priority = 0;
+  info->capabilities =
+      COMPUTE_CAPABILITY_UNIFIED_MEMORY | COMPUTE_CAPABILITY_F64 | COMPUTE_CAPABILITY_COMPUTE;
+  if (device->isa->vector_bytes >= 32) info->capabilities |= COMPUTE_CAPABILITY_AVX2;
+  if (device->isa->vector_bytes >= 64) info->capabilities |= COMPUTE_CAPABILITY_AVX512;
+  info->compute_units = (uint32_t)device->threads;
+  info->vector_width = device->isa->vector_bytes / 4;
+  cpu_memory_query(&info->memory_total, &info->memory_free);
+  info->memory_max_allocation = info->memory_total;
+  info->cache_bytes = device->l3_bytes;
+  describe_blas(device, info);
+  const cpu_isa *best = cpu_isa_select(NULL, NULL);
+  if (best != device->isa)
+    add_note(info, "COMPUTE_CPU_ISA=%s: this processor also has %s", device->isa->name, best->name);
+  return COMPUTE_OK;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* What cpu_memory_release must do with a memory's handle: memory that was imported stays. */
+static unsigned char imported;
+
+compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory) {
+  const bool huge = bytes >= HUGE_FROM;
+  const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
+  void *data = NULL;
+  const uint64_t total = device->memory_bytes;
+  /* The system would promise more than there is, and end the process when it is touched. */
+  int problem = ENOMEM;
+  if (bytes <= total && bytes <= SIZE_MAX - alignment)
+    problem =
+        posix_memalign(&data, alignment, (size_t)((bytes + alignment - 1) & ~(alignment - 1)));
+  if (problem)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
+                                  problem, "use smaller batches, or close other programs",
+                                  "cpu: no memory for %llu bytes; the machine has %llu",
+                                  (unsigned long long)bytes, (unsigned long long)total);
+  if (huge) madvise(data, (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1)), MADV_HUGEPAGE);
+  *memory = (compute_memory){.handle = data, .host = data, .bytes = bytes};
+  return COMPUTE_OK;
+}
+
+compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
+                                 compute_memory *memory) {
+  (void)device;
+  *memory = (compute_memory){.handle = &imported, .host = data, .bytes = bytes};
+  return COMPUTE_OK;
+}
+
+void cpu_memory_release(cpu_device *device, compute_memory *memory) {
+  (void)device;
+  if (memory->handle != &imported) free(memory->handle);
+  *memory = (compute_memory){0};
+}
+
+/* ---- Kinds of kernels ---------------------------------------------------------------------- */
+
+compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
+                                const compute_kernel_descriptor *descriptor, cpu_kernel **kernel) {
+  const char *reason = kind->refuse ? kind->refuse(descriptor) : NULL;
+  if (reason)
+    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                  "cpu: %s: %s", kind->name, reason);
+  return kind->prepare(device, descriptor, kernel);
+}
+
+compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
+                                         const compute_kernel_descriptor *descriptor) {
+  const compute_services *services = kernel->device->services;
+  const char *reason = "";
+  for (; list->name; list++) {
+    const compute_status status = list->accept(kernel, descriptor, &reason);
+    if (status || kernel->run) return status;
+    services->log(services->host, COMPUTE_LOG_DEBUG, "cpu", "not with %s: %s", list->name, reason);
+  }
+  return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "cpu: %s", reason);
+}
+
+compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) {
+  (void)kernel;
+  (void)pointers;
+  return COMPUTE_OK;
+}
+
+/* ---- Scratch memory -------------------------------------------------------------------------- */
+
+/* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer at every
+ * run does not ask the system for fresh pages at every run.
+ *
+ * A block is handed to one launch at a time. The smallest idle block that is large enough wins; at
+ * most a few blocks stay idle, and the smallest goes first, so that a long-lived process converges
+ * to as many blocks as launches run at once. */
+
+enum { HEAD_BYTES = 64, IDLE_LIMIT = 8 };
+
+typedef struct block {
+  struct block *next;
+  uint64_t bytes;
+} block;
+
+_Static_assert(sizeof(block) <= HEAD_BYTES, "a block's head must leave its memory aligned");
+
+struct cpu_workspaces {
+  pthread_mutex_t mutex;
+  block *idle; /* by size, smallest first */
+  int count;
+};
+
+struct cpu_workspaces *cpu_workspaces_create(cpu_device *device) {
+  struct cpu_workspaces *spaces = cpu_allocate(device, sizeof *spaces);
+  if (!spaces) return NULL;
+  if (pthread_mutex_init(&spaces->mutex, NULL)) {
+    cpu_release(device, spaces);
+    return NULL;
+  }
+  return spaces;
+}
+
+void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
+  if (!spaces) return;
+  while (spaces->idle) {
+    block *b = spaces->idle;
+    spaces->idle = b->next;
+    cpu_release(device, b);
+  }
+  pthread_mutex_destroy(&spaces->mutex);
+  cpu_release(device, spaces);
+}
+
+void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
+  if (bytes > UINT64_MAX / 4) return NULL;
+  struct cpu_workspaces *spaces = device->workspaces;
+  pthread_mutex_lock(&spaces->mutex);
+  block **link = &spaces->idle;
+  while (*link && (*link)->bytes < bytes) link = &(*link)->next;
+  block *b = *link;
+  if (b) {
+    *link = b->next;
+    spaces->count--;
+  }
+  pthread_mutex_unlock(&spaces->mutex);
+  if (!b) {
+    b = cpu_allocate(device, bytes + HEAD_BYTES);
+    if (!b) return NULL;
+    b->bytes = bytes;
+  }
+  return (unsigned char *)b + HEAD_BYTES;
+}
+
+void cpu_workspace_return(cpu_device *device, void *workspace) {
+  if (!workspace) return;
+  struct cpu_workspaces *spaces = device->workspaces;
+  block *b = (void *)((unsigned char *)workspace - HEAD_BYTES);
+  block *surplus = NULL;
+  pthread_mutex_lock(&spaces->mutex);
+  block **link = &spaces->idle;
+  while (*link && (*link)->bytes < b->bytes) link = &(*link)->next;
+  b->next = *link;
+  *link = b;
+  if (++spaces->count > IDLE_LIMIT) {
+    surplus = spaces->idle;
+    spaces->idle = surplus->next;
+    spaces->count--;
+  }
+  pthread_mutex_unlock(&spaces->mutex);
+  cpu_release(device, surplus);
+}

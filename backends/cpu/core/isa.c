@@ -1,0 +1,73 @@
+/* Chooses among the instruction sets that the isa/ folders were compiled for. */
+#include "isa.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#if CPU_HAS_X86_SETS
+#include <cpuid.h>
+#endif
+
+#include "gemm/isa/gemm_table.h"
+#include "program/isa/tile_table.h"
+
+#define GEMM_TABLE(set)                                                                            \
+  {                                                                                                \
+    .f64 = &cpu_gemm_f64_##set, .f32 = &cpu_gemm_f32_##set, .i64 = &cpu_gemm_i64_##set,            \
+    .i32 = &cpu_gemm_i32_##set                                                                     \
+  }
+
+static bool has_scalar(void) {
+  return true;
+}
+
+#if CPU_HAS_X86_SETS
+/* __builtin_cpu_supports also asks whether the operating system saves the registers, but not every
+ * compiler's knows F16C. */
+static bool has_avx2(void) {
+  unsigned a, b, c, d;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool has_avx512(void) {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+#if CPU_HAS_X86_SETS
+static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512), gemm_avx2 = GEMM_TABLE(avx2);
+#endif
+static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar);
+
+/* Best first. */
+static const struct {
+  bool (*present)(void);
+  cpu_isa isa;
+} sets[] = {
+#if CPU_HAS_X86_SETS
+    {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512}},
+    {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
+#endif
+    {has_scalar, {"scalar", 16, &cpu_tile_table_scalar, &gemm_scalar}},
+};
+
+const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
+  if (problem) *problem = NULL;
+  const cpu_isa *best = NULL;
+  bool known = false;
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
+    known |= named;
+    if (!sets[i].present()) continue;
+    if (named) return &sets[i].isa;
+    if (!best) best = &sets[i].isa;
+  }
+  if (forced && problem)
+    *problem = known ? "this machine lacks the instruction set that COMPUTE_CPU_ISA names"
+                     : "COMPUTE_CPU_ISA must be scalar, avx2 or avx512";
+  return best;
+}

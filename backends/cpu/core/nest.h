@@ -1,0 +1,93 @@
+/* A loop nest: some dimensions of a kernel's space, in the order that suits memory best, with the
+ * strides of every operand. REDUCE, ROW, GATHER and SCATTER cut their space into two nests or more
+ * and walk each by itself. */
+#ifndef CPU_CORE_NEST_H
+#define CPU_CORE_NEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+
+/* The descriptor's operands, and quantities that move with the loops just as addresses do, such as
+ * the row-major position in the space. */
+#define CPU_NEST_OPERANDS (COMPUTE_MAX_OPERANDS + 3)
+
+typedef struct cpu_nest {
+  int32_t rank; /* at least 1, once cpu_nest_finish has been called */
+  int32_t operands;
+  int64_t size[COMPUTE_MAX_RANK];
+  int32_t origin[COMPUTE_MAX_RANK]; /* the descriptor's dimension */
+  int64_t stride[CPU_NEST_OPERANDS][COMPUTE_MAX_RANK];
+} cpu_nest;
+
+/* Dimensions begin … end−1 of a descriptor; its inputs are operands 0 …, followed by its outputs.
+ */
+void cpu_nest_begin(cpu_nest *nest, const compute_kernel_descriptor *descriptor, int32_t begin,
+                    int32_t end);
+
+/* Appends a quantity with these strides, one for each dimension that the nest has; returns its
+ * number. */
+int32_t cpu_nest_add(cpu_nest *nest, const int64_t *stride);
+
+/* Appends the row-major position in the descriptor's dimensions begin … end−1, of which the nest's
+ * are some, before they were reordered. */
+int32_t cpu_nest_add_position(cpu_nest *nest, const compute_kernel_descriptor *descriptor,
+                              int32_t begin, int32_t end);
+
+/* Orders the dimensions by falling stride of one operand; those where it is 0 come first. */
+void cpu_nest_sort(cpu_nest *nest, int32_t operand);
+
+/* Makes dimension `d` the last, the others keeping their order. */
+void cpu_nest_make_last(cpu_nest *nest, int32_t d);
+
+/* Appends dimension `d` of one nest to another one of the same descriptor; all zero is a nest
+ * without dimensions. */
+void cpu_nest_append(const cpu_nest *from, int32_t d, cpu_nest *to);
+
+/* Merges dimensions where that changes nothing; coordinates are lost. */
+void cpu_nest_collapse(cpu_nest *nest);
+
+/* Gives a nest without dimensions one of size 1, whose origin is −1. */
+void cpu_nest_finish(cpu_nest *nest);
+
+/* The product of the first `dimensions` sizes; false if it does not fit. */
+bool cpu_nest_count(const cpu_nest *nest, int32_t dimensions, int64_t *count);
+
+/* Where a walk through the first dimensions of a nest stands. Offsets are in elements. */
+typedef struct cpu_walk {
+  int64_t index[COMPUTE_MAX_RANK];
+  int64_t offset[CPU_NEST_OPERANDS];
+} cpu_walk;
+
+/* Stands at the point with row-major number `linear` among the first `dimensions` dimensions. */
+void cpu_walk_start(const cpu_nest *nest, int32_t dimensions, int64_t linear, cpu_walk *walk);
+
+/* Goes on to the next point, after the last to the first. */
+void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk);
+
+/* The last dimension, which tiles run along. */
+static inline int32_t cpu_nest_last(const cpu_nest *nest) {
+  return nest->rank - 1;
+}
+static inline int64_t cpu_nest_length(const cpu_nest *nest) {
+  return nest->size[nest->rank - 1];
+}
+static inline int64_t cpu_nest_step(const cpu_nest *nest, int32_t operand) {
+  return nest->stride[operand][nest->rank - 1];
+}
+
+/* ---- Merging dimensions ---------------------------------------------------------------------- */
+
+/* Fewer, longer loops: merging dimensions that every operand walks as one. */
+
+/* Drops dimensions of size 1 and merges neighbours that every operand walks as one. `strides` holds
+ * `operands` rows, in elements (0 repeats). Dimensions below *fence never merge with those at or
+ * past it, and *fence becomes the number of those that stay below; NULL for no fence. Entries past
+ * the new rank become size 1 and stride 0. Returns the new rank, 0 for a single element.
+ *
+ * Row-major positions stay as they are; coordinates do not. */
+int32_t cpu_collapse(int32_t rank, int64_t *size, int64_t (*strides)[COMPUTE_MAX_RANK],
+                     int32_t operands, int32_t *fence);
+
+#endif

@@ -1,0 +1,313 @@
+/* What is told of a fit: its likelihood, whether the residuals are what noise makes of them, how
+ * exact it is, and how it ended. */
+#ifndef CPU_FIT_FIT_FINISH_H
+#define CPU_FIT_FIT_FINISH_H
+
+#include "../../kernels/fit_moments.h"
+#include "fit_vector.h"
+#include "fit_sums.h"
+#include "fit_load.h"
+
+typedef struct fit_quality {
+  vf ratio;          /* L */
+  vf mean, variance; /* that −2 L is expected to have, parameters not allowed for */
+} fit_quality;
+
+/* d ln(m/d) − m + d. */
+FIT_INLINE vf fit_term(vf d, vf m, vf inverse) {
+  const vf quotient = v_max(d * inverse, v_set(1e-30f));
+  return v_fnma(d, fit_log(quotient), d - m);
+}
+
+/* Where m is large the terms nearly cancel: with s = (m − d)/(m + d) the same is
+ * −s (m − d) + 2 d (s³/3 + s⁵/5 + …), for |s| < 0.2. */
+FIT_INLINE vf fit_large_term(vf d, vf m, vf plain) {
+  const vf difference = d - m;
+  const vf s = difference * v_reciprocal(m + d), s2 = s * s;
+  vf p = v_fma(s2, v_set(2.0f / 9), v_set(2.0f / 7));
+  p = v_fma(p, s2, v_set(2.0f / 5));
+  p = v_fma(p, s2, v_set(2.0f / 3));
+  const vf near = -s * v_fma(d * s2, p, difference);
+  return v_select(v_less(v_abs(s), v_set(0.2f)), near, plain);
+}
+
+/* Mean and variance of a pixel's deviance. */
+typedef struct fit_moments {
+  vf mean, variance;
+} fit_moments;
+
+/* Poisson, for m ≥ 4, in powers of 1/m: they begin with 1 and 2, the others fit the exact sums to
+ * 8e-5 and 4.6e-4. Five times as fast as what serves every m. */
+#define FIT_SERIES_LEAST 4
+FIT_INLINE fit_moments fit_moments_series(vf inverse) {
+  vf mean = v_fma(v_set(-5.3278852f), inverse, v_set(3.2663424f));
+  vf variance = v_fma(v_set(-151.32616f), inverse, v_set(63.688259f));
+  mean = v_fma(mean, inverse, v_set(-0.15420219f));
+  variance = v_fma(variance, inverse, v_set(-4.0089303f));
+  mean = v_fma(mean, inverse, v_set(0.17591477f));
+  variance = v_fma(variance, inverse, v_set(0.79491394f));
+  return (fit_moments){v_fma(mean, inverse, v_set(1)), v_fma(variance, inverse, v_set(2))};
+}
+
+FIT_INLINE fit_moments fit_moments_poisson(vf m) {
+  const vf x = v_min(m, v_set(FIT_MOMENTS_LARGEST));
+  const vf r = v_reciprocal(FIT_POISSON_BELOW(v_fma, v_set, x));
+  return (fit_moments){FIT_POISSON_MEAN(v_fma, v_set, x) * r,
+                       FIT_POISSON_VARIANCE(v_fma, v_set, x) * r};
+}
+
+FIT_INLINE fit_moments fit_moments_gamma(vf m) {
+  const vf x = v_min(m, v_set(FIT_MOMENTS_LARGEST));
+  const vf r = v_reciprocal(FIT_GAMMA_BELOW(v_fma, v_set, x));
+  return (fit_moments){FIT_GAMMA_MEAN(v_fma, v_set, x) * r,
+                       FIT_GAMMA_VARIANCE(v_fma, v_set, x) * r};
+}
+
+/* A pixel's part of the sums. Lanes choose among the formulas by themselves; which of them are
+ * computed at all depends on whether any lane wants them. */
+FIT_INLINE void fit_judge_pixel(const int moments, const int gamma, vf d, vf m, fit_quality *part) {
+  const vf inverse = v_reciprocal(m);
+  const vm dim = v_less(m, v_set(FIT_SERIES_LEAST)), bright = v_less(v_set(256), m);
+  fit_moments now = {v_set(0), v_set(0)};
+  part->ratio = fit_term(d, m, inverse);
+  if (v_bits(bright))
+    part->ratio = v_select(bright, fit_large_term(d, m, part->ratio), part->ratio);
+  if (moments && gamma) now = fit_moments_gamma(m);
+  if (moments && !gamma) {
+    now = fit_moments_series(inverse);
+    if (v_bits(dim)) {
+      const fit_moments any = fit_moments_poisson(m);
+      now.mean = v_select(dim, any.mean, now.mean);
+      now.variance = v_select(dim, any.variance, now.variance);
+    }
+  }
+  part->mean = now.mean;
+  part->variance = now.variance;
+}
+
+FIT_INLINE void fit_judge_as(const int general, const int moments, const int gamma,
+                             const fit_work *work, vf n, vf bg, fit_quality *quality) {
+  const vf none = v_set(0);
+  *quality = (fit_quality){none, none, none};
+  for (int32_t i = 0; i < work->rows; i++) {
+    const vf factor = n * work->row[i].e;
+    fit_quality line = {none, none, none};
+    for (int32_t j = 0; j < work->columns; j++) {
+      const int32_t p = i * work->columns + j;
+      vf m = v_fma(factor, work->column[j].e, bg);
+      fit_quality part;
+      if (general) m += work->extra[p];
+      fit_judge_pixel(moments, gamma, work->data[p], m, &part);
+      if (general) {
+        const vm counted = v_less(none, work->weight[p]);
+        part.ratio = v_keep(counted, part.ratio);
+        part.mean = v_keep(counted, part.mean);
+        part.variance = v_keep(counted, part.variance);
+      }
+      line.ratio += part.ratio;
+      if (!moments) continue;
+      line.mean += part.mean;
+      line.variance += part.variance;
+    }
+    quality->ratio += line.ratio;
+    quality->mean += line.mean;
+    quality->variance += line.variance;
+  }
+}
+
+/* Of the rows and columns as they are drawn. */
+FIT_APART void fit_judge(const fit_work *work, vf n, vf bg, bool moments, fit_quality *quality) {
+  if (!moments)
+    fit_judge_as(1, 0, 0, work, n, bg, quality);
+  else if (work->problem->camera == COMPUTE_FIT_EMCCD)
+    fit_judge_as(1, 1, 1, work, n, bg, quality);
+  else if (work->plain)
+    fit_judge_as(0, 1, 0, work, n, bg, quality);
+  else
+    fit_judge_as(1, 1, 0, work, n, bg, quality);
+}
+
+/* ---- Faint backgrounds ----------------------------------------------------------------------- */
+
+/* What the error of a faint fitted background does to the deviance that is expected: described in
+ * kernels/fit_moments.h. A pass over the pixels of its own, which most groups do without. */
+
+/* Slope and curvature of a pixel's mean deviance. */
+FIT_INLINE void fit_faint_pixel(const bool gamma, vf m, vf *slope, vf *curvature) {
+  const vf x = v_min(m, v_set(FIT_MOMENTS_LARGEST));
+  if (gamma) {
+    const vf r = v_reciprocal(FIT_GAMMA_SLOPE_BELOW(v_fma, v_set, x));
+    *slope = FIT_GAMMA_SLOPE(v_fma, v_set, x) * r;
+    *curvature = FIT_GAMMA_CURVATURE(v_fma, v_set, x) * r;
+  } else {
+    const vf r = v_reciprocal(FIT_POISSON_SLOPE_BELOW(v_fma, v_set, x));
+    *slope = FIT_POISSON_SLOPE(v_fma, v_set, x) * r;
+    *curvature = FIT_POISSON_CURVATURE(v_fma, v_set, x) * r;
+  }
+}
+
+/* `spread`: the variance of the background, 0 if it is held fixed. Rows and columns as they are
+ * drawn. Lanes that are not faint are left as they are, whatever their neighbours are. */
+FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance) {
+  const bool gamma = work->problem->camera == COMPUTE_FIT_EMCCD;
+  const vf bg = work->path.theta[FIT_BG];
+  const vm faint = v_less(bg, v_set(FIT_MOMENTS_FAINT));
+  if (!v_bits(faint)) return;
+  vf slopes = v_set(0), curvatures = v_set(0);
+  for (int32_t i = 0; i < work->rows; i++) {
+    const vf factor = work->path.theta[FIT_N] * work->row[i].e;
+    for (int32_t j = 0; j < work->columns; j++) {
+      const int32_t p = i * work->columns + j;
+      vf m = v_fma(factor, work->column[j].e, bg), slope, curvature;
+      vm counted = faint;
+      if (!work->plain) {
+        m += work->extra[p];
+        counted = v_and(faint, v_less(v_set(0), work->weight[p]));
+      }
+      fit_faint_pixel(gamma, m, &slope, &curvature);
+      slopes += v_keep(counted, slope);
+      curvatures += v_keep(counted, curvature);
+    }
+  }
+  *mean = v_fnma(curvatures * 0.5f, spread, *mean);
+  *variance = v_fnma(slopes * slopes, spread, *variance);
+}
+
+/* ---- Records --------------------------------------------------------------------------------- */
+
+/* The records: every output that is asked for, for all lanes, then lane by lane to memory. */
+
+#define FIT_MOST_COLUMNS (2 * FIT_MOST + FIT_MOST * FIT_MOST + 5)
+
+typedef struct fit_result {
+  fit_factors factors;
+  fit_quality quality;
+  vf status;
+  vf factor; /* of variances */
+  vm told;   /* lanes that have uncertainties */
+} fit_result;
+
+/* A parameter on a bound. */
+FIT_INLINE vm fit_at_bound(const int count, const fit_work *work) {
+  vm bound = v_mask(0);
+  for (int a = 0; a < count; a++) {
+    const vm inside = v_and(v_less(work->low[a], work->path.theta[a]),
+                            v_less(work->path.theta[a], work->high[a]));
+    bound = v_or(bound, v_and_not(v_and_not(v_mask(FIT_ALL_LANES), inside), work->held[a]));
+  }
+  return bound;
+}
+
+FIT_INLINE vf fit_status_of(const int count, const fit_work *work, vm singular) {
+  vf status = v_set(COMPUTE_FIT_MAX_ITERATIONS);
+  status = v_select(work->converged, v_set(COMPUTE_FIT_CONVERGED), status);
+  status = v_select(v_and(work->converged, fit_at_bound(count, work)), v_set(COMPUTE_FIT_AT_BOUND),
+                    status);
+  status = v_select(v_or(work->singular, singular), v_set(COMPUTE_FIT_SINGULAR), status);
+  return v_select(work->bad, v_set(COMPUTE_FIT_BAD_DATA), status);
+}
+
+/* Element (i, j) of the covariance, in the public order. */
+FIT_INLINE vf fit_covariance(const fit_work *work, const fit_result *result, const int i,
+                             const int j) {
+  const int p = fit_inner(i), q = fit_inner(j);
+  const int a = p > q ? p : q, b = p > q ? q : p;
+  const vf value = fit_inverse_at(FIT_COUNT, &result->factors, a, b) * result->factor;
+  return v_select(v_or(work->held[a], work->held[b]), v_set(0), value);
+}
+
+/* Probabilities that a good fit's residuals are as large. */
+static void fit_probabilities(const fit_work *work, const fit_result *result, vf *raw, vf *value) {
+  const bool gamma = work->problem->camera == COMPUTE_FIT_EMCCD;
+  const float each = gamma ? FIT_GAMMA_PER_PARAMETER : FIT_POISSON_PER_PARAMETER;
+  const vf nan = v_set(__builtin_nanf("")), none = v_set(0);
+  const vf count = v_set((float)work->free_count);
+  const vf freedom = work->used - count, deviance = v_max(result->quality.ratio * -2, none);
+  const vm some = v_and(v_less(none, freedom), result->told);
+  if (raw)
+    *raw = v_select(
+        some, fit_upper_gamma(v_select(some, freedom * 0.5f, v_set(3)), deviance * (0.5f / each)),
+        nan);
+  if (!value) return;
+  vf mean = v_fnma(count, v_set(each), result->quality.mean);
+  vf variance = v_fnma(count, v_set(2 * each * each), result->quality.variance);
+  const vf spread = fit_inverse_at(FIT_COUNT, &result->factors, FIT_BG, FIT_BG) * result->factor;
+  fit_faint(work, v_keep(v_and_not(some, work->held[FIT_BG]), spread), &mean, &variance);
+  const vm usable = v_and(some, v_and(v_less(none, mean), v_less(none, variance)));
+  const vf quotient =
+      v_select(usable, mean, v_set(3)) * v_reciprocal(v_select(usable, variance, v_set(3)));
+  *value = v_select(
+      usable, fit_upper_gamma(v_select(usable, mean * quotient, v_set(3)), deviance * quotient),
+      nan);
+}
+
+/* Fills in the columns; how many there are. */
+FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *column) {
+  const int count = FIT_COUNT;
+  const uint32_t outputs = work->problem->outputs;
+  const vf nan = v_set(__builtin_nanf(""));
+  vf raw = nan, value = nan;
+  int c = 0;
+  if (outputs & (COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE))
+    fit_probabilities(work, result, outputs & COMPUTE_FIT_P_RAW ? &raw : NULL,
+                      outputs & COMPUTE_FIT_P_VALUE ? &value : NULL);
+  if (outputs & COMPUTE_FIT_PARAMETERS)
+    for (int i = 0; i < count; i++)
+      column[c++] = v_select(work->bad, nan, work->path.theta[fit_inner(i)]);
+  if (outputs & COMPUTE_FIT_STD) {
+    for (int i = 0; i < count; i++)
+      column[c++] = v_select(result->told, v_sqrt(fit_covariance(work, result, i, i)), nan);
+  }
+  if (outputs & COMPUTE_FIT_COVARIANCE) {
+    for (int i = 0; i < count; i++)
+      for (int j = 0; j < count; j++)
+        column[c++] = v_select(result->told, fit_covariance(work, result, i, j), nan);
+  }
+  if (outputs & COMPUTE_FIT_RATIO) column[c++] = v_select(work->bad, nan, result->quality.ratio);
+  if (outputs & COMPUTE_FIT_P_RAW) column[c++] = raw;
+  if (outputs & COMPUTE_FIT_P_VALUE) column[c++] = value;
+  if (outputs & COMPUTE_FIT_ITERATIONS)
+    column[c++] = v_select(work->bad, v_set(0), work->path.steps);
+  if (outputs & COMPUTE_FIT_STATUS) column[c++] = result->status;
+  return c;
+}
+
+/* To memory. A vector has room for lanes that are not to be written: they go where nobody reads. */
+FIT_INLINE void fit_store(const fit_work *work, uint32_t lanes, int columns, const vf *column) {
+  const cpu_fit_job *job = work->job;
+  const int64_t *stride = job->record_stride;
+  float nowhere[FIT_MOST_COLUMNS];
+  if (stride[1] == sizeof(float)) {
+    unsigned char *to[FIT_LANES];
+    for (int lane = 0; lane < FIT_LANES; lane++)
+      to[lane] =
+          lanes >> lane & 1 ? job->record + work->roi[lane] * stride[0] : (unsigned char *)nowhere;
+    fit_scatter(column, columns, to);
+    return;
+  }
+  for (; lanes; lanes &= lanes - 1) {
+    const int lane = __builtin_ctz(lanes);
+    unsigned char *to = job->record + work->roi[lane] * stride[0];
+    for (int c = 0; c < columns; c++)
+      memcpy(to + c * stride[1], (const float *)&column[c] + lane, sizeof(float));
+  }
+}
+
+/* Uncertainties, likelihood and probabilities at the result. */
+FIT_APART void fit_write(fit_work *work, uint32_t lanes) {
+  const int count = FIT_COUNT;
+  fit_result result;
+  vf column[FIT_MOST_COLUMNS];
+  fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
+  if (work->any_held) fit_hold(count, work->held, &work->sums);
+  fit_factor(count, work->sums.information, &result.factors);
+  fit_judge(work, work->path.theta[FIT_N], work->path.theta[FIT_BG],
+            (work->problem->outputs & COMPUTE_FIT_P_VALUE) != 0, &result.quality);
+  result.factor = v_set(work->problem->camera == COMPUTE_FIT_EMCCD ? 2 : 1);
+  result.status = fit_status_of(count, work, result.factors.singular);
+  result.told = v_less(result.status, v_set(COMPUTE_FIT_SINGULAR));
+  const int columns = fit_columns(work, &result, column);
+  fit_store(work, lanes, columns, column);
+}
+
+#endif

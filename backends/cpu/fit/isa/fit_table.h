@@ -1,0 +1,73 @@
+/* What the batched Gaussian fit needs of an instruction set: for each model a function that fits a
+ * run of ROIs, and the memory in which it does so. */
+#ifndef CPU_FIT_FIT_TABLE_H
+#define CPU_FIT_FIT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "compute/backend.h"
+#include "compute/fit_model.h"
+#include "core/isa.h"
+
+/* An operand as it is bound: strides in bytes over (ROI or frame, row, column) or (ROI, column). */
+typedef struct cpu_fit_operand {
+  const unsigned char *data; /* NULL: there is none */
+  int64_t stride[3];
+} cpu_fit_operand;
+
+/* One launch. */
+typedef struct cpu_fit_job {
+  const compute_fit_problem *problem; /* no 0 that means a default */
+  bool whole;                         /* the pixels are u16, else f32 */
+  int64_t frames, height, width;      /* with corners: number of frames, size of frames and maps */
+  cpu_fit_operand pixels, corners, offset, gain, variance, mask, sigma, start, lower, upper;
+  unsigned char *record;
+  int64_t record_stride[2]; /* bytes from ROI to ROI, and from column to column */
+} cpu_fit_job;
+
+typedef struct cpu_fit_loops {
+  int32_t lanes;                                            /* ROIs that are fitted side by side */
+  uint64_t (*workspace_bytes)(const compute_fit_problem *); /* of one running function */
+
+  /* Fits `count` ROIs from number `first` on and writes their records. */
+  void (*fit)(const cpu_fit_job *job, int64_t first, int64_t count, void *workspace);
+} cpu_fit_loops;
+
+CPU_DECLARE(cpu_fit_loops, cpu_fit_xynb);
+CPU_DECLARE(cpu_fit_loops, cpu_fit_xynbs);
+CPU_DECLARE(cpu_fit_loops, cpu_fit_xynbsxsy);
+CPU_DECLARE(cpu_fit_loops, cpu_fit_xyznb);
+
+/* ---- SPOTS ----------------------------------------------------------------------------------- */
+
+/* Finding spots: one pass over a frame, by instruction set. spots.c says what it computes. */
+
+typedef struct cpu_spots_job {
+  compute_spots_attributes search;
+  int64_t height, width;
+  bool whole;        /* the pixels are u16 */
+  bool response;     /* the filtered frame is wanted, not the spots */
+  int64_t stride[3]; /* bytes, of frames, rows and columns of the input */
+  int64_t result_stride[3];
+  const float *weight, *wide_weight; /* of the middle and of one side */
+  const unsigned char *frames;
+  unsigned char *result;
+} cpu_spots_job;
+
+typedef struct cpu_spots_loops {
+  /* Bytes of workspace, which a search of either kind needs; INT64_MAX if they cannot be counted.
+   */
+  int64_t (*workspace_bytes)(const cpu_spots_job *job);
+
+  /* 1 / noise of a filtered frame; 0 if it has none. */
+  float (*inverse_noise)(const cpu_spots_job *job, int64_t frame, void *workspace);
+
+  /* Rows first … end − 1 of a frame's result. They do not depend on where a frame is cut. */
+  void (*find)(const cpu_spots_job *job, int64_t frame, float inverse_noise, int64_t first,
+               int64_t end, void *workspace);
+} cpu_spots_loops;
+
+CPU_DECLARE(cpu_spots_loops, cpu_spots);
+
+#endif

@@ -1,0 +1,418 @@
+/* SPOTS: frames filtered and searched in one pass, row by row, while the rows are in the cache.
+ *
+ * Rings of rows follow each other through a frame: pixels as f32; the first blur of them; the
+ * filtered rows, of which the middle one is searched. So a pixel is read and converted once, and
+ * nothing of a frame's size is written but the result. Sums are added up in the order that
+ * compute/backend.h gives, without contraction, so that instruction sets, and ways to cut a frame
+ * into bands, give the same bits. Only the sums that the noise is estimated from may differ, and
+ * they depend on the instruction set alone. */
+#include "fit_table.h"
+
+#include "fit_vector.h"
+
+#define L        FIT_LANES
+#define TOGETHER 4  /* vectors: enough sums under way to hide their latency */
+#define EXTRA    80 /* floats at a row's end that blocks of vectors may run over, and a margin */
+#define FRONT    16 /* floats before a filtered row, of which the last is its left neighbour */
+#define CHUNK    (1 << 13) /* elements summed up in f32 before double takes over */
+
+/* The last `size` rows of some kind. The table has each of them twice, so that rows which follow
+ * each other are pointers which do, wherever they begin. */
+typedef struct ring {
+  int64_t size;
+  const float **table;
+} ring;
+
+typedef struct search {
+  const cpu_spots_job *job;
+  const unsigned char *frame;
+  int64_t pitch;  /* of rows in floats */
+  int64_t margin; /* by which rows are continued on both sides */
+  int32_t reach;  /* of the filter that pixels go through first */
+  ring pixels, blurred, filtered;
+  float *column, *wide;                     /* sums of rows */
+  const float **along_column, **along_wide; /* these from element 0, 1, 2 … on */
+  const float **rows;                       /* room for the rows of a filter */
+  int64_t next_pixels, next_blurred;        /* first row that is not there yet */
+} search;
+
+FIT_INLINE vf load(const float *from) {
+  vf v;
+  memcpy(&v, from, sizeof v);
+  return v;
+}
+
+FIT_INLINE void store(float *to, vf v) {
+  memcpy(to, &v, sizeof v);
+}
+
+static int64_t within(int64_t at, int64_t size) {
+  return at < 0 ? 0 : at < size ? at : size - 1;
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static int64_t sample_rows(const cpu_spots_job *job) {
+  return (job->height - 3) / job->search.step + 1;
+}
+
+/* Takes `bytes` of what is left; NULL while it is only counted. */
+static void *take(unsigned char *memory, int64_t *used, int64_t bytes) {
+  unsigned char *taken = memory ? memory + *used : NULL;
+  *used += (bytes + 63) / 64 * 64;
+  return taken;
+}
+
+static void take_ring(unsigned char *memory, int64_t *used, int64_t pitch, int64_t size, ring *g) {
+  const float *rows = take(memory, used, size * pitch * (int64_t)sizeof *rows);
+  *g = (ring){size, take(memory, used, 2 * size * (int64_t)sizeof rows)};
+  for (int64_t i = 0; memory && i < 2 * size; i++) g->table[i] = rows + i % size * pitch;
+}
+
+static float *take_sums(unsigned char *memory, int64_t *used, int64_t pitch, int64_t terms,
+                        const float ***along) {
+  float *row = take(memory, used, pitch * (int64_t)sizeof *row);
+  *along = take(memory, used, terms * (int64_t)sizeof **along);
+  for (int64_t i = 0; memory && i < terms; i++) (*along)[i] = row + i;
+  return row;
+}
+
+/* Lays a search out in memory; returns the bytes it takes. */
+static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *s) {
+  const compute_spots_attributes *o = &job->search;
+  const bool boxes = o->filter == 1;
+  const int64_t terms = 2 * (int64_t)o->wide_radius + 1;
+  int64_t used = 0;
+  *s = (search){.job = job,
+                .margin = boxes ? o->wide_radius : (int64_t)o->radius + o->wide_radius,
+                .reach = boxes ? o->wide_radius : o->radius};
+  s->pitch = (job->width + 2 * s->margin + EXTRA + 15) / 16 * 16;
+  take_ring(memory, &used, s->pitch, 2 * (int64_t)s->reach + 1, &s->pixels);
+  take_ring(memory, &used, s->pitch, boxes ? 1 : terms, &s->blurred);
+  take_ring(memory, &used, s->pitch, 2 * (int64_t)o->distance + 1, &s->filtered);
+  s->column = take_sums(memory, &used, s->pitch, terms, &s->along_column);
+  s->wide = take_sums(memory, &used, s->pitch, terms, &s->along_wide);
+  s->rows = take(memory, &used, terms * (int64_t)sizeof *s->rows);
+  return used;
+}
+
+static int64_t workspace_bytes(const cpu_spots_job *job) {
+  const compute_spots_attributes *o = &job->search;
+  const int64_t rows = 4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 16;
+  int64_t most, sample;
+  search s;
+  if (__builtin_mul_overflow(job->width + 4 * (int64_t)o->wide_radius + 2 * EXTRA,
+                             rows * (int64_t)sizeof(float), &most) ||
+      __builtin_mul_overflow((sample_rows(job) + 4) * (int64_t)sizeof(float), job->width + EXTRA,
+                             &sample))
+    return INT64_MAX;
+  most = lay_out(job, NULL, &s);
+  return (most > sample ? most : sample) + 64;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+static void convert(const uint16_t *restrict from, int64_t count, float *restrict to) {
+  for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];
+}
+
+static void read_row(const cpu_spots_job *job, const unsigned char *frame, int64_t y, float *to) {
+  const unsigned char *from = frame + y * job->stride[1];
+  const int64_t step = job->stride[2], width = job->width;
+  if (job->whole && step == sizeof(uint16_t)) {
+    convert((const uint16_t *)(const void *)from, width, to);
+  } else if (job->whole) {
+    for (int64_t i = 0; i < width; i++)
+      to[i] = (float)*(const uint16_t *)(const void *)(from + i * step);
+  } else if (step == sizeof(float)) {
+    memcpy(to, from, (size_t)width * sizeof *to);
+  } else {
+    for (int64_t i = 0; i < width; i++) to[i] = *(const float *)(const void *)(from + i * step);
+  }
+}
+
+/* The `count` vectors at `x` of a sum of weighted rows, symmetric about rows[radius]. */
+FIT_INLINE void weigh_block(const float *const *rows, int32_t radius, const float *weight,
+                            int64_t x, const int count, float *to) {
+  vf sum[TOGETHER], w = v_set(weight[0]);
+  FIT_UNROLL
+  for (int i = 0; i < count; i++) sum[i] = load(rows[radius] + x + i * L) * w;
+  for (int32_t k = 1; k <= radius; k++) {
+    const float *before = rows[radius - k] + x, *after = rows[radius + k] + x;
+    w = v_set(weight[k]);
+    FIT_UNROLL
+    for (int i = 0; i < count; i++) sum[i] += (load(before + i * L) + load(after + i * L)) * w;
+  }
+  FIT_UNROLL
+  for (int i = 0; i < count; i++) store(to + x + i * L, sum[i]);
+}
+
+static void weigh(const float *const *rows, int32_t radius, const float *weight, int64_t count,
+                  float *to) {
+  int64_t x = 0;
+  for (; count - x > L; x += TOGETHER * L) weigh_block(rows, radius, weight, x, TOGETHER, to);
+  if (x < count) weigh_block(rows, radius, weight, x, 1, to);
+}
+
+/* Pointers to row y and those that follow; y may lie before the frame, but not by `size` rows. */
+static const float *const *rows_from(const ring *g, int64_t y) {
+  return g->table + (y + g->size) % g->size;
+}
+
+static float *row_at(const ring *g, int64_t y) {
+  return (float *)(uintptr_t)*rows_from(g, y);
+}
+
+/* Continues a row of the frame's width by its ends; it lies `margin` into its memory. */
+static void continue_row(const search *s, float *row) {
+  float *const begin = row + s->margin, *const end = begin + s->job->width;
+  const float first = begin[0], last = end[-1];
+  for (int64_t i = 0; i < s->margin; i++) row[i] = first;
+  for (int64_t i = 0; i < s->margin; i++) end[i] = last;
+  memset(end + s->margin, 0, (size_t)(row + s->pitch - end - s->margin) * sizeof *row);
+}
+
+/* Sums of the pixels of 2 radius + 1 rows about row y, which may lie outside the frame. */
+static void weigh_pixels(search *s, int64_t y, int32_t radius, const float *weight, float *to) {
+  const cpu_spots_job *job = s->job;
+  const int64_t last = within(y + s->reach, job->height);
+  if (s->next_pixels < y - s->reach) s->next_pixels = y - s->reach;
+  for (; s->next_pixels <= last; s->next_pixels++) {
+    float *row = row_at(&s->pixels, s->next_pixels);
+    read_row(job, s->frame, s->next_pixels, row);
+    memset(row + job->width, 0, (size_t)(s->pitch - job->width) * sizeof *row);
+  }
+  const float *const *rows = s->rows;
+  if (y >= radius && y + radius < job->height)
+    rows = rows_from(&s->pixels, y - radius);
+  else
+    for (int32_t k = -radius; k <= radius; k++)
+      s->rows[radius + k] = row_at(&s->pixels, within(y + k, job->height));
+  weigh(rows, radius, weight, job->width, to + s->margin);
+  continue_row(s, to);
+}
+
+/* ---- Filters ------------------------------------------------------------------------------- */
+
+static void filter_gaussians(search *s, int64_t y, float *to) {
+  const cpu_spots_job *job = s->job;
+  const int32_t radius = job->search.radius, wide = job->search.wide_radius;
+  const int64_t width = job->width, widened = width + 2 * (int64_t)wide;
+  if (s->next_blurred < y - wide) s->next_blurred = y - wide;
+  for (; s->next_blurred <= y + wide; s->next_blurred++) {
+    weigh_pixels(s, s->next_blurred, radius, job->weight, s->column);
+    weigh(s->along_column, radius, job->weight, widened, row_at(&s->blurred, s->next_blurred));
+  }
+  const float *const *rows = rows_from(&s->blurred, y - wide);
+  weigh(rows, wide, job->wide_weight, widened, s->wide);
+  weigh(s->along_wide, wide, job->wide_weight, width, to);
+  const float *blurred = rows[wide] + wide;
+  for (int64_t i = 0; i < width; i += L) store(to + i, load(blurred + i) - load(to + i));
+}
+
+static void filter_boxes(search *s, int64_t y, float *to) {
+  const cpu_spots_job *job = s->job;
+  const int32_t radius = job->search.radius, wide = job->search.wide_radius;
+  const double side = 2.0 * radius + 1, wide_side = 2.0 * wide + 1;
+  const float share = (float)(1 / (side * side)), wide_share = (float)(1 / (wide_side * wide_side));
+  weigh_pixels(s, y, wide, job->wide_weight, s->wide);
+  weigh_pixels(s, y, radius, job->weight, s->column);
+  weigh(s->along_wide, wide, job->wide_weight, job->width, to);
+  weigh(s->along_column + wide - radius, radius, job->weight, job->width, s->wide);
+  for (int64_t i = 0; i < job->width; i += L)
+    store(to + i, load(s->wide + i) * v_set(share) - load(to + i) * v_set(wide_share));
+}
+
+static float *filtered_row(const search *s, int64_t y) {
+  return row_at(&s->filtered, y) + FRONT;
+}
+
+/* Beside a row there is 0, as everywhere outside the frame. */
+static void filter_row(search *s, int64_t y) {
+  float *row = filtered_row(s, y);
+  if (s->job->search.filter == 1)
+    filter_boxes(s, y, row);
+  else
+    filter_gaussians(s, y, row);
+  row[-1] = row[s->job->width] = 0;
+}
+
+/* ---- Maxima -------------------------------------------------------------------------------- */
+
+static uint32_t first_lanes(int64_t count) {
+  return count <= 0 ? 0 : count >= L ? FIT_ALL_LANES : (1u << count) - 1;
+}
+
+/* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
+ * than those after it. NaN is neither. */
+static bool is_maximum(const search *s, int64_t y, int64_t x) {
+  const int64_t d = s->job->search.distance, width = s->job->width;
+  const int64_t left = x - d > 0 ? x - d : 0, right = within(x + d, width);
+  const int64_t top = y - d > 0 ? y - d : 0, bottom = within(y + d, s->job->height);
+  const float *const *rows = rows_from(&s->filtered, top);
+  const vf here = v_set(rows[y - top][FRONT + x]);
+  for (int64_t i = top; i <= bottom; i++) {
+    const float *row = rows[i - top] + FRONT;
+    const int64_t middle = i < y ? right + 1 : i > y ? left : x; /* from here on: no smaller */
+    for (int64_t j = left; j <= right; j += L) {
+      const vf there = load(row + j);
+      const uint32_t lanes = first_lanes(right + 1 - j), before = first_lanes(middle - j);
+      const uint32_t good =
+          (v_bits(v_less(there, here)) & before) | (v_bits(v_at_least(here, there)) & ~before);
+      if ((good & lanes) != lanes) return false;
+    }
+  }
+  return true;
+}
+
+/* Lanes of pixels that reach the threshold and are maxima among their four neighbours. All is
+ * compared before anything is decided: where there are many spots, a branch is often wrong. */
+FIT_INLINE uint32_t candidates(const float *row, const float *above, const float *below,
+                               float inverse_noise, float threshold) {
+  const vf here = load(row);
+  vm good = v_at_least(here * v_set(inverse_noise), v_set(threshold));
+  good = v_and(good, v_less(load(row - 1), here));
+  good = v_and(good, v_at_least(here, load(row + 1)));
+  if (above) good = v_and(good, v_less(load(above), here));
+  if (below) good = v_and(good, v_at_least(here, load(below)));
+  return v_bits(good);
+}
+
+static void mark_row(const search *s, int64_t y, float inverse_noise, unsigned char *result) {
+  const cpu_spots_job *job = s->job;
+  const int64_t width = job->width, step = job->result_stride[2];
+  const float threshold = (float)job->search.threshold;
+  const float *row = filtered_row(s, y);
+  const float *above = y > 0 ? filtered_row(s, y - 1) : NULL;
+  const float *below = y + 1 < job->height ? filtered_row(s, y + 1) : NULL;
+  if (step == 1)
+    memset(result, 0, (size_t)width);
+  else
+    for (int64_t i = 0; i < width; i++) result[i * step] = 0;
+  for (int64_t x = 0; x < width; x += L) {
+    uint32_t bits = candidates(row + x, above ? above + x : NULL, below ? below + x : NULL,
+                               inverse_noise, threshold) &
+                    first_lanes(width - x);
+    for (; bits; bits &= bits - 1) {
+      const int64_t at = x + __builtin_ctz(bits);
+      if (is_maximum(s, y, at)) result[at * step] = 1;
+    }
+  }
+}
+
+static void write_response(const search *s, int64_t y, float inverse_noise, unsigned char *result) {
+  const int64_t width = s->job->width, step = s->job->result_stride[2];
+  float *row = filtered_row(s, y);
+  for (int64_t i = 0; i < width; i++) row[i] *= inverse_noise;
+  if (step == sizeof *row)
+    memcpy(result, row, (size_t)width * sizeof *row);
+  else
+    for (int64_t i = 0; i < width; i++) memcpy(result + i * step, &row[i], sizeof *row);
+}
+
+static void find(const cpu_spots_job *job, int64_t frame, float inverse_noise, int64_t first,
+                 int64_t end, void *workspace) {
+  search s;
+  lay_out(job, workspace, &s);
+  s.frame = job->frames + frame * job->stride[0];
+  s.next_blurred = -(int64_t)job->search.wide_radius;
+  unsigned char *result = job->result + frame * job->result_stride[0];
+  const int64_t d = job->response ? 0 : job->search.distance, height = job->height;
+  int64_t ready = first;
+  for (int64_t y = first - d > 0 ? first - d : 0; ready < end; y++) {
+    filter_row(&s, y);
+    for (; ready < end && (ready + d <= y || y == height - 1); ready++) {
+      unsigned char *to = result + ready * job->result_stride[1];
+      if (job->response)
+        write_response(&s, ready, inverse_noise, to);
+      else
+        mark_row(&s, ready, inverse_noise, to);
+    }
+  }
+}
+
+/* ---- Noise --------------------------------------------------------------------------------- */
+
+/* before − 2 · here + after. */
+FIT_INLINE vf curvature(vf before, vf here, vf after) {
+  return (before + after) - (here + here);
+}
+
+/* The size of the curvature along columns of that along rows, in every step-th row: exact for
+ * counts. Returns the sum of those that are finite. `rough` has room for a vector more. */
+static double roughness(const cpu_spots_job *job, int64_t frame, float *pixels, float *rough) {
+  const int64_t width = job->width, pitch = width + EXTRA, rows = sample_rows(job);
+  const unsigned char *from = job->frames + frame * job->stride[0];
+  float *const curved = pixels + 3 * pitch;
+  double total = 0;
+  memset(pixels, 0, (size_t)(4 * pitch) * sizeof *pixels);
+  for (int64_t i = 0; i < rows; i++, rough += width - 2) {
+    for (int64_t k = 0; k < 3; k++)
+      read_row(job, from, i * job->search.step + k, pixels + k * pitch);
+    for (int64_t x = 0; x < width; x += L)
+      store(curved + x,
+            curvature(load(pixels + x), load(pixels + pitch + x), load(pixels + 2 * pitch + x)));
+    vf sum = v_set(0);
+    for (int64_t x = 0; x < width - 2; x += L) {
+      const vf size =
+          v_abs(curvature(load(curved + x), load(curved + x + 1), load(curved + x + 2)));
+      const vm counts =
+          v_and(v_less(size, v_set(__builtin_inff())), v_mask(first_lanes(width - 2 - x)));
+      store(rough + x, size);
+      sum += v_keep(counts, size);
+    }
+    for (int lane = 0; lane < L; lane++) total += (double)sum[lane];
+  }
+  return total;
+}
+
+/* The mean square of the values that are at most `limit`. */
+static float mean_square(const float *value, int64_t count, float limit) {
+  double power = 0, counted = 0;
+  const vf most = v_set(limit);
+  int64_t i = 0;
+  while (count - i >= TOGETHER * L) {
+    const int64_t step = TOGETHER * L,
+                  end = i + (count - i < CHUNK ? count - i : CHUNK) / step * step;
+    vf sum[TOGETHER], number[TOGETHER];
+    for (int k = 0; k < TOGETHER; k++) sum[k] = number[k] = v_set(0);
+    for (; i < end; i += step) {
+      FIT_UNROLL
+      for (int k = 0; k < TOGETHER; k++) {
+        const vf x = load(value + i + k * L);
+        const vm in = v_at_least(most, x);
+        sum[k] += v_keep(in, x * x);
+        number[k] += v_keep(in, v_set(1));
+      }
+    }
+    for (int lane = 0; lane < TOGETHER * L; lane++) {
+      power += (double)sum[lane / L][lane % L];
+      counted += (double)number[lane / L][lane % L];
+    }
+  }
+  for (; i < count; i++) {
+    if (!(value[i] <= limit)) continue;
+    power += (double)(value[i] * value[i]);
+    counted++;
+  }
+  return (float)power / (counted > 1 ? (float)counted : 1);
+}
+
+static float inverse_noise(const cpu_spots_job *job, int64_t frame, void *workspace) {
+  const compute_spots_attributes *o = &job->search;
+  const int64_t count = sample_rows(job) * (job->width - 2);
+  float *const pixels = workspace, *const rough = pixels + 4 * (job->width + EXTRA);
+  const float total = (float)roughness(job, frame, pixels, rough);
+  const float begin = total / (float)count * (float)o->first, least = begin * (float)o->least;
+  float noise = begin;
+  for (int64_t i = 0; i < o->rounds; i++) {
+    const float mean = mean_square(rough, count, noise * (float)o->clip);
+    noise = __builtin_sqrtf(mean) * (float)o->scale;
+    noise = noise > least ? noise : least;
+  }
+  noise *= (float)o->gain;
+  return noise > 0 ? 1 / noise : 0;
+}
+
+const cpu_spots_loops CPU_SYMBOL(cpu_spots) = {
+    .workspace_bytes = workspace_bytes, .inverse_noise = inverse_noise, .find = find};

@@ -1,0 +1,170 @@
+/* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; here frames are shared out
+ * over the threads, each as a whole while there are enough of them, else in bands. */
+#include "fit/isa/fit_table.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/cpu.h"
+#include "core/nest.h"
+
+enum {
+  TASKS_PER_THREAD = 4,
+  LEAST_BAND = 4 /* times the rows that neighbouring bands filter twice */
+};
+
+typedef struct spots_kernel {
+  cpu_kernel head;
+  const cpu_spots_loops *loops;
+  cpu_spots_job job; /* without addresses */
+  int64_t frames;
+  int64_t bands, band; /* of a frame; rows of one */
+  uint64_t workspace;  /* bytes, for one thread */
+  float weights[];     /* both filters' */
+} spots_kernel;
+
+/* ---- A launch ------------------------------------------------------------------------------- */
+
+typedef struct launch {
+  const spots_kernel *kernel;
+  cpu_spots_job job;
+  unsigned char *workspaces;
+  float *inverse_noise; /* of each frame, where they are cut into bands */
+} launch;
+
+static void *workspace_of(const launch *l, int32_t worker) {
+  return l->workspaces + (uint64_t)worker * l->kernel->workspace;
+}
+
+static void frame_task(void *argument, int64_t frame, int32_t worker) {
+  const launch *l = argument;
+  const cpu_spots_loops *loops = l->kernel->loops;
+  void *workspace = workspace_of(l, worker);
+  const float inverse = loops->inverse_noise(&l->job, frame, workspace);
+  loops->find(&l->job, frame, inverse, 0, l->job.height, workspace);
+}
+
+static void noise_task(void *argument, int64_t frame, int32_t worker) {
+  const launch *l = argument;
+  l->inverse_noise[frame] =
+      l->kernel->loops->inverse_noise(&l->job, frame, workspace_of(l, worker));
+}
+
+static void band_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const spots_kernel *kernel = l->kernel;
+  const int64_t frame = task / kernel->bands, first = task % kernel->bands * kernel->band;
+  kernel->loops->find(&l->job, frame, l->inverse_noise[frame], first,
+                      cpu_min(first + kernel->band, l->job.height), workspace_of(l, worker));
+}
+
+static compute_status spots_run(const cpu_kernel *head, void *const *pointers) {
+  const spots_kernel *kernel = (const spots_kernel *)head;
+  cpu_device *device = head->device;
+  launch l = {.kernel = kernel, .job = kernel->job};
+  if (kernel->frames == 0) return COMPUTE_OK;
+  l.job.frames = pointers[0];
+  l.job.result = pointers[1];
+  const bool cut = kernel->bands > 1;
+  const uint64_t spaces = kernel->workspace * (uint64_t)device->threads;
+  const uint64_t bytes = spaces + (cut ? (uint64_t)kernel->frames * sizeof(float) : 0);
+  l.workspaces = cpu_workspace_acquire(device, bytes);
+  if (!l.workspaces) return cpu_out_of_memory(device, bytes);
+  l.inverse_noise = (float *)(void *)(l.workspaces + spaces);
+  cpu_parallel(device, kernel->frames, cut ? noise_task : frame_task, &l);
+  if (cut) cpu_parallel(device, kernel->frames * kernel->bands, band_task, &l);
+  cpu_workspace_return(device, l.workspaces);
+  return COMPUTE_OK;
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------ */
+
+static void spots_destroy(cpu_kernel *head) {
+  cpu_release(head->device, head);
+}
+
+/* What the core has checked already, unless the caller is another: nothing here may be wrong
+ * without memory being at risk. */
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
+  if (descriptor->rank != 3 || descriptor->input_count != 1 || descriptor->output_count != 1)
+    return "one input and one output of three dimensions are needed";
+  if (descriptor->inputs[0].dtype != COMPUTE_F32 && descriptor->inputs[0].dtype != COMPUTE_U16)
+    return "pixels are f32 or u16";
+  if (descriptor->outputs[0].dtype != COMPUTE_F32 && descriptor->outputs[0].dtype != COMPUTE_BOOL)
+    return "results are f32 or bool";
+  if (descriptor->size[1] < 3 || descriptor->size[2] < 3)
+    return "frames have at least 3 x 3 pixels";
+  if (o->radius < 0 || o->wide_radius < o->radius || o->wide_radius > COMPUTE_SPOT_MOST_RADIUS ||
+      o->distance < 1 || o->distance > COMPUTE_SPOT_MOST_RADIUS || o->step < 1 || o->rounds < 0)
+    return "the filter, the distance or the sample makes no sense";
+  return NULL;
+}
+
+/* exp(−i²/2σ²) over the sum of all, or 1 for a box. */
+static void make_weights(bool boxes, double sigma, int32_t radius, float *weight) {
+  double total = 1;
+  for (int32_t i = 1; i <= radius; i++) total += 2 * exp(-0.5 * i * i / (sigma * sigma));
+  for (int32_t i = 0; i <= radius; i++)
+    weight[i] = boxes ? 1 : (float)(exp(-0.5 * i * i / (sigma * sigma)) / total);
+}
+
+static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_kernel *kernel) {
+  cpu_spots_job *job = &kernel->job;
+  const compute_operand *in = &descriptor->inputs[0], *out = &descriptor->outputs[0];
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
+  float *wide = kernel->weights + o->radius + 1;
+  job->search = *o;
+  job->height = descriptor->size[1];
+  job->width = descriptor->size[2];
+  job->whole = in->dtype == COMPUTE_U16;
+  job->response = out->dtype == COMPUTE_F32;
+  for (int i = 0; i < 3; i++) {
+    job->stride[i] = in->stride[i] * (int64_t)cpu_dtype_size(in->dtype);
+    job->result_stride[i] = out->stride[i] * (int64_t)cpu_dtype_size(out->dtype);
+  }
+  make_weights(o->filter == 1, o->sigma, o->radius, kernel->weights);
+  make_weights(o->filter == 1, o->wide_sigma, o->wide_radius, wide);
+  job->weight = kernel->weights;
+  job->wide_weight = wide;
+  kernel->frames = descriptor->size[0];
+}
+
+/* Bands cost the rows around them once more, so whole frames are preferred. */
+static void choose_bands(spots_kernel *kernel) {
+  const compute_spots_attributes *o = &kernel->job.search;
+  const int64_t threads = kernel->head.device->threads, height = kernel->job.height;
+  const int64_t around = 2 * ((int64_t)o->radius + o->wide_radius + o->distance);
+  kernel->bands = 1;
+  if (threads > 1 && kernel->frames > 0 && kernel->frames < threads * TASKS_PER_THREAD) {
+    const int64_t wanted = cpu_divide_up(threads * TASKS_PER_THREAD, kernel->frames);
+    kernel->bands = cpu_max(1, cpu_min(wanted, height / (LEAST_BAND * around)));
+  }
+  kernel->band = cpu_divide_up(height, kernel->bands);
+  kernel->bands = cpu_divide_up(height, kernel->band);
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  const compute_spots_attributes *o = compute_spots_of(descriptor);
+  const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
+  const uint64_t bytes = sizeof(spots_kernel) + weights * sizeof(float);
+  spots_kernel *kernel = cpu_allocate(device, bytes);
+  if (!kernel) return cpu_out_of_memory(device, bytes);
+  kernel->head = (cpu_kernel){.device = device, .run = spots_run, .destroy = spots_destroy};
+  kernel->loops = CPU_PICK(device->isa, cpu_spots);
+  read_descriptor(descriptor, kernel);
+  choose_bands(kernel);
+  const int64_t workspace = kernel->loops->workspace_bytes(&kernel->job);
+  if (workspace > INT64_MAX / 8192) {
+    spots_destroy(&kernel->head);
+    return cpu_out_of_memory(device, (uint64_t)workspace);
+  }
+  kernel->workspace = cpu_whole_lines((uint64_t)workspace);
+  snprintf(kernel->head.description, sizeof kernel->head.description, "spots %s, %s",
+           device->isa->name, kernel->bands > 1 ? "bands of rows" : "a frame at a time");
+  *result = &kernel->head;
+  return COMPUTE_OK;
+}
+
+const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, make_kernel};

@@ -1,0 +1,526 @@
+/* The own implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
+ *
+ * One unit is one tile of C. For each block of k: B's part is packed into panels (or read in
+ * place), then block by block of rows A's part is copied to where it stays in the level-2 cache (or
+ * read in place), and the micro-kernels add the product to the sums. The sums live in outputs[0]
+ * wherever that has their dtype and dense rows, else in scratch memory; after the last block of k
+ * the epilogue runs over some columns of a block of rows at a time, while they are in the cache. */
+#include <stdio.h>
+
+#include "gemm.h"
+#include "program/program.h"
+
+typedef struct own_launch {
+  const cpu_gemm *gemm;
+  const gemm_schedule *schedule;
+  void *const *pointers;
+  bool direct;
+  unsigned char *scratch; /* of all workers; behind it the parts of split sums */
+  uint64_t worker_bytes;
+  unsigned char *parts;
+} own_launch;
+
+typedef struct own_unit {
+  const own_launch *launch;
+  gemm_matrix matrix;
+  int64_t row, rows, column, columns;
+  int64_t k_first, k_count;
+  unsigned char *packed_a, *packed_b;
+  unsigned char *sums; /* of the unit's first element */
+  int64_t sums_row;
+  bool finish; /* the epilogue follows the last block of k */
+} own_unit;
+
+/* The part of A that a block of rows and k needs, in place or copied. */
+static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
+                   cpu_gemm_block *block) {
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const gemm_operand *a = &problem->a;
+  const unsigned char *data = unit->matrix.a + (row * a->row + p * a->column) * a->size;
+  if (!unit->launch->schedule->pack_a) {
+    block->a = data;
+    block->a_row = a->row;
+    block->a_k = a->column;
+    return;
+  }
+  block->a = unit->packed_a;
+  block->slivers = problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
+  if (block->slivers) {
+    const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
+    problem->type->pack_slivers(unit->packed_a, rows, count, &source);
+  } else if (a->row == 1 && a->column != 1 && unit->launch->schedule->method != GEMM_DOT) {
+    const cpu_gemm_source source = {data, a->dtype, a->column, a->row};
+    problem->type->pack_rows(unit->packed_a, rows, count, rows, &source);
+    block->a_row = 1;
+    block->a_k = rows;
+  } else {
+    const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
+    problem->type->pack_rows(unit->packed_a, count, rows, count, &source);
+    block->a_row = count;
+    block->a_k = 1;
+  }
+}
+
+static const unsigned char *b_at(const own_unit *unit, int64_t p, int64_t column) {
+  const gemm_operand *b = &unit->launch->gemm->problem.b;
+  return unit->matrix.b + (p * b->row + (unit->column + column) * b->column) * b->size;
+}
+
+/* Packs columns of B for a block of k. */
+static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t column,
+                   int64_t columns) {
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const gemm_operand *b = &problem->b;
+  const cpu_gemm_source source = {b_at(unit, p, column), b->dtype, b->row, b->column};
+  problem->type->pack_panels(unit->packed_b, count, columns, &source);
+}
+
+/* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
+ * or one panel, or, where B is read in place, the full panels. */
+static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64_t column,
+                           int64_t columns, cpu_gemm_block *block) {
+  const gemm_packing packing = unit->launch->schedule->pack_b;
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const int64_t panel = problem->type->columns;
+  if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
+    block->n = columns / panel * panel;
+    block->b = b_at(unit, p, column);
+    block->b_k = problem->b.row;
+    block->b_column = panel;
+    block->copy = packing == GEMM_PACK_ON_USE ? unit->packed_b : NULL;
+  } else {
+    block->n = packing == GEMM_PACK_BLOCK ? columns : cpu_min(panel, columns);
+    block->b = unit->packed_b;
+    block->b_k = panel;
+    block->b_column = panel * count;
+    block->copy = NULL;
+    if (packing == GEMM_PACK_BLOCK)
+      block->b = unit->packed_b + column * count * problem->size;
+    else
+      pack_b(unit, p, count, column, block->n);
+  }
+  problem->type->multiply(block);
+}
+
+/* The methods for few rows, on B in place or on some columns of it, converted. */
+static void multiply_few(const own_unit *unit, int64_t p, int64_t count, int64_t column,
+                         int64_t columns, cpu_gemm_block *block) {
+  const gemm_schedule *schedule = unit->launch->schedule;
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const gemm_operand *b = &problem->b;
+  const bool dot = schedule->method == GEMM_DOT;
+  block->n = columns;
+  block->b = b_at(unit, p, column);
+  block->b_k = b->row;
+  block->b_column = b->column;
+  if (schedule->pack_b != GEMM_PACK_NONE) {
+    block->n = cpu_min(columns, schedule->piece);
+    const cpu_gemm_source source = {block->b, b->dtype, dot ? b->column : b->row, 1};
+    block->b_k = block->n;
+    block->b_column = count;
+    problem->type->pack_rows(unit->packed_b, dot ? count : block->n, dot ? block->n : count,
+                             dot ? count : block->n, &source);
+    block->b = unit->packed_b;
+  }
+  if (dot)
+    problem->type->dot(block);
+  else
+    problem->type->stream(block);
+}
+
+/* One block of rows against one block of k. */
+static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
+                    bool finish) {
+  const cpu_gemm *gemm = unit->launch->gemm;
+  const gemm_problem *problem = &gemm->problem;
+  const gemm_schedule *schedule = unit->launch->schedule;
+  unsigned char *sums = unit->sums + row * unit->sums_row * problem->size;
+  cpu_gemm_block block = {
+      .m = rows, .k = count, .c_row = unit->sums_row, .accumulate = p > unit->k_first};
+  take_a(unit, unit->row + row, rows, p, count, &block);
+  const int64_t group = finish ? schedule->group : unit->columns;
+  for (int64_t column = 0; column < unit->columns; column += group) {
+    const int64_t columns = cpu_min(group, unit->columns - column);
+    for (int64_t done = 0; done < columns; done += block.n) {
+      block.c = sums + (column + done) * problem->size;
+      if (schedule->method == GEMM_TILES)
+        multiply_tiles(unit, p, count, column + done, columns - done, &block);
+      else
+        multiply_few(unit, p, count, column + done, columns - done, &block);
+    }
+    if (finish)
+      gemm_epilogue_run(gemm, &unit->matrix, sums + column * problem->size, unit->sums_row,
+                        unit->row + row, rows, unit->column + column, columns);
+  }
+}
+
+static void do_unit(const own_unit *unit) {
+  const gemm_schedule *schedule = unit->launch->schedule;
+  const int64_t end = unit->k_first + unit->k_count;
+  int64_t p = unit->k_first;
+  do { /* once also for k = 0: the sums are zeros then */
+    const int64_t count = cpu_min(schedule->block_k, end - p);
+    if (schedule->pack_b == GEMM_PACK_BLOCK) pack_b(unit, p, count, 0, unit->columns);
+    for (int64_t row = 0; row < unit->rows; row += schedule->block_m)
+      do_rows(unit, row, cpu_min(schedule->block_m, unit->rows - row), p, count,
+              unit->finish && p + count == end);
+    p += count;
+  } while (p < end);
+}
+
+/* Where a unit's sums are built. */
+static void place_sums(own_unit *unit, unsigned char *scratch, int64_t split_index) {
+  const own_launch *launch = unit->launch;
+  const gemm_problem *problem = &launch->gemm->problem;
+  if (launch->schedule->splits > 1) {
+    unit->sums = launch->parts + split_index * problem->m * problem->n * problem->size;
+    unit->sums_row = problem->n;
+  } else if (launch->direct) {
+    const gemm_operand *c = &problem->output[0];
+    unit->sums = unit->matrix.output[0] + (unit->row * c->row + unit->column) * problem->size;
+    unit->sums_row = c->row;
+  } else {
+    unit->sums = scratch;
+    unit->sums_row = unit->columns;
+  }
+  unit->finish = launch->schedule->splits == 1 && !(launch->direct && launch->gemm->identity);
+}
+
+/* Units are numbered by batch entry, tile row, tile column, part of k. */
+static void own_task(void *argument, int64_t task, int32_t worker) {
+  const own_launch *launch = argument;
+  const gemm_schedule *schedule = launch->schedule;
+  const gemm_problem *problem = &launch->gemm->problem;
+  const int64_t per_batch = schedule->tiles_m * schedule->tiles_n * schedule->splits;
+  const int64_t first = task * schedule->chunk;
+  const int64_t end = cpu_min(first + schedule->chunk, problem->batches * per_batch);
+  own_unit unit = {.launch = launch};
+  unsigned char *scratch =
+      launch->scratch ? launch->scratch + (uint64_t)worker * launch->worker_bytes : NULL;
+  unit.packed_a = scratch;
+  unit.packed_b = scratch + schedule->a_bytes;
+  for (int64_t index = first; index < end; index++) {
+    const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
+    if (index == first || index % per_batch == 0)
+      gemm_problem_matrix(problem, launch->pointers, index / per_batch, &unit.matrix);
+    unit.row = tile / schedule->tiles_n * schedule->tile_m;
+    unit.column = tile % schedule->tiles_n * schedule->tile_n;
+    unit.rows = cpu_min(schedule->tile_m, problem->m - unit.row);
+    unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
+    unit.k_first = problem->k * split / schedule->splits;
+    unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
+    place_sums(&unit, scratch + schedule->a_bytes + schedule->b_bytes, index);
+    do_unit(&unit);
+  }
+}
+
+/* Adds the parts of one batch entry and finishes it. The sum replaces the first part. */
+static void sum_task(void *argument, int64_t task, int32_t worker) {
+  const own_launch *launch = argument;
+  const cpu_gemm *gemm = launch->gemm;
+  const gemm_problem *problem = &gemm->problem;
+  (void)worker;
+  gemm_matrix matrix;
+  gemm_problem_matrix(problem, launch->pointers, task, &matrix);
+  const int64_t splits = launch->schedule->splits;
+  unsigned char *parts = launch->parts + task * splits * problem->m * problem->n * problem->size;
+  const bool direct = launch->direct && gemm->identity;
+  unsigned char *sums = direct ? matrix.output[0] : parts;
+  const int64_t sums_row = direct ? problem->output[0].row : problem->n;
+  problem->type->sum(sums, sums_row, problem->m, problem->n, parts, splits);
+  if (!direct) gemm_epilogue_run(gemm, &matrix, sums, sums_row, 0, problem->m, 0, problem->n);
+}
+
+static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_gemm *gemm = (const cpu_gemm *)kernel;
+  const gemm_problem *problem = &gemm->problem;
+  cpu_device *device = kernel->device;
+  own_launch launch = {.gemm = gemm, .pointers = pointers};
+  launch.direct = gemm_sums_in_place(gemm, pointers);
+  launch.schedule = launch.direct ? &gemm->direct : &gemm->buffered;
+  const gemm_schedule *schedule = launch.schedule;
+  launch.worker_bytes = schedule->a_bytes + schedule->b_bytes + schedule->sums_bytes;
+  const uint64_t parts_bytes = schedule->splits > 1
+                                   ? (uint64_t)(problem->batches * schedule->splits * problem->m *
+                                                problem->n * problem->size)
+                                   : 0;
+  const uint64_t bytes =
+      (schedule->tasks == 1 ? 1 : (uint64_t)device->threads) * launch.worker_bytes;
+  if (bytes + parts_bytes > 0) {
+    launch.scratch = cpu_workspace_acquire(device, bytes + parts_bytes);
+    if (!launch.scratch) return cpu_out_of_memory(device, bytes + parts_bytes);
+    launch.parts = launch.scratch + bytes;
+  }
+  cpu_parallel(device, schedule->tasks, own_task, &launch);
+  if (schedule->splits > 1) cpu_parallel(device, problem->batches, sum_task, &launch);
+  cpu_workspace_return(device, launch.scratch);
+  return COMPUTE_OK;
+}
+
+compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                               const char **reason) {
+  (void)descriptor;
+  (void)reason;
+  cpu_gemm *gemm = (cpu_gemm *)kernel;
+  const gemm_problem *problem = &gemm->problem;
+  if (gemm->in_place) gemm_schedule_make(gemm, true, &gemm->direct);
+  gemm_schedule_make(gemm, false, &gemm->buffered);
+  const gemm_schedule *schedule = gemm->in_place ? &gemm->direct : &gemm->buffered;
+  gemm->head.run = own_run;
+  static const char *const methods[] = {"", "dot products", "row stream"};
+  char tile[32];
+  snprintf(tile, sizeof tile, "%dx%d", problem->type->rows, problem->type->columns);
+  const char *how = schedule->method == GEMM_TILES ? tile : methods[schedule->method];
+  snprintf(gemm->head.description, sizeof gemm->head.description,
+           "gemm own %s %s, %lldx%lld tiles of %lldx%lld%s", gemm->head.device->isa->name, how,
+           (long long)schedule->tiles_m, (long long)schedule->tiles_n, (long long)schedule->tile_m,
+           (long long)schedule->tile_n, schedule->splits > 1 ? ", k split" : "");
+  return COMPUTE_OK;
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------- */
+
+/* How the own implementation cuts its work.
+ *
+ * Tasks share nothing: each packs what it needs of A and B for itself. That costs a little packing
+ * twice, but needs no barrier and no second parallel loop, which at n = 128 would take as long as
+ * the product itself; and the sums of every element are built in the order of k whoever builds
+ * them. Only where C is too small for all threads is k split, and the parts are added in a fixed
+ * order by a second loop.
+ *
+ * The number and shape of tiles comes from a model in units of one vector operation's time: the
+ * multiplications, with tiles rounded up to whole register tiles; packing; a start-up per unit; and
+ * a share of one unit for the thread that finishes last. */
+
+enum {
+  CLOSE_CACHE = 48 << 10,  /* of a level-1 cache, what a panel of B may fill */
+  SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
+  FEW_ROWS = 16,           /* so few rows do not repay packing B */
+  DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
+  NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
+  UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
+  SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
+  RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
+  STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
+  SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
+};
+
+/* Multiplications that pay for one thread more. */
+#define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
+
+/* Of one unit's time, what the thread that finishes last costs on average. */
+#define LATE_SHARE 0.02
+
+static bool is_native(const gemm_problem *problem, const gemm_operand *operand) {
+  return operand->dtype == problem->accumulate;
+}
+
+/* Threads that this much work keeps busy. */
+static int64_t useful_threads(const cpu_gemm *gemm) {
+  const gemm_problem *problem = &gemm->problem;
+  const double products = (double)problem->batches * (double)problem->m * (double)problem->n *
+                          (double)cpu_max(problem->k, 1);
+  const double threads = products / THREAD_PRODUCTS;
+  return threads < gemm->head.device->threads ? cpu_max((int64_t)threads, 1)
+                                              : gemm->head.device->threads;
+}
+
+static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const gemm_operand *a = &problem->a, *b = &problem->b;
+  if (problem->m > FEW_ROWS) return false;
+  const double b_bytes = (double)problem->k * (double)problem->n * b->size;
+  if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
+    schedule->method = GEMM_DOT;
+    schedule->pack_a = !(is_native(problem, a) && a->column == 1);
+    schedule->block_k = 1024;
+    schedule->piece = 8;
+  } else if (b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
+    schedule->method = GEMM_STREAM;
+    schedule->pack_a = !is_native(problem, a);
+    schedule->block_k = is_native(problem, b) ? 128 : 16;
+    schedule->piece = 2048;
+  } else {
+    return false;
+  }
+  schedule->pack_b = is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
+  return true;
+}
+
+/* What does not depend on the tiles. */
+static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const gemm_operand *a = &problem->a, *b = &problem->b;
+  const int64_t size = problem->size, columns = problem->type->columns;
+  if (is_few(gemm, schedule)) return;
+  schedule->method = GEMM_TILES;
+  schedule->block_k = CLOSE_CACHE / (columns * size);
+  const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
+  const bool in_place =
+      is_native(problem, b) && b->column == 1 && (problem->m <= FEW_ROWS || close_b);
+  schedule->pack_b = in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
+  const bool near =
+      cpu_min(a->row, a->column) == 1 && cpu_max(a->row, a->column) * size <= NEAR_STRIDE;
+  schedule->pack_a = !is_native(problem, a) || (!near && problem->n >= 8 * columns);
+}
+
+/* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */
+static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
+  const int64_t cuts = cpu_max(cpu_divide_up(parts, schedule->block_k), 1);
+  schedule->block_k = cpu_max(cpu_divide_up(parts, cuts), 1);
+  const int64_t fit =
+      (int64_t)(gemm->head.device->l2_bytes * 2 / 5) / (schedule->block_k * (int64_t)problem->size);
+  const int64_t rows = cpu_max(fit / problem->type->rows, 1) * problem->type->rows;
+  const int64_t blocks = cpu_divide_up(schedule->tile_m, rows);
+  schedule->block_m = cpu_min(
+      cpu_round_up(cpu_divide_up(schedule->tile_m, blocks), problem->type->rows), schedule->tile_m);
+}
+
+/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. */
+static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
+  if (gemm->identity) return 0;
+  const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(gemm->epilogue));
+  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * gemm->epilogue->step_count);
+}
+
+/* The model's time of one unit. */
+static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int64_t tile_m,
+                        int64_t tile_n, int64_t splits) {
+  const gemm_problem *problem = &gemm->problem;
+  const double columns = problem->type->columns;
+  const double k = (double)problem->k / (double)splits;
+  const double m = (double)tile_m, n = (double)cpu_round_up(tile_n, problem->type->columns);
+  /* Two multiply-adds on vectors per time step; tiles of few rows wait for their own sums. */
+  const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
+  double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
+  const double copied = columns / 2;
+  if (schedule->pack_b)
+    cost +=
+        n * k * 4 / copied * (is_native(problem, &problem->b) && problem->b.column == 1 ? 1 : 2);
+  if (schedule->pack_a) cost += m * k * 8 / copied;
+  /* Operands that do not fit the level-2 cache come from farther away once per unit. */
+  const double bytes = (m + n) * k * (double)problem->size;
+  if (bytes > (double)gemm->head.device->l2_bytes) cost += bytes / 16;
+  cost += m * n * 4 / columns; /* C itself, and the epilogue */
+  return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
+}
+
+/* Half of one thread's share of the last cache: for packed B, and for sums in outputs[0], which are
+ * read again for each block of k. */
+static int64_t cache_share(const cpu_gemm *gemm) {
+  const cpu_device *device = gemm->head.device;
+  return cpu_max((int64_t)device->share_bytes / 2 / device->threads, SUMS_LIMIT);
+}
+
+/* The widest tile of this height that scratch memory and caches allow, in whole panels of B. */
+static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, bool direct,
+                           int64_t tile_m) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t size = problem->size;
+  int64_t widest = (direct ? cache_share(gemm) : SUMS_LIMIT) / (tile_m * size);
+  if (schedule->pack_b) widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
+  return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
+}
+
+/* Tries every grid of up to some units per thread, keeps the cheapest and returns its cost. */
+static double choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
+                           gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t rows = problem->type->rows, columns = problem->type->columns;
+  const int64_t enough = 16 * threads;
+  const int64_t tallest =
+      (direct ? cache_share(gemm) : SUMS_LIMIT) / (columns * (int64_t)problem->size * rows) * rows;
+  const int64_t least_m = cpu_divide_up(problem->m, tallest);
+  const int64_t most_m = cpu_min(cpu_divide_up(problem->m, rows), cpu_max(least_m, enough));
+  double best = -1;
+  for (int64_t tiles_m = least_m; tiles_m <= most_m; tiles_m++) {
+    const int64_t tile_m =
+        cpu_min(cpu_round_up(cpu_divide_up(problem->m, tiles_m), rows), problem->m);
+    const int64_t units_n = problem->batches * cpu_divide_up(problem->m, tile_m);
+    const int64_t most_n = cpu_divide_up(problem->n, columns);
+    int64_t tiles_n = cpu_divide_up(problem->n, widest_tile(gemm, schedule, direct, tile_m));
+    for (bool more = true; more && tiles_n <= most_n; tiles_n++) {
+      const int64_t tile_n =
+          cpu_min(cpu_round_up(cpu_divide_up(problem->n, tiles_n), columns), problem->n);
+      const int64_t units = units_n * cpu_divide_up(problem->n, tile_n);
+      const double unit = unit_cost(gemm, schedule, tile_m, tile_n, 1);
+      const double cost =
+          (double)cpu_divide_up(units, threads) * unit + (threads > 1 ? LATE_SHARE * unit : 0);
+      if (best < 0 || cost < best) {
+        best = cost;
+        schedule->tile_m = tile_m;
+        schedule->tile_n = tile_n;
+      }
+      more = units < enough;
+    }
+  }
+  return best;
+}
+
+/* Parts of k instead of tiles of C, where C is small and that is cheaper. */
+static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
+                          gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t splits = cpu_divide_up(threads, problem->batches);
+  if (splits == 1 || problem->k / splits < schedule->block_k) return;
+  if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
+  const double unit = unit_cost(gemm, schedule, problem->m, problem->n, splits);
+  const double elements = (double)(problem->batches * splits * problem->m * problem->n);
+  const double split_cost = (double)cpu_divide_up(problem->batches * splits, threads) * unit +
+                            SPLIT_OPERATIONS + elements / problem->type->columns;
+  if (split_cost >= cost) return;
+  schedule->splits = splits;
+  schedule->tile_m = problem->m;
+  schedule->tile_n = problem->n;
+}
+
+static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t columns = problem->type->columns, size = problem->size;
+  int64_t packed =
+      schedule->pack_b == GEMM_PACK_BLOCK ? cpu_round_up(schedule->tile_n, columns) : columns;
+  if (schedule->method != GEMM_TILES)
+    packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
+  schedule->b_bytes = (uint64_t)cpu_round_up(packed * schedule->block_k * size, 64);
+  schedule->a_bytes = schedule->pack_a
+                          ? (uint64_t)cpu_round_up(schedule->block_m * schedule->block_k * size, 64)
+                          : 0;
+  schedule->sums_bytes =
+      direct || schedule->splits > 1
+          ? 0
+          : (uint64_t)cpu_round_up(schedule->tile_m * schedule->tile_n * size, 64);
+}
+
+/* With one block of rows each panel is used once and may as well be packed then, in a close cache.
+ * But a large B that is not turned is read in longer runs when it is packed as a whole. */
+static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  if (schedule->pack_b != GEMM_PACK_BLOCK || schedule->tile_m > schedule->block_m) return;
+  const double bytes = (double)problem->k * (double)problem->n * problem->size;
+  if (!is_native(problem, &problem->b) || problem->b.column != 1)
+    schedule->pack_b = GEMM_PACK_PANEL;
+  else if (bytes <= (double)gemm->head.device->l2_bytes)
+    schedule->pack_b = GEMM_PACK_ON_USE;
+}
+
+void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t threads = useful_threads(gemm);
+  *schedule = (gemm_schedule){.splits = 1};
+  choose_methods(gemm, schedule);
+  const double cost = choose_tiles(gemm, threads, direct, schedule);
+  choose_splits(gemm, threads, cost, schedule);
+  schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
+  schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);
+  choose_blocks(gemm, schedule);
+  choose_moment(gemm, schedule);
+  const int64_t units = problem->batches * schedule->tiles_m * schedule->tiles_n * schedule->splits;
+  schedule->chunk = threads == 1 ? units : cpu_max(units / (16 * threads), 1);
+  schedule->tasks = cpu_divide_up(units, schedule->chunk);
+  const int64_t close =
+      (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);
+  schedule->group = cpu_max(close, 256) / problem->type->columns * problem->type->columns;
+  choose_scratch(gemm, direct, schedule);
+}

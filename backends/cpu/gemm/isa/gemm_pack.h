@@ -1,0 +1,310 @@
+/* Packing of operands: copies, transpositions and conversions to the computing type.
+ *
+ * Included by gemm_tile.h. GEMM_NATIVE is the dtype that needs no conversion, GEMM_NATIVE_SIGNED
+ * its C type (integers compute in unsigned types, so that overflow wraps). */
+#ifndef CPU_GEMM_PACK_H
+#define CPU_GEMM_PACK_H
+
+#include <string.h>
+
+#include "core/cpu.h"
+
+/* f16 to f32 by moving the fields: the exponents' difference is a multiplication by 2^112, which
+ * also makes denormals normal; infinity and NaN come out as 2^16 and more. */
+GEMM_INLINE float gemm_half(uint16_t half) {
+  const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+  float value;
+  memcpy(&value, &magnitude, 4);
+  value *= 0x1p112f;
+  uint32_t bits;
+  memcpy(&bits, &value, 4);
+  bits |= value >= 65536.0f ? 0x7f800000u : 0;
+  bits |= (uint32_t)(half & 0x8000) << 16;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+GEMM_INLINE float gemm_brain(uint16_t brain) {
+  const uint32_t bits = (uint32_t)brain << 16;
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+/* Element `index` of an array of `dtype`, a constant wherever this is inlined. */
+GEMM_INLINE GEMM_ELEMENT gemm_read(const void *data, int64_t index, const compute_dtype dtype) {
+  switch (dtype) {
+#ifndef GEMM_INTEGER
+  case COMPUTE_F64: return (GEMM_ELEMENT)((const double *)data)[index];
+  case COMPUTE_F32: return (GEMM_ELEMENT)((const float *)data)[index];
+  case COMPUTE_F16: return (GEMM_ELEMENT)gemm_half(((const uint16_t *)data)[index]);
+  case COMPUTE_BF16: return (GEMM_ELEMENT)gemm_brain(((const uint16_t *)data)[index]);
+#endif
+  case COMPUTE_I64: return (GEMM_ELEMENT)((const int64_t *)data)[index];
+  case COMPUTE_I32: return (GEMM_ELEMENT)((const int32_t *)data)[index];
+  case COMPUTE_U8: return (GEMM_ELEMENT)((const uint8_t *)data)[index];
+  case COMPUTE_U16: return (GEMM_ELEMENT)((const uint16_t *)data)[index];
+  case COMPUTE_BOOL: return (GEMM_ELEMENT)(((const uint8_t *)data)[index] != 0);
+  default: return 0;
+  }
+}
+
+GEMM_INLINE void gemm_convert(const compute_dtype dtype, GEMM_ELEMENT *packed, int64_t row,
+                              int64_t outer, int64_t inner, const void *data, int64_t outer_stride,
+                              int64_t inner_stride) {
+  for (int64_t i = 0; i < outer; i++) {
+    GEMM_ELEMENT *to = packed + i * row;
+    const int64_t first = i * outer_stride;
+    if (inner_stride == 1) {
+      for (int64_t j = 0; j < inner; j++) to[j] = gemm_read(data, first + j, dtype);
+    } else {
+      for (int64_t j = 0; j < inner; j++) to[j] = gemm_read(data, first + j * inner_stride, dtype);
+    }
+  }
+}
+
+#define GEMM_CONVERT_CASE(dtype)                                                                   \
+  case dtype:                                                                                      \
+    gemm_convert(dtype, packed, row, outer, inner, data, outer_stride, inner_stride);              \
+    break;
+
+/* outer × inner elements of any dtype, from `first` elements behind the source's address on. */
+static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
+                        const void *data, compute_dtype dtype, int64_t outer_stride,
+                        int64_t inner_stride) {
+  switch (dtype) {
+#ifndef GEMM_INTEGER
+    GEMM_CONVERT_CASE(COMPUTE_F64)
+    GEMM_CONVERT_CASE(COMPUTE_F32)
+    GEMM_CONVERT_CASE(COMPUTE_F16)
+    GEMM_CONVERT_CASE(COMPUTE_BF16)
+#endif
+    GEMM_CONVERT_CASE(COMPUTE_I64)
+    GEMM_CONVERT_CASE(COMPUTE_I32)
+    GEMM_CONVERT_CASE(COMPUTE_U8)
+    GEMM_CONVERT_CASE(COMPUTE_U16)
+    GEMM_CONVERT_CASE(COMPUTE_BOOL)
+  default: break;
+  }
+}
+
+/* Fewer elements than 64 bytes hold, by copies that overlap: a loop over some few elements costs
+ * more than they do. */
+GEMM_INLINE void gemm_copy_rest(GEMM_ELEMENT *restrict to, const GEMM_ELEMENT *restrict from,
+                                int64_t count) {
+  enum { HALF = 32 / sizeof(GEMM_ELEMENT), QUARTER = 16 / sizeof(GEMM_ELEMENT) };
+  if (count >= HALF) {
+    memcpy(to, from, 32);
+    memcpy(to + count - HALF, from + count - HALF, 32);
+  } else if (count >= QUARTER) {
+    memcpy(to, from, 16);
+    memcpy(to + count - QUARTER, from + count - QUARTER, 16);
+  } else {
+    for (int64_t j = 0; j < count; j++) to[j] = from[j];
+  }
+}
+
+/* Rows of the computing type itself. The hardware stops looking ahead at the end of each short run,
+ * so the run four rows further is asked for meanwhile. */
+static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
+                           const GEMM_ELEMENT *from, int64_t from_row) {
+  enum { AHEAD = 4, LINE = 64 / sizeof(GEMM_ELEMENT) };
+  for (int64_t i = 0; i < outer; i++, packed += row, from += from_row) {
+    const GEMM_ELEMENT *next = from + (i + AHEAD < outer ? AHEAD * from_row : 0);
+    int64_t j = 0;
+    for (; j + LINE <= inner; j += LINE) {
+      __builtin_prefetch(next + j);
+      memcpy(packed + j, from + j, 64);
+    }
+    gemm_copy_rest(packed + j, from + j, inner - j);
+  }
+}
+
+/* Four (8-byte elements: two) rows of as many elements, turned. */
+#define GEMM_SQUARE ((int)(16 / sizeof(GEMM_ELEMENT)))
+typedef GEMM_ELEMENT gemm_square_row
+    __attribute__((vector_size(16), aligned(__alignof__(GEMM_ELEMENT))));
+
+GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, const GEMM_ELEMENT *from,
+                                  int64_t from_row) {
+#if GEMM_ELEMENT_BYTES == 8
+  const gemm_square_row r0 = *(const gemm_square_row *)from;
+  const gemm_square_row r1 = *(const gemm_square_row *)(from + from_row);
+  *(gemm_square_row *)to = __builtin_shufflevector(r0, r1, 0, 2);
+  *(gemm_square_row *)(to + to_row) = __builtin_shufflevector(r0, r1, 1, 3);
+#else
+  const gemm_square_row r0 = *(const gemm_square_row *)from;
+  const gemm_square_row r1 = *(const gemm_square_row *)(from + from_row);
+  const gemm_square_row r2 = *(const gemm_square_row *)(from + 2 * from_row);
+  const gemm_square_row r3 = *(const gemm_square_row *)(from + 3 * from_row);
+  const gemm_square_row low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+  const gemm_square_row low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+  const gemm_square_row high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+  const gemm_square_row high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+  *(gemm_square_row *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+  *(gemm_square_row *)(to + to_row) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  *(gemm_square_row *)(to + 2 * to_row) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+  *(gemm_square_row *)(to + 3 * to_row) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+#endif
+}
+
+/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
+static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                             const GEMM_ELEMENT *from, int64_t from_row) {
+  int64_t i = 0;
+  for (; i + GEMM_SQUARE <= rows; i += GEMM_SQUARE) {
+    int64_t p = 0;
+    for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE)
+      gemm_turn_square(sliver + p * sliver_row + i, sliver_row, from + i * from_row + p, from_row);
+    for (; p < k; p++) {
+      for (int r = 0; r < GEMM_SQUARE; r++)
+        sliver[p * sliver_row + i + r] = from[(i + r) * from_row + p];
+    }
+  }
+  for (; i < rows; i++) {
+    for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p];
+  }
+}
+
+/* Every second element: what a convolution with stride 2 reads. A loop of its own, as compilers
+ * make shuffles of it where they know the step. */
+static void gemm_pick_rows(GEMM_ELEMENT *restrict packed, int64_t row, int64_t outer, int64_t inner,
+                           const GEMM_ELEMENT *restrict from, int64_t from_row) {
+  for (int64_t i = 0; i < outer; i++, packed += row, from += from_row)
+    for (int64_t j = 0; j < inner; j++) packed[j] = from[2 * j];
+}
+
+static void gemm_pack_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
+                           const cpu_gemm_source *source) {
+  if (source->dtype == GEMM_NATIVE && source->inner == 1)
+    gemm_copy_rows(packed, row, outer, inner, source->data, source->outer);
+  else if (source->dtype == GEMM_NATIVE && source->outer == 1)
+    gemm_turn_sliver(packed, row, inner, outer, source->data, source->inner);
+  else if (source->dtype == GEMM_NATIVE && source->inner == 2)
+    gemm_pick_rows(packed, row, outer, inner, source->data, source->outer);
+  else
+    gemm_gather(packed, row, outer, inner, source->data, source->dtype, source->outer,
+                source->inner);
+}
+
+static void gemm_convert_sliver(GEMM_ELEMENT *sliver, int64_t rows, int64_t k,
+                                const cpu_gemm_source *source, int64_t first) {
+  enum { CHUNK = 64 };
+  GEMM_ELEMENT line[GEMM_ROWS * CHUNK];
+  const int64_t size = cpu_dtype_size(source->dtype);
+  const char *data = (const char *)source->data + first * source->outer * size;
+  if (source->inner != 1) {
+    gemm_gather(sliver, rows, k, rows, data, source->dtype, source->inner, source->outer);
+    return;
+  }
+  for (int64_t p = 0; p < k; p += CHUNK) {
+    const int64_t count = k - p < CHUNK ? k - p : CHUNK;
+    gemm_gather(line, CHUNK, rows, count, data + p * size, source->dtype, source->outer, 1);
+    gemm_turn_sliver(sliver + p * rows, rows, rows, count, line, CHUNK);
+  }
+}
+
+static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm_source *source) {
+  const GEMM_ELEMENT *from = source->data;
+  GEMM_ELEMENT *to = packed;
+  const int64_t tiles = gemm_tile_count(m);
+  for (int64_t t = 0, first = 0; t < tiles; t++) {
+    const int64_t rows = gemm_tile_rows(m, tiles, t);
+    if (source->dtype == GEMM_NATIVE && source->inner == 1)
+      gemm_turn_sliver(to, rows, rows, k, from + first * source->outer, source->outer);
+    else
+      gemm_convert_sliver(to, rows, k, source, first);
+    to += rows * k;
+    first += rows;
+  }
+}
+
+/* A full panel from columns that lie `column` apart and whose elements lie side by side. The next
+ * panel's columns, new runs of memory, are asked for meanwhile. */
+static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
+                            int64_t column) {
+  int64_t p = 0;
+  for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE) {
+    const int64_t next = GEMM_COLUMNS + p / GEMM_SQUARE % GEMM_SQUARE;
+    for (int j = 0; j < GEMM_COLUMNS; j += GEMM_SQUARE) {
+      __builtin_prefetch(from + (j + next) * column + p);
+      gemm_turn_square(panel + p * GEMM_COLUMNS + j, GEMM_COLUMNS, from + j * column + p, column);
+    }
+  }
+  for (; p < k; p++) {
+    for (int j = 0; j < GEMM_COLUMNS; j++) panel[p * GEMM_COLUMNS + j] = from[j * column + p];
+  }
+}
+
+/* Full panels of B with its columns side by side; a few panels per pass, so that a row of B is read
+ * in runs of some cache lines. */
+static void gemm_copy_panels(GEMM_ELEMENT *packed, int64_t k, int64_t panels,
+                             const GEMM_ELEMENT *from, int64_t from_k) {
+  enum { TOGETHER = 4, AHEAD = 8 };
+  for (int64_t first = 0; first < panels; first += TOGETHER) {
+    const int64_t count = panels - first < TOGETHER ? panels - first : TOGETHER;
+    for (int64_t p = 0; p < k; p++) {
+      const GEMM_ELEMENT *row = from + p * from_k + first * GEMM_COLUMNS;
+      GEMM_ELEMENT *to = packed + (first * k + p) * GEMM_COLUMNS;
+      for (int64_t q = 0; q < count; q++, row += GEMM_COLUMNS, to += k * GEMM_COLUMNS) {
+        __builtin_prefetch(row + AHEAD * from_k);
+        *(gemm_vector_at *)to = *(const gemm_vector_at *)row;
+        *(gemm_vector_at *)(to + GEMM_LANES) = *(const gemm_vector_at *)(row + GEMM_LANES);
+      }
+    }
+  }
+}
+
+/* One panel of any dtype, strides and width. Where k runs through neighbours, it is converted in
+ * that order first and then turned. */
+static void gemm_convert_panel(GEMM_ELEMENT *panel, int64_t k, int64_t columns,
+                               const cpu_gemm_source *source, int64_t first) {
+  enum { CHUNK = 64 };
+  GEMM_ELEMENT turned[GEMM_COLUMNS * CHUNK];
+  const int64_t size = cpu_dtype_size(source->dtype);
+  const char *data = (const char *)source->data + first * source->inner * size;
+  if (source->outer != 1 || columns < GEMM_COLUMNS) {
+    if (columns < GEMM_COLUMNS) {
+      memset(panel, 0, (size_t)(k * GEMM_COLUMNS) * sizeof *panel);
+    }
+    gemm_gather(panel, GEMM_COLUMNS, k, columns, data, source->dtype, source->outer, source->inner);
+    return;
+  }
+  for (int64_t p = 0; p < k; p += CHUNK) {
+    const int64_t count = k - p < CHUNK ? k - p : CHUNK;
+    gemm_gather(turned, CHUNK, GEMM_COLUMNS, count, data + p * size, source->dtype, source->inner,
+                1);
+    gemm_turn_panel(panel + p * GEMM_COLUMNS, count, turned, CHUNK);
+  }
+}
+
+static void gemm_pack_panels(void *packed, int64_t k, int64_t n, const cpu_gemm_source *source) {
+  const int64_t full = n / GEMM_COLUMNS;
+  const GEMM_ELEMENT *from = source->data;
+  GEMM_ELEMENT *to = packed;
+  int64_t done = 0;
+  if (source->dtype == GEMM_NATIVE && source->inner == 1) {
+    gemm_copy_panels(to, k, full, from, source->outer);
+    done = full;
+  } else if (source->dtype == GEMM_NATIVE && source->outer == 1) {
+    for (; done < full; done++)
+      gemm_turn_panel(to + done * k * GEMM_COLUMNS, k, from + done * GEMM_COLUMNS * source->inner,
+                      source->inner);
+  }
+  for (int64_t j = done * GEMM_COLUMNS; j < n; j += GEMM_COLUMNS) {
+    const int64_t columns = n - j < GEMM_COLUMNS ? n - j : GEMM_COLUMNS;
+    gemm_convert_panel(to + j * k, k, columns, source, j);
+  }
+}
+
+static void gemm_pack_pieces(void *packed, int64_t k, const void *b, const int64_t *rows,
+                             int64_t pieces, const int64_t *from, const int64_t *to) {
+  GEMM_ELEMENT *panel = packed;
+  for (int64_t p = 0; p < k; p++, panel += GEMM_COLUMNS) {
+    const GEMM_ELEMENT *row = (const GEMM_ELEMENT *)b + rows[p];
+    for (int64_t i = 0; i < pieces; i++)
+      *(gemm_vector_at *)(panel + to[i]) = *(const gemm_vector_at *)(row + from[i]);
+  }
+}
+
+#endif

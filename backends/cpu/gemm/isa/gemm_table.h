@@ -1,0 +1,95 @@
+/* The inner loops of matrix multiplication, once per instruction set and computing type: what
+ * gemm_own.c builds its blocking on. Matrices are plain addresses with strides in elements. */
+#ifndef CPU_GEMM_TABLE_H
+#define CPU_GEMM_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/dtype.h"
+#include "core/isa.h"
+
+/* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
+ * computing type; C's columns lie side by side. */
+typedef struct cpu_gemm_block {
+  int64_t m, n, k;
+  const void *a;
+  int64_t a_row, a_k;
+  bool slivers; /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
+  const void *b;
+  int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
+  int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
+  void *c;
+  int64_t c_row;
+  bool accumulate;
+  const int64_t *b_rows; /* convolve: where row p of B begins, in elements behind b */
+  void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
+                 NULL */
+} cpu_gemm_block;
+
+/* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements behind `data`. */
+typedef struct cpu_gemm_source {
+  const void *data;
+  compute_dtype dtype;
+  int64_t outer, inner;
+} cpu_gemm_source;
+
+typedef struct cpu_gemm_type {
+  int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */
+  int32_t lanes;         /* of one vector */
+
+  /* The last panel may be narrower than the others, but must be readable to its full width. */
+  void (*multiply)(const cpu_gemm_block *block);
+
+  /* The same where B's rows lie anywhere (block->b_rows), their columns side by side and readable
+   * to full panels: convolution reads shifted windows of one copy of its data that way. */
+  void (*convolve)(const cpu_gemm_block *block);
+
+  /* The same by dot products, where A's and B's elements lie side by side along k (a_k and b_k are
+   * not looked at): right for a few rows, which give packing B no time to pay. */
+  void (*dot)(const cpu_gemm_block *block);
+
+  /* The same for a few rows and a B from far away, which is read once, in the order of its rows. */
+  void (*stream)(const cpu_gemm_block *block);
+
+  /* Copies outer × inner elements, converted, to rows of `inner` elements, `row` apart. */
+  void (*pack_rows)(void *packed, int64_t row, int64_t outer, int64_t inner,
+                    const cpu_gemm_source *source);
+
+  /* Copies A (outer: m, inner: k), converted, tile after tile in the order in which `multiply`
+   * reads it. NULL where the tiles are low enough to be read from rows. */
+  void (*pack_slivers)(void *packed, int64_t m, int64_t k, const cpu_gemm_source *source);
+
+  /* Copies B (outer: k, inner: n), converted, into panels: one after the other, each k rows of
+   * `columns` elements, the last one filled up with zeros. */
+  void (*pack_panels)(void *packed, int64_t k, int64_t n, const cpu_gemm_source *source);
+
+  /* Copies k rows of B that lie anywhere (`rows`, as in convolve) into one panel, each by `pieces`
+   * of up to `lanes` elements: piece i from from[i] behind the row's begin to to[i] of the panel's
+   * row. In this order: whole vectors are copied, so each piece is followed by what the next ones
+   * overwrite, and the panel must have room for one vector more. */
+  void (*pack_pieces)(void *packed, int64_t k, const void *b, const int64_t *rows, int64_t pieces,
+                      const int64_t *from, const int64_t *to);
+
+  /* C (m × n, columns side by side) = the sum of `count` ≥ 1 dense matrices, one behind the other.
+   */
+  void (*sum)(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts, int64_t count);
+} cpu_gemm_type;
+
+struct cpu_gemm_table {
+  const cpu_gemm_type *f64, *f32, *i64, *i32;
+};
+
+CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
+
+/* NULL where there is none. */
+static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,
+                                                    compute_dtype dtype) {
+  return dtype == COMPUTE_F64   ? table->f64
+         : dtype == COMPUTE_F32 ? table->f32
+         : dtype == COMPUTE_I64 ? table->i64
+         : dtype == COMPUTE_I32 ? table->i32
+                                : NULL;
+}
+
+#endif

@@ -1,0 +1,489 @@
+/* Register-blocked matrix product: the one source of every micro-kernel.
+ *
+ * Compiled once per instruction set and element type (core/isa.h): GEMM_ELEMENT is the computing
+ * type, unsigned for integers, so that overflow wraps; GEMM_MULTIPLY_ADD(a, b, c) the instruction
+ * for a·b + c on vectors, where there is one.
+ *
+ * A tile of C of up to GEMM_ROWS rows and two vectors of columns stays in registers while k runs:
+ * each k takes two vectors of B and repeats one element of A per row over a vector. That makes 12
+ * sums with 16 registers (AVX2: 6 × 16 f32) and 28 with 32 (AVX-512: 14 × 32); 8 would hide the
+ * latency of two multiply-adds per cycle.
+ *
+ * A is read with any strides, since an element is repeated anyway. Six rows are as many runs of
+ * memory as the hardware foresees, so that packing A is at most a copy of rows; of fourteen it
+ * loses count, and they are packed tile by tile, in the order of use ("slivers"). B's columns must
+ * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
+ * results do not depend on how C was cut into tiles.
+ *
+ * Vectors are GCC's, 16 bytes wide without AVX. GEMM_VECTOR_BYTES may force another width: a
+ * machine without AVX-512 tests its shape that way. */
+#include <stddef.h>
+#include <string.h>
+
+#include "gemm_table.h"
+
+#if defined(CPU_VARIANT_F64)
+#define GEMM_ELEMENT       double
+#define GEMM_ELEMENT_BYTES 8
+#define GEMM_NATIVE        COMPUTE_F64
+#elif defined(CPU_VARIANT_F32)
+#define GEMM_ELEMENT       float
+#define GEMM_ELEMENT_BYTES 4
+#define GEMM_NATIVE        COMPUTE_F32
+#elif defined(CPU_VARIANT_I64)
+#define GEMM_ELEMENT       uint64_t
+#define GEMM_ELEMENT_BYTES 8
+#define GEMM_NATIVE        COMPUTE_I64
+#define GEMM_INTEGER
+#elif defined(CPU_VARIANT_I32)
+#define GEMM_ELEMENT       uint32_t
+#define GEMM_ELEMENT_BYTES 4
+#define GEMM_NATIVE        COMPUTE_I32
+#define GEMM_INTEGER
+#endif
+
+#if defined(GEMM_VECTOR_BYTES) || defined(GEMM_INTEGER)
+/* A test's width, or no instruction for it. */
+#elif defined(__AVX512F__)
+#include <immintrin.h>
+#if defined(CPU_VARIANT_F64)
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_pd(a, b, c)
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
+#endif
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#if defined(CPU_VARIANT_F64)
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_pd(a, b, c)
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
+#endif
+#endif
+
+#ifndef GEMM_VECTOR_BYTES
+#if defined(__AVX512F__)
+#define GEMM_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define GEMM_VECTOR_BYTES 32
+#else
+#define GEMM_VECTOR_BYTES 16
+#endif
+#endif
+
+#if GEMM_VECTOR_BYTES == 64
+#define GEMM_ROWS 14
+#else
+#define GEMM_ROWS 6
+#endif
+#define GEMM_LANES   ((int)(GEMM_VECTOR_BYTES / sizeof(GEMM_ELEMENT)))
+#define GEMM_COLUMNS (2 * GEMM_LANES)
+
+/* Contraction is off in the whole project, so multiply-adds are asked for by name. */
+#ifndef GEMM_MULTIPLY_ADD
+#define GEMM_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+#define GEMM_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define GEMM_UNROLL _Pragma("unroll")
+#else
+#define GEMM_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+typedef GEMM_ELEMENT gemm_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
+    __attribute__((vector_size(GEMM_VECTOR_BYTES), aligned(__alignof__(GEMM_ELEMENT))));
+
+#define GEMM_MAX_VECTORS 4
+
+/* Fourteen rows have fourteen addresses, more than there are registers for them. So one pointer
+ * serves three rows, the others of which lie one and two strides further: x86 addresses reach these
+ * by themselves. Left to itself gcc sees through that, and keeps fourteen offsets on the stack. */
+#define GEMM_ROW_GROUPS      ((GEMM_ROWS + 2) / 3)
+#define GEMM_FORGET(pointer) __asm__("" : "+r"(pointer))
+
+/* Stores the first `columns` columns of a tile whose full width would leave C. */
+GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
+                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS], GEMM_ELEMENT *c,
+                                 int64_t c_row, int64_t columns, bool accumulate) {
+  GEMM_ELEMENT line[GEMM_MAX_VECTORS * GEMM_LANES];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(line + v * GEMM_LANES) = sum[i][v];
+    for (int64_t j = 0; j < columns; j++)
+      c[i * c_row + j] = accumulate ? c[i * c_row + j] + line[j] : line[j];
+  }
+}
+
+/* One tile. `rows`, `vectors` and `listed` are constants wherever this is inlined; `columns` may
+ * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
+ * tiles read. B's rows follow each other at b_k or, if `listed`, lie where block->b_rows says. */
+GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
+                           const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                           const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
+                           GEMM_ELEMENT *copy) {
+  const int64_t a_row = block->a_row, a_k = block->a_k, c_row = block->c_row;
+  const GEMM_ELEMENT *left_rows[GEMM_ROW_GROUPS];
+  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int g = 0; 3 * g < rows; g++) {
+    left_rows[g] = a + 3 * g * a_row;
+    GEMM_FORGET(left_rows[g]);
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    __builtin_prefetch(c + i * c_row, 1);
+    if (GEMM_VECTOR_BYTES == 64 && vectors > 1) __builtin_prefetch(c + i * c_row + GEMM_LANES, 1);
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
+  }
+  const int64_t *place = block->b_rows;
+  for (int64_t p = block->k; p > 0; p--) {
+    gemm_vector right[GEMM_MAX_VECTORS];
+    const GEMM_ELEMENT *from = listed ? b + *place++ : b;
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) right[v] = *(const gemm_vector_at *)(from + v * GEMM_LANES);
+    if (copy) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(copy + v * GEMM_LANES) = right[v];
+      copy += GEMM_COLUMNS;
+    }
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      /* The element in every lane. */
+      const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_MULTIPLY_ADD(left, right[v], sum[i][v]);
+    }
+    GEMM_UNROLL
+    for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
+    b += b_k;
+  }
+  if (columns < vectors * GEMM_LANES) {
+    gemm_store_edge(rows, vectors, sum, c, c_row, columns, block->accumulate);
+    return;
+  }
+  if (block->accumulate) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++)
+        sum[i][v] += *(const gemm_vector_at *)(c + i * c_row + v * GEMM_LANES);
+    }
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++)
+      *(gemm_vector_at *)(c + i * c_row + v * GEMM_LANES) = sum[i][v];
+  }
+}
+
+/* The tile of `rows` rows. One and two rows leave registers for two panels ("wide"), which hide the
+ * latency again; more rows do not. */
+#define GEMM_CASE(count)                                                                           \
+  case count:                                                                                      \
+    if (vectors <= 2 || count <= 2)                                                                \
+      gemm_tile(count, vectors, listed, block, a, b, b_k, c, columns, copying ? copy : NULL);      \
+    break;
+GEMM_INLINE void gemm_tile_of_rows(const int vectors, const bool listed, const bool copying,
+                                   int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                                   const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
+                                   int64_t columns, GEMM_ELEMENT *copy) {
+  switch (rows) {
+    GEMM_CASE(1)
+    GEMM_CASE(2)
+    GEMM_CASE(3)
+    GEMM_CASE(4)
+    GEMM_CASE(5)
+    GEMM_CASE(6)
+#if GEMM_ROWS > 6
+    GEMM_CASE(7)
+    GEMM_CASE(8)
+    GEMM_CASE(9)
+    GEMM_CASE(10)
+    GEMM_CASE(11)
+    GEMM_CASE(12)
+    GEMM_CASE(13)
+    GEMM_CASE(14)
+#endif
+  }
+}
+
+typedef void (*gemm_tile_function)(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                                   const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
+                                   int64_t columns, GEMM_ELEMENT *copy);
+
+#define GEMM_TILES(name, vectors, listed, copying)                                                 \
+  static void name(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,               \
+                   const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,           \
+                   GEMM_ELEMENT *copy) {                                                           \
+    gemm_tile_of_rows(vectors, listed, copying, rows, block, a, b, b_k, c, columns, copy);         \
+  }
+GEMM_TILES(gemm_tile_narrow, 1, false, false)
+GEMM_TILES(gemm_tile_full, 2, false, false)
+GEMM_TILES(gemm_tile_copying, 2, false, true)
+GEMM_TILES(gemm_tile_wide, 4, false, false)
+GEMM_TILES(gemm_listed_narrow, 1, true, false)
+GEMM_TILES(gemm_listed_full, 2, true, false)
+GEMM_TILES(gemm_listed_copying, 2, true, true)
+GEMM_TILES(gemm_listed_wide, 4, true, false)
+
+/* By B's layout; `copying` is for the first tile of a strip, which packs B for the others. */
+typedef struct gemm_tiles {
+  gemm_tile_function narrow, full, copying, wide;
+} gemm_tiles;
+
+/* The rows of a block come in tiles of nearly equal height. */
+GEMM_INLINE int64_t gemm_tile_count(int64_t m) {
+  return (m + GEMM_ROWS - 1) / GEMM_ROWS;
+}
+GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
+  return m / tiles + (tile < m % tiles);
+}
+
+/* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
+ * tile (`copying`) packs B's panel for the others, which then read it there. */
+static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
+                       const cpu_gemm_block *block, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                       int64_t columns) {
+  GEMM_ELEMENT *copy = columns == GEMM_COLUMNS ? block->copy : NULL;
+  int64_t b_k = block->b_k;
+  const int64_t tiles = gemm_tile_count(block->m);
+  const GEMM_ELEMENT *a = block->a;
+  cpu_gemm_block part = *block;
+  for (int64_t t = 0; t < tiles; t++) {
+    const int64_t rows = gemm_tile_rows(block->m, tiles, t);
+    if (block->slivers) {
+      part.a_row = 1;
+      part.a_k = rows;
+    }
+    if (copy && t == 0) {
+      copying(rows, &part, a, b, b_k, c, columns, copy);
+      tile = gemm_tile_full;
+      b = copy;
+      b_k = GEMM_COLUMNS;
+    } else {
+      tile(rows, &part, a, b, b_k, c, columns, NULL);
+    }
+    a += rows * (block->slivers ? block->k : block->a_row);
+    c += rows * block->c_row;
+  }
+}
+
+/* All strips; panels of B are `panel` elements apart. */
+GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *block, int64_t panel) {
+  const GEMM_ELEMENT *b = block->b;
+  GEMM_ELEMENT *c = block->c;
+  int64_t rest = block->n;
+  if (block->m <= 2 && panel == GEMM_COLUMNS) {
+    for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
+      gemm_strip(tiles->wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
+      b += 2 * GEMM_COLUMNS;
+      c += 2 * GEMM_COLUMNS;
+    }
+  }
+  for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
+    gemm_strip(tiles->full, tiles->copying, block, b, c, GEMM_COLUMNS);
+    b += panel;
+    c += GEMM_COLUMNS;
+  }
+  if (rest > 0)
+    gemm_strip(rest > GEMM_LANES ? tiles->full : tiles->narrow, tiles->copying, block, b, c, rest);
+}
+
+static void gemm_multiply(const cpu_gemm_block *block) {
+  static const gemm_tiles tiles = {gemm_tile_narrow, gemm_tile_full, gemm_tile_copying,
+                                   gemm_tile_wide};
+  gemm_strips(&tiles, block, block->b_column);
+}
+
+static void gemm_convolve(const cpu_gemm_block *block) {
+  static const gemm_tiles tiles = {gemm_listed_narrow, gemm_listed_full, gemm_listed_copying,
+                                   gemm_listed_wide};
+  gemm_strips(&tiles, block, GEMM_COLUMNS);
+}
+
+/* The sum of a vector's lanes, by halves. */
+GEMM_INLINE GEMM_ELEMENT gemm_sum_lanes(const gemm_vector *vector) {
+  GEMM_ELEMENT lane[GEMM_LANES];
+  memcpy(lane, vector, sizeof lane);
+  GEMM_UNROLL
+  for (int half = GEMM_LANES / 2; half > 0; half /= 2) {
+    GEMM_UNROLL
+    for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+  }
+  return lane[0];
+}
+
+/* Dot products of `rows` rows of A with `columns` columns of B, both constants. The columns after
+ * them are asked for meanwhile: each is a new run of memory, which the hardware does not foresee.
+ */
+GEMM_INLINE void gemm_dot_tile(const int rows, const int columns, const cpu_gemm_block *block,
+                               const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c) {
+  gemm_vector sum[4][4];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) sum[i][j] = (gemm_vector){0};
+  }
+  int64_t p = 0;
+  for (; p + GEMM_LANES <= block->k; p += GEMM_LANES) {
+    gemm_vector right[4];
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) {
+      right[j] = *(const gemm_vector_at *)(b + j * block->b_column + p);
+      __builtin_prefetch(b + (columns + j) * block->b_column + p);
+    }
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      const gemm_vector left = *(const gemm_vector_at *)(a + i * block->a_row + p);
+      GEMM_UNROLL
+      for (int j = 0; j < columns; j++) sum[i][j] = GEMM_MULTIPLY_ADD(left, right[j], sum[i][j]);
+    }
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) {
+      GEMM_ELEMENT total = gemm_sum_lanes(&sum[i][j]);
+      for (int64_t q = p; q < block->k; q++)
+        total += a[i * block->a_row + q] * b[j * block->b_column + q];
+      GEMM_ELEMENT *to = c + i * block->c_row + j;
+      *to = block->accumulate ? *to + total : total;
+    }
+  }
+}
+
+GEMM_INLINE void gemm_dot_columns(const int rows, const cpu_gemm_block *block,
+                                  const GEMM_ELEMENT *a, GEMM_ELEMENT *c) {
+  const int columns = rows > 2 ? 2 : 4;
+  const GEMM_ELEMENT *b = block->b;
+  int64_t j = 0;
+  for (; j + columns <= block->n; j += columns)
+    gemm_dot_tile(rows, columns, block, a, b + j * block->b_column, c + j);
+  for (; j < block->n; j++) gemm_dot_tile(rows, 1, block, a, b + j * block->b_column, c + j);
+}
+
+static void gemm_dot(const cpu_gemm_block *block) {
+  const GEMM_ELEMENT *a = block->a;
+  GEMM_ELEMENT *c = block->c;
+  for (int64_t i = 0; i < block->m; i += 4, a += 4 * block->a_row, c += 4 * block->c_row) {
+    switch (block->m - i) {
+    case 1: gemm_dot_columns(1, block, a, c); break;
+    case 2: gemm_dot_columns(2, block, a, c); break;
+    case 3: gemm_dot_columns(3, block, a, c); break;
+    default: gemm_dot_columns(4, block, a, c); break;
+    }
+  }
+}
+
+/* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
+ * constants. The rows of B after them are asked for meanwhile. */
+GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gemm_block *block,
+                                  const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                                  int64_t columns) {
+  gemm_vector left[4][4];
+  const int64_t b_k = block->b_k, c_row = block->c_row;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int p = 0; p < depth; p++)
+      left[i][p] = a[i * block->a_row + p * block->a_k] - (gemm_vector){0};
+  }
+  int64_t j = 0;
+  for (; j + GEMM_LANES <= columns; j += GEMM_LANES) {
+    gemm_vector right[4];
+    GEMM_UNROLL
+    for (int p = 0; p < depth; p++) {
+      right[p] = *(const gemm_vector_at *)(b + p * b_k + j);
+      __builtin_prefetch(b + (depth + p) * b_k + j);
+    }
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      gemm_vector_at *to = (gemm_vector_at *)(c + i * c_row + j);
+      gemm_vector sum = *to;
+      GEMM_UNROLL
+      for (int p = 0; p < depth; p++) sum = GEMM_MULTIPLY_ADD(left[i][p], right[p], sum);
+      *to = sum;
+    }
+  }
+  for (; j < columns; j++) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int p = 0; p < depth; p++) c[i * c_row + j] += left[i][p][0] * b[p * b_k + j];
+    }
+  }
+}
+
+/* Some rows of B, as many at a time as leave registers for A's elements. */
+GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, int64_t first,
+                                   int64_t depth, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                                   int64_t columns) {
+  const GEMM_ELEMENT *a = (const GEMM_ELEMENT *)block->a + first * block->a_row;
+  GEMM_ELEMENT *to = c + first * block->c_row;
+  const int step = rows > 2 ? 2 : 4;
+  int64_t p = 0;
+  for (; p + step <= depth; p += step)
+    gemm_stream_rows(rows, step, block, a + p * block->a_k, b + p * block->b_k, to, columns);
+  for (; p < depth; p++)
+    gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns);
+}
+
+static void gemm_stream(const cpu_gemm_block *block) {
+  enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 256 };
+  const int64_t wanted = CLOSE / (block->m * (int64_t)sizeof(GEMM_ELEMENT));
+  const int64_t width = (wanted < LEAST_WIDTH ? LEAST_WIDTH : wanted) / GEMM_LANES * GEMM_LANES;
+  for (int64_t j = 0; j < block->n; j += width) {
+    const int64_t columns = block->n - j < width ? block->n - j : width;
+    GEMM_ELEMENT *c = (GEMM_ELEMENT *)block->c + j;
+    for (int64_t i = 0; i < block->m && !block->accumulate; i++)
+      memset(c + i * block->c_row, 0, (size_t)columns * sizeof *c);
+    for (int64_t p = 0; p < block->k; p += DEPTH) {
+      const int64_t depth = block->k - p < DEPTH ? block->k - p : DEPTH;
+      cpu_gemm_block part = *block;
+      part.a = (const GEMM_ELEMENT *)block->a + p * block->a_k;
+      const GEMM_ELEMENT *b = (const GEMM_ELEMENT *)block->b + p * block->b_k + j;
+      for (int64_t i = 0; i < block->m; i += 4) {
+        switch (block->m - i) {
+        case 1: gemm_stream_depth(1, &part, i, depth, b, c, columns); break;
+        case 2: gemm_stream_depth(2, &part, i, depth, b, c, columns); break;
+        case 3: gemm_stream_depth(3, &part, i, depth, b, c, columns); break;
+        default: gemm_stream_depth(4, &part, i, depth, b, c, columns); break;
+        }
+      }
+    }
+  }
+}
+
+static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts,
+                     int64_t count) {
+  for (int64_t i = 0; i < m; i++) {
+    GEMM_ELEMENT *to = (GEMM_ELEMENT *)c + i * c_row;
+    const GEMM_ELEMENT *from = (const GEMM_ELEMENT *)parts + i * n;
+    for (int64_t j = 0; j < n; j++) to[j] = from[j];
+    for (int64_t s = 1; s < count; s++) {
+      for (int64_t j = 0; j < n; j++) to[j] += from[s * m * n + j];
+    }
+  }
+}
+
+#include "gemm_pack.h"
+
+extern const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm);
+const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
+    .rows = GEMM_ROWS,
+    .columns = GEMM_COLUMNS,
+    .lanes = GEMM_LANES,
+    .multiply = gemm_multiply,
+    .convolve = gemm_convolve,
+    .dot = gemm_dot,
+    .stream = gemm_stream,
+    .pack_rows = gemm_pack_rows,
+    .pack_panels = gemm_pack_panels,
+    .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL,
+    .pack_pieces = gemm_pack_pieces,
+    .sum = gemm_sum,
+};

@@ -1,0 +1,50 @@
+/* Indices of GATHER and SCATTER: reading them, and saying which one is wrong. */
+#ifndef CPU_INDEX_H
+#define CPU_INDEX_H
+
+#include "core/cpu.h"
+#include "core/nest.h"
+
+/* An index that lies outside its axis, and its row-major position among the dimensions along which
+ * the index tensor changes. */
+typedef struct cpu_index_failure {
+  int64_t position; /* INT64_MAX: there is none */
+  int64_t index;
+  int64_t offset; /* where it was read, in elements */
+} cpu_index_failure;
+
+/* What a negative index counts from: the axis's end, or nothing, which leaves it outside. */
+static inline int64_t cpu_index_wrap(const compute_kernel_descriptor *descriptor) {
+  return compute_index_of(descriptor)->from_zero ? 0 : compute_index_of(descriptor)->axis_size;
+}
+
+/* Element `offset` of an index tensor; `wide` for I64, else I32. */
+static inline int64_t cpu_index_read(const void *indices, int64_t offset, bool wide) {
+  return wide ? ((const int64_t *)indices)[offset] : ((const int32_t *)indices)[offset];
+}
+
+/* The place along the axis; if the index lies outside, a value that is negative or at least the
+ * axis's size. */
+static inline int64_t cpu_index_resolve(int64_t index, int64_t wrap) {
+  return index < 0 ? index + wrap : index;
+}
+
+static inline bool cpu_index_inside(int64_t place, int64_t axis_size) {
+  return (uint64_t)place < (uint64_t)axis_size;
+}
+
+/* Strides of that position over all dimensions of a descriptor whose indices are inputs[1]. */
+void cpu_index_position_strides(const compute_kernel_descriptor *descriptor,
+                                int64_t stride[COMPUTE_MAX_RANK]);
+
+static inline void cpu_index_note(cpu_index_failure *failure, int64_t position, int64_t index,
+                                  int64_t offset) {
+  if (position < failure->position) *failure = (cpu_index_failure){position, index, offset};
+}
+
+/* COMPUTE_OK if none of the failures is one, else the error, with the first of them. */
+compute_status cpu_index_report(const cpu_device *device, const char *operation,
+                                const cpu_index_failure *failures, int64_t count,
+                                int64_t axis_size);
+
+#endif

@@ -1,0 +1,49 @@
+/* Loops for TOP_K; core/isa.h says how this file is compiled, select.h what each loop does. */
+#include <string.h>
+
+#include "program/isa/math_base.h"
+#include "index/select.h"
+
+/* Negative floats, whose bits grow as they fall, turn around; adding 0 makes −0 a 0. */
+CPU_INLINE int32_t key_f32(float x) {
+  const int32_t bits = math_bits_f32(x + 0.0f);
+  const int32_t ordered = bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);
+  return x != x ? INT32_MAX : ordered;
+}
+CPU_INLINE int64_t key_f64(double x) {
+  const int64_t bits = math_bits_f64(x + 0.0);
+  const int64_t ordered = bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1);
+  return x != x ? INT64_MAX : ordered;
+}
+CPU_INLINE int32_t key_i32(int32_t x) {
+  return x;
+}
+CPU_INLINE int64_t key_i64(int64_t x) {
+  return x;
+}
+
+#define KEYS(type, element, key)                                                                   \
+  static void keys_##type(void *keys, const void *elements, int64_t count, int32_t smallest) {     \
+    key *restrict k = keys;                                                                        \
+    const element *restrict x = elements;                                                          \
+    const key turn = smallest ? -1 : 0; /* −1 ^ k = −1 − k */                                \
+    for (int64_t i = 0; i < count; i++) k[i] = key_##type(x[i]) ^ turn;                            \
+  }                                                                                                \
+  static int64_t above_##type(const void *keys, int64_t count, const void *bound) {                \
+    const key *k = keys, b = *(const key *)bound;                                                  \
+    key larger = 0; /* counts of one block fit any type */                                         \
+    for (int64_t i = 0; i < count; i++) larger += k[i] > b;                                        \
+    return (int64_t)larger;                                                                        \
+  }
+
+KEYS(f32, float, int32_t)
+KEYS(f64, double, int64_t)
+KEYS(i32, int32_t, int32_t)
+KEYS(i64, int64_t, int64_t)
+
+const struct cpu_select_table CPU_SYMBOL(cpu_select_table) = {
+    .type = {[CPU_TYPE_F64] = {keys_f64, above_f64},
+             [CPU_TYPE_F32] = {keys_f32, above_f32},
+             [CPU_TYPE_I64] = {keys_i64, above_i64},
+             [CPU_TYPE_I32] = {keys_i32, above_i32},
+             [CPU_TYPE_BOOL] = {keys_i32, above_i32}}};

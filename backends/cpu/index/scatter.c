@@ -1,0 +1,581 @@
+/* SCATTER: adds updates to elements of an axis that an index tensor chooses.
+ *
+ * The dimensions of the space fall into two nests. Along the "free" ones the output moves, so that
+ * different points never meet in one element; along the "colliding" ones it does not, there the
+ * index decides. Tiles of the free nest are shared out over the threads, and each walks all
+ * colliding points in row-major order: no atomics, and the same bits at every run, whatever the
+ * number of threads. Where the free nest is small, the axis is cut into ranges, and each thread
+ * adds what falls into its range.
+ *
+ * All indices are checked before anything is written: a launch that fails leaves the output alone.
+ *
+ * f16 and bf16 are added up in f32 and rounded once: a tile keeps f32 sums of its range of the
+ * axis, which are loaded from the output when an index first meets them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "index.h"
+#include "program/program.h"
+#include "core/nest.h"
+
+enum {
+  UPDATE = 0,
+  INDEX = 1,
+  OUTPUT = 2,
+  POSITION = 3,
+  LINE = 16,      /* elements that a tile keeps at least, if there are as many */
+  SHORT = 8,      /* tiles below this width run along the colliding dimensions instead */
+  RUN = 1024,     /* updates that are widened at once */
+  SUMS = 1 << 20, /* f32 sums of one worker */
+  WORK = 1 << 14, /* updates below which another thread does not pay */
+  TASKS_PER_THREAD = 4,
+  MOST_TASKS = 256,
+  AHEAD = 4,   /* slices */
+  CHOICE = 256 /* members of a range that are found at once */
+};
+
+/* A run of updates, and where they go. Steps are in elements. */
+typedef struct run {
+  void *sums; /* of place `origin` */
+  int64_t sum_step, axis_step, origin;
+  const void *updates;
+  int64_t update_step;
+  const void *indices; /* the run's first */
+  int64_t index_step;
+  bool wide_index;
+  int64_t axis_size, wrap, begin, end; /* the range of the axis that counts */
+  int64_t count;
+} run;
+
+/* The next updates of a run whose place lies within its range. Which ones do is chance: a branch
+ * around each addition would be mispredicted so often that two threads with half an axis each took
+ * several times as long as one with all of it. So they are picked out first, without branches. */
+typedef struct choice {
+  int64_t next, count; /* the run's first update that has not been looked at; members found */
+  int64_t number[CHOICE], place[CHOICE];
+} choice;
+
+typedef struct scatter_loops {
+  /* sums[i·sum_step] += updates[i·update_step]; the indices are not looked at. */
+  void (*slice)(const run *r);
+
+  /* sums[i·sum_step + (place − origin)·axis_step] += updates[i·update_step] */
+  void (*elements)(const run *r);
+} scatter_loops;
+
+typedef struct scatter_kernel {
+  cpu_kernel head;
+  cpu_nest colliding, free, indices;
+  int64_t colliding_count, free_count, index_count;
+  int64_t axis_size, axis_stride, wrap; /* wrap: as in index.h */
+  uint32_t bytes;
+  bool wide_index, rounds; /* f16 or bf16 */
+  bool along;              /* runs go along the last colliding dimension, not the last free one */
+  const scatter_loops *loops;
+  cpu_program *widen, *narrow; /* of `rounds` */
+  int64_t width, tiles_per_line, tiles, ranges, tasks, check_tasks;
+  uint64_t worker_bytes;
+} scatter_kernel;
+
+typedef struct launch {
+  const scatter_kernel *kernel;
+  void *const *pointers;
+  unsigned char *workers;
+  cpu_index_failure failure[MOST_TASKS];
+} launch;
+
+/* What one worker does now: a tile of the free nest and a range of the axis. */
+typedef struct job {
+  const launch *launch;
+  cpu_scratch *scratch;
+  float *sums, *updates; /* of `rounds`: [place − begin][width]; RUN widened updates */
+  uint8_t *touched;      /* whether a row of sums has been loaded */
+  cpu_walk tile;
+  int64_t first, count; /* of the tile, along the last free dimension */
+  int64_t begin, end;
+} job;
+
+/* ---- Innermost loops ----------------------------------------------------------------------- */
+
+/* Fills the list from c->next on; false if there are no more members. */
+static bool choose(const run *r, choice *c) {
+  const bool wide = r->wide_index;
+  const int64_t wrap = r->wrap, begin = r->begin, step = r->index_step, end = r->count;
+  const uint64_t length =
+      r->end > begin ? (uint64_t)(r->end - begin) : 0; /* the last may be empty */
+  const void *indices = r->indices;
+  int64_t i = c->next, count = 0;
+  for (; i < end && count < CHOICE; i++) {
+    const int64_t place = cpu_index_resolve(cpu_index_read(indices, i * step, wide), wrap);
+    c->number[count] = i;
+    c->place[count] = place;
+    count += (uint64_t)(place - begin) < length;
+  }
+  c->next = i;
+  c->count = count;
+  return count > 0;
+}
+
+/* Integers wrap: they are added as unsigned. */
+#define LOOPS(name, type, arithmetic)                                                              \
+  static void name##_slice(const run *r) {                                                         \
+    type *sums = r->sums;                                                                          \
+    const type *updates = r->updates;                                                              \
+    const int64_t count = r->count, to = r->sum_step, from = r->update_step;                       \
+    if (to == 1 && from == 1)                                                                      \
+      for (int64_t i = 0; i < count; i++)                                                          \
+        sums[i] = (type)((arithmetic)sums[i] + (arithmetic)updates[i]);                            \
+    else                                                                                           \
+      for (int64_t i = 0; i < count; i++)                                                          \
+        sums[i * to] = (type)((arithmetic)sums[i * to] + (arithmetic)updates[i * from]);           \
+  }                                                                                                \
+  static void name##_elements(const run *r) {                                                      \
+    type *sums = r->sums;                                                                          \
+    const type *updates = r->updates;                                                              \
+    const run fixed = *r; /* in registers: the compiler need not fear that a store changes it */   \
+    choice c;                                                                                      \
+    c.next = 0;                                                                                    \
+    if (fixed.begin == 0 && fixed.end == fixed.axis_size)                                          \
+      for (int64_t i = 0; i < fixed.count; i++) {                                                  \
+        const int64_t index =                                                                      \
+            cpu_index_read(fixed.indices, i * fixed.index_step, fixed.wide_index);                 \
+        const int64_t place = cpu_index_resolve(index, fixed.wrap);                                \
+        type *sum = sums + i * fixed.sum_step + (place - fixed.origin) * fixed.axis_step;          \
+        *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);              \
+      }                                                                                            \
+    else                                                                                           \
+      while (choose(&fixed, &c))                                                                   \
+        for (int64_t k = 0; k < c.count; k++) {                                                    \
+          const int64_t i = c.number[k];                                                           \
+          type *sum = sums + i * fixed.sum_step + (c.place[k] - fixed.origin) * fixed.axis_step;   \
+          *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);            \
+        }                                                                                          \
+  }                                                                                                \
+  static const scatter_loops name##_loops = {name##_slice, name##_elements};
+LOOPS(f64, double, double)
+LOOPS(f32, float, float)
+LOOPS(i64, int64_t, uint64_t)
+LOOPS(i32, int32_t, uint32_t)
+LOOPS(u8, uint8_t, uint32_t)
+LOOPS(u16, uint16_t, uint32_t)
+#undef LOOPS
+
+static const scatter_loops *loops_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return &f64_loops;
+  case COMPUTE_F32:
+  case COMPUTE_F16:
+  case COMPUTE_BF16: return &f32_loops; /* the sums are f32 */
+  case COMPUTE_I64: return &i64_loops;
+  case COMPUTE_I32: return &i32_loops;
+  case COMPUTE_U8: return &u8_loops;
+  case COMPUTE_U16: return &u16_loops;
+  case COMPUTE_BOOL:
+  case COMPUTE_DTYPE_NONE: return NULL;
+  }
+  return NULL;
+}
+
+/* ---- Sums of f16 and bf16 ------------------------------------------------------------------ */
+
+static void convert(const job *j, const cpu_program *program, const void *source,
+                    int64_t source_step, void *target, int64_t target_step, int64_t count) {
+  const uint32_t wide = sizeof(float), half = j->launch->kernel->bytes;
+  const bool widens = program == j->launch->kernel->widen;
+  const int64_t source_bytes = widens ? half : wide, target_bytes = widens ? wide : half;
+  const int64_t most = cpu_program_tile_elements(program);
+  cpu_tile tile = {.dimension = 0};
+  for (int64_t done = 0; done < count; done += tile.count) {
+    tile.count = count - done < most ? count - done : most;
+    tile.input[0] = (const unsigned char *)source + done * source_step * source_bytes;
+    tile.input_stride[0] = source_step;
+    tile.output[0] = (unsigned char *)target + done * target_step * target_bytes;
+    tile.output_stride[0] = target_step;
+    cpu_program_run(program, &tile, j->scratch, false);
+  }
+}
+
+/* The output's elements behind the row of sums at a place of the axis. */
+static void *output_row(const job *j, int64_t place) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int64_t offset = j->tile.offset[OUTPUT] + j->first * cpu_nest_step(&kernel->free, OUTPUT) +
+                         place * kernel->axis_stride;
+  return (unsigned char *)j->launch->pointers[OUTPUT] + offset * (int64_t)kernel->bytes;
+}
+
+static void touch(const job *j, int64_t place) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int64_t row = place - j->begin;
+  if (place < j->begin || place >= j->end || j->touched[row]) return;
+  j->touched[row] = 1;
+  convert(j, kernel->widen, output_row(j, place), cpu_nest_step(&kernel->free, OUTPUT),
+          j->sums + row * kernel->width, 1, j->count);
+}
+
+static void round_sums(const job *j) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  for (int64_t row = 0; row < j->end - j->begin; row++) {
+    if (!j->touched[row]) continue;
+    j->touched[row] = 0;
+    convert(j, kernel->narrow, j->sums + row * kernel->width, 1, output_row(j, j->begin + row),
+            cpu_nest_step(&kernel->free, OUTPUT), j->count);
+  }
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------- */
+
+/* Replaces the output and the updates of a run by f32 sums and widened updates. `column` is the
+ * tile's element that the run begins with, `place` is −1 or the one of the whole run. */
+static void widen_run(const job *j, run *r, int64_t place, int64_t column) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int64_t row = place < 0 ? 0 : place - j->begin;
+  if (place >= 0) touch(j, place);
+  for (int64_t i = 0; i < r->count && place < 0; i++)
+    touch(j,
+          cpu_index_resolve(cpu_index_read(r->indices, i * r->index_step, r->wide_index), r->wrap));
+  convert(j, kernel->widen, r->updates, r->update_step, j->updates, 1, r->count);
+  r->updates = j->updates;
+  r->update_step = 1;
+  r->sums = j->sums + row * kernel->width + column;
+  r->sum_step = r->sum_step != 0;
+  r->axis_step = kernel->width;
+  r->origin = j->begin;
+}
+
+/* `count` updates along the last dimension of a nest, from these offsets on, which may be a slice
+ * of widened sums or single elements. */
+static void scatter_run(const job *j, const cpu_nest *along, const int64_t *at, int64_t column,
+                        int64_t count) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int64_t bytes = (int64_t)kernel->bytes, index_step = cpu_nest_step(along, INDEX);
+  const int64_t index_bytes = kernel->wide_index ? sizeof(int64_t) : sizeof(int32_t);
+  const bool slice = index_step == 0 && !kernel->along;
+  int64_t place = -1;
+  if (slice) {
+    const int64_t index = cpu_index_read(j->launch->pointers[INDEX], at[INDEX], kernel->wide_index);
+    place = cpu_index_resolve(index, kernel->wrap);
+    if (place < j->begin || place >= j->end) return;
+  }
+  run r = {
+      .sums = (unsigned char *)j->launch->pointers[OUTPUT] + at[OUTPUT] * bytes,
+      .sum_step = cpu_nest_step(along, OUTPUT),
+      .axis_step = kernel->axis_stride,
+      .updates = (const unsigned char *)j->launch->pointers[UPDATE] + at[UPDATE] * bytes,
+      .update_step = cpu_nest_step(along, UPDATE),
+      .indices = (const unsigned char *)j->launch->pointers[INDEX] + at[INDEX] * index_bytes,
+      .index_step = index_step,
+      .wide_index = kernel->wide_index,
+      .axis_size = kernel->axis_size,
+      .wrap = kernel->wrap,
+      .begin = j->begin,
+      .end = j->end,
+      .count = count,
+  };
+  if (kernel->rounds) widen_run(j, &r, place, column);
+  if (slice)
+    kernel->loops->slice(&r);
+  else
+    kernel->loops->elements(&r);
+}
+
+static void offsets(const job *j, const cpu_walk *colliding, int64_t column, int64_t last,
+                    int64_t at[POSITION]) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  for (int32_t k = 0; k < POSITION; k++)
+    at[k] = j->tile.offset[k] + (j->first + column) * cpu_nest_step(&kernel->free, k) +
+            colliding->offset[k] + last * cpu_nest_step(&kernel->colliding, k);
+}
+
+/* Whole slices along the last colliding dimension, from these offsets on, straight into the output.
+ * The destinations a few slices ahead are asked for, since no processor could foresee them. */
+static void add_slices(const job *j, const int64_t *at, int64_t slices) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int64_t bytes = (int64_t)kernel->bytes, axis_step = kernel->axis_stride * bytes;
+  const int64_t update_step = cpu_nest_step(&kernel->colliding, UPDATE) * bytes;
+  const int64_t index_bytes = kernel->wide_index ? sizeof(int64_t) : sizeof(int32_t);
+  const unsigned char *updates =
+      (const unsigned char *)j->launch->pointers[UPDATE] + at[UPDATE] * bytes;
+  unsigned char *output = (unsigned char *)j->launch->pointers[OUTPUT] + at[OUTPUT] * bytes;
+  const run all = {.indices =
+                       (const unsigned char *)j->launch->pointers[INDEX] + at[INDEX] * index_bytes,
+                   .index_step = cpu_nest_step(&kernel->colliding, INDEX),
+                   .wide_index = kernel->wide_index,
+                   .axis_size = kernel->axis_size,
+                   .wrap = kernel->wrap,
+                   .begin = j->begin,
+                   .end = j->end,
+                   .count = slices};
+  run r = {.sum_step = cpu_nest_step(&kernel->free, OUTPUT),
+           .update_step = cpu_nest_step(&kernel->free, UPDATE),
+           .count = j->count};
+  choice c;
+  c.next = 0;
+  while (choose(&all, &c))
+    for (int64_t k = 0; k < c.count; k++) {
+      const int64_t ahead = c.place[cpu_min(k + AHEAD, c.count - 1)];
+      __builtin_prefetch(output + ahead * axis_step, 1);
+      r.sums = output + c.place[k] * axis_step;
+      r.updates = updates + c.number[k] * update_step;
+      kernel->loops->slice(&r);
+    }
+}
+
+/* Every colliding point in row-major order; runs go along the tile. */
+static void scatter_across(const job *j) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int32_t outer = kernel->colliding.rank - 1;
+  const int64_t line = cpu_nest_length(&kernel->colliding);
+  const bool direct = !kernel->rounds && cpu_nest_step(&kernel->free, INDEX) == 0;
+  cpu_walk walk;
+  cpu_walk_start(&kernel->colliding, outer, 0, &walk);
+  for (int64_t o = 0; o < kernel->colliding_count / line; o++) {
+    int64_t at[POSITION];
+    for (int64_t c = 0; c < (direct ? 1 : line); c++) {
+      offsets(j, &walk, 0, c, at);
+      if (direct)
+        add_slices(j, at, line);
+      else
+        scatter_run(j, &kernel->free, at, 0, j->count);
+    }
+    cpu_walk_next(&kernel->colliding, outer, &walk);
+  }
+}
+
+/* One element of the tile after the other; runs go along the last colliding dimension. */
+static void scatter_along(const job *j) {
+  const scatter_kernel *kernel = j->launch->kernel;
+  const int32_t outer = kernel->colliding.rank - 1;
+  const int64_t line = cpu_nest_length(&kernel->colliding);
+  const int64_t longest = kernel->rounds ? RUN : line;
+  cpu_walk walk;
+  cpu_walk_start(&kernel->colliding, outer, 0, &walk);
+  for (int64_t o = 0; o < kernel->colliding_count / line; o++) {
+    for (int64_t column = 0; column < j->count; column++)
+      for (int64_t first = 0; first < line; first += longest) {
+        int64_t at[POSITION];
+        offsets(j, &walk, column, first, at);
+        scatter_run(j, &kernel->colliding, at, column,
+                    line - first < longest ? line - first : longest);
+      }
+    cpu_walk_next(&kernel->colliding, outer, &walk);
+  }
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+static void check_line(const launch *l, const cpu_walk *walk, int64_t first, int64_t count,
+                       cpu_index_failure *failure) {
+  const scatter_kernel *kernel = l->kernel;
+  const int64_t step = cpu_nest_step(&kernel->indices, INDEX);
+  const int64_t position_step = cpu_nest_step(&kernel->indices, POSITION);
+  for (int64_t i = first; i < first + count; i++) {
+    const int64_t offset = walk->offset[INDEX] + i * step;
+    const int64_t index = cpu_index_read(l->pointers[INDEX], offset, kernel->wide_index);
+    const int64_t place = cpu_index_resolve(index, kernel->wrap);
+    if (!cpu_index_inside(place, kernel->axis_size))
+      cpu_index_note(failure, walk->offset[POSITION] + i * position_step, index, offset);
+  }
+}
+
+static void check_task(void *argument, int64_t task, int32_t worker) {
+  launch *l = argument;
+  const scatter_kernel *kernel = l->kernel;
+  const int32_t outer = kernel->indices.rank - 1;
+  const int64_t line = cpu_nest_length(&kernel->indices);
+  const int64_t end = (task + 1) * kernel->index_count / kernel->check_tasks;
+  int64_t done = task * kernel->index_count / kernel->check_tasks;
+  cpu_index_failure failure = {INT64_MAX, 0, 0};
+  cpu_walk walk;
+  (void)worker;
+  cpu_walk_start(&kernel->indices, outer, done / line, &walk);
+  while (done < end) {
+    const int64_t first = done % line;
+    const int64_t count = end - done < line - first ? end - done : line - first;
+    check_line(l, &walk, first, count, &failure);
+    cpu_walk_next(&kernel->indices, outer, &walk);
+    done += count;
+  }
+  l->failure[task] = failure;
+}
+
+static void scatter_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const scatter_kernel *kernel = l->kernel;
+  const int64_t parts = kernel->tiles * kernel->ranges;
+  const int64_t end = (task + 1) * parts / kernel->tasks;
+  const int64_t free_line = cpu_nest_length(&kernel->free);
+  cpu_scratch scratch;
+  job j = {.launch = l, .scratch = &scratch};
+  if (kernel->rounds) {
+    j.updates = (float *)(void *)(l->workers + (uint64_t)worker * kernel->worker_bytes);
+    j.sums = j.updates + RUN;
+    const int64_t rows = (kernel->axis_size + kernel->ranges - 1) / kernel->ranges;
+    j.touched = (uint8_t *)(j.sums + rows * kernel->width);
+    memset(j.touched, 0, (size_t)rows);
+  }
+  for (int64_t part = task * parts / kernel->tasks; part < end; part++) {
+    const int64_t tile = part / kernel->ranges, range = part % kernel->ranges;
+    const int64_t rows = (kernel->axis_size + kernel->ranges - 1) / kernel->ranges;
+    j.begin = range * rows;
+    j.end = kernel->axis_size - j.begin < rows ? kernel->axis_size : j.begin + rows;
+    cpu_walk_start(&kernel->free, kernel->free.rank - 1, tile / kernel->tiles_per_line, &j.tile);
+    j.first = tile % kernel->tiles_per_line * kernel->width;
+    j.count = free_line - j.first < kernel->width ? free_line - j.first : kernel->width;
+    if (kernel->along)
+      scatter_along(&j);
+    else
+      scatter_across(&j);
+    if (kernel->rounds) round_sums(&j);
+  }
+}
+
+static compute_status scatter_run_kernel(const cpu_kernel *head, void *const *pointers) {
+  const scatter_kernel *kernel = (const scatter_kernel *)head;
+  cpu_device *device = head->device;
+  if (kernel->colliding_count == 0 || kernel->free_count == 0) return COMPUTE_OK;
+  launch l;
+  l.kernel = kernel;
+  l.pointers = pointers;
+  cpu_parallel(device, kernel->check_tasks, check_task, &l);
+  const compute_status status =
+      cpu_index_report(device, "scatter", l.failure, kernel->check_tasks, kernel->axis_size);
+  if (status) return status;
+  const uint64_t bytes = kernel->worker_bytes * (uint64_t)device->threads;
+  l.workers = NULL;
+  if (kernel->rounds) {
+    l.workers = cpu_workspace_acquire(device, bytes);
+    if (!l.workers) return cpu_out_of_memory(device, bytes);
+  }
+  cpu_parallel(device, kernel->tasks, scatter_task, &l);
+  cpu_workspace_return(device, l.workers);
+  return COMPUTE_OK;
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static void build_nests(scatter_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  int64_t position[COMPUTE_MAX_RANK];
+  cpu_nest all;
+  cpu_index_position_strides(descriptor, position);
+  cpu_nest_begin(&all, descriptor, 0, descriptor->rank);
+  cpu_nest_add(&all, position);
+  kernel->colliding.operands = kernel->free.operands = kernel->indices.operands = all.operands;
+  for (int32_t d = 0; d < all.rank; d++) {
+    cpu_nest_append(&all, d, all.stride[OUTPUT][d] ? &kernel->free : &kernel->colliding);
+    if (all.stride[INDEX][d]) cpu_nest_append(&all, d, &kernel->indices);
+  }
+  cpu_nest_sort(&kernel->free, OUTPUT);
+  cpu_nest *const nests[] = {&kernel->colliding, &kernel->free, &kernel->indices};
+  for (int i = 0; i < 3; i++) {
+    cpu_nest_collapse(nests[i]);
+    cpu_nest_finish(nests[i]);
+  }
+}
+
+static bool count_points(scatter_kernel *kernel) {
+  return cpu_nest_count(&kernel->colliding, kernel->colliding.rank, &kernel->colliding_count) &&
+         cpu_nest_count(&kernel->free, kernel->free.rank, &kernel->free_count) &&
+         cpu_nest_count(&kernel->indices, kernel->indices.rank, &kernel->index_count);
+}
+
+static void count_tiles(scatter_kernel *kernel) {
+  const int64_t line = cpu_nest_length(&kernel->free);
+  kernel->tiles_per_line = cpu_divide_up(line, kernel->width);
+  kernel->tiles = kernel->free_count / line * kernel->tiles_per_line;
+}
+
+static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
+  const int64_t line = cpu_nest_length(&kernel->free), axis = cpu_max(1, kernel->axis_size);
+  int64_t total;
+  if (__builtin_mul_overflow(kernel->colliding_count, kernel->free_count, &total))
+    total = INT64_MAX;
+  int64_t wanted = cpu_min(total / WORK, cpu_min(threads * TASKS_PER_THREAD, MOST_TASKS));
+  if (wanted < 1 || threads == 1) wanted = 1;
+
+  kernel->ranges = 1;
+  kernel->width = kernel->rounds ? cpu_min(line, RUN) : line;
+  count_tiles(kernel);
+  if (kernel->tiles < wanted) {
+    const int64_t width = cpu_divide_up(line, cpu_divide_up(wanted, kernel->free_count / line));
+    kernel->width = cpu_min(kernel->width, cpu_divide_up(width, LINE) * LINE);
+    count_tiles(kernel);
+  }
+  /* Every range costs a walk through all indices. */
+  if (kernel->tiles < wanted)
+    kernel->ranges = cpu_min(cpu_min(threads, cpu_divide_up(wanted, kernel->tiles)), axis);
+  if (kernel->rounds && cpu_divide_up(axis, kernel->ranges) > SUMS / kernel->width) {
+    kernel->width = cpu_min(kernel->width, cpu_max(RUN / 4, SUMS / axis / LINE * LINE));
+    count_tiles(kernel);
+    kernel->ranges = cpu_max(kernel->ranges, cpu_divide_up(axis, SUMS / kernel->width));
+  }
+  kernel->along = kernel->width < SHORT && cpu_nest_length(&kernel->colliding) > kernel->width;
+  kernel->tasks = cpu_min(kernel->tiles * kernel->ranges, cpu_max(wanted, kernel->ranges));
+  kernel->check_tasks = cpu_max(1, cpu_min(wanted, kernel->index_count / WORK));
+
+  const int64_t rows = cpu_divide_up(axis, kernel->ranges);
+  kernel->worker_bytes =
+      ((uint64_t)(RUN + rows * kernel->width) * sizeof(float) + (uint64_t)rows + 63) &
+      ~UINT64_C(63);
+}
+
+static compute_status prepare_conversions(scatter_kernel *kernel, compute_dtype dtype) {
+  cpu_device *device = kernel->head.device;
+  const compute_dtype sums = COMPUTE_F32;
+  const compute_program none = {0};
+  kernel->rounds = dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+  if (!kernel->rounds) return COMPUTE_OK;
+  const compute_status status =
+      cpu_program_prepare(device, &none, 1, &dtype, 1, &sums, &kernel->widen);
+  return status ? status : cpu_program_prepare(device, &none, 1, &sums, 1, &dtype, &kernel->narrow);
+}
+
+static void describe(scatter_kernel *kernel) {
+  const char *what = kernel->along ? "single elements" : "slices";
+  snprintf(kernel->head.description, sizeof kernel->head.description,
+           "scatter %s, %lld tiles by %lld ranges%s", what, (long long)kernel->tiles,
+           (long long)kernel->ranges, kernel->rounds ? ", summed in f32" : "");
+}
+
+static void scatter_destroy(cpu_kernel *head) {
+  scatter_kernel *kernel = (scatter_kernel *)head;
+  cpu_program_release(head->device, kernel->widen);
+  cpu_program_release(head->device, kernel->narrow);
+  cpu_release(head->device, kernel);
+}
+
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  return loops_of(descriptor->outputs[0].dtype) ? NULL : "this dtype cannot be added";
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  const compute_dtype dtype = descriptor->outputs[0].dtype;
+  scatter_kernel *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head =
+      (cpu_kernel){.device = device, .run = scatter_run_kernel, .destroy = scatter_destroy};
+  kernel->axis_size = compute_index_of(descriptor)->axis_size;
+  kernel->wrap = cpu_index_wrap(descriptor);
+  kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
+  kernel->bytes = cpu_dtype_size(dtype);
+  kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
+  kernel->loops = loops_of(dtype);
+  compute_status status = COMPUTE_OK;
+  if (!status) status = prepare_conversions(kernel, dtype);
+  if (!status) {
+    build_nests(kernel, descriptor);
+    if (!count_points(kernel))
+      status = device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
+                                      "scatter: the space has more than 2^63 elements");
+  }
+  if (status) {
+    scatter_destroy(&kernel->head);
+    return status;
+  }
+  if (kernel->colliding_count > 0 && kernel->free_count > 0) choose_tasks(kernel, device->threads);
+  describe(kernel);
+  *result = &kernel->head;
+  return COMPUTE_OK;
+}
+
+const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor, make_kernel};

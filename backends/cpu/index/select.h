@@ -1,0 +1,53 @@
+/* Keeping the k largest of many keys, and sorting them. The functions of one key type are made by
+ * select_keys.h. An entry is a key with its position, packed so that the larger of two unsigned
+ * numbers is the one that comes first: higher key, or the same at a lower position. All entries of
+ * a row differ. */
+#ifndef CPU_INDEX_SELECT_H
+#define CPU_INDEX_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/isa.h"
+#include "program/isa/tile_table.h"
+
+/* How TOP_K works with keys of 32 or of 64 bits. */
+typedef struct select_functions {
+  uint32_t entry_bytes;
+
+  /* Appends keys 0 … count − 1 at positions `first` … that exceed `bound` (all if NULL); returns
+   * the new number of entries. */
+  int64_t (*append)(void *entries, int64_t held, const void *keys, int64_t count, int64_t first,
+                    const void *bound);
+
+  /* Moves the k largest of `count` ≥ k ≥ 1 entries to the front, and gives the least of their keys.
+   * `room` has as many entries. */
+  void (*keep)(void *entries, int64_t count, int64_t k, void *room, void *bound);
+
+  void (*sort)(void *entries, int64_t count, void *room); /* largest first */
+  int64_t (*position)(const void *entries, int64_t index);
+} select_functions;
+
+extern const select_functions select_32, select_64;
+
+/* ---- Keys, by instruction set ---------------------------------------------------------------- */
+
+/* Keys of TOP_K, by computing type and instruction set: signed integers that are ordered as the
+ * elements should be, the first result's the largest. Then one selection serves every type. */
+
+typedef struct cpu_select_loops {
+  /* Keys as wide as the elements. The zeros are alike, and so are NaNs, which are larger than all
+   * numbers. `smallest`: the other way round. */
+  void (*keys)(void *keys, const void *elements, int64_t count, int32_t smallest);
+
+  /* How many keys are larger than a bound. */
+  int64_t (*above)(const void *keys, int64_t count, const void *bound);
+} cpu_select_loops;
+
+struct cpu_select_table {
+  cpu_select_loops type[CPU_TYPE_COUNT];
+};
+
+CPU_DECLARE(struct cpu_select_table, cpu_select_table);
+
+#endif

@@ -1,0 +1,300 @@
+/* TOP_K: the positions of the k largest elements of every row, in order.
+ *
+ * Elements become integer keys that are ordered alike (select.h). A row is read once; a
+ * key is kept while it exceeds the k-th largest of those before it, since of equal ones the first
+ * wins. Now and then the list of kept ones is cut back to k; in the end it is sorted. Few long rows
+ * are cut into parts, whose lists are put together. The result is unique, so it depends on nothing
+ * else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/nest.h"
+#include "select.h"
+#include "program/program.h"
+
+enum {
+  BLOCK = 1024,
+  WORK = 1 << 14, /* elements below which another thread does not pay */
+  TASKS_PER_THREAD = 4
+};
+
+typedef struct top_k_kernel {
+  cpu_kernel head;
+  const cpu_select_loops *loops;
+  const select_functions *select;
+  cpu_nest rows;
+  compute_dtype dtype;
+  uint32_t size;        /* of an input element */
+  uint32_t value;       /* of one of the computing type, and of a key */
+  int64_t length, step; /* of a row */
+  int64_t k, result_step;
+  bool smallest, direct;
+  int64_t row_count, tasks;
+  int64_t parts, part; /* of a row; elements of a part */
+  int64_t capacity;    /* of a list of kept entries */
+  uint64_t list_bytes;
+} top_k_kernel;
+
+typedef struct launch {
+  const top_k_kernel *kernel;
+  void *const *pointers;
+  unsigned char *lists; /* of every worker: entries, and as much room */
+  unsigned char *kept;  /* of every part: k entries; and how many */
+  int64_t *held;
+} launch;
+
+typedef struct top_k_buffers {
+  _Alignas(64) unsigned char elements[BLOCK * 8], keys[BLOCK * 8];
+} top_k_buffers;
+
+typedef union bound_key {
+  int32_t narrow;
+  int64_t wide;
+} bound_key;
+
+static void find_row(const launch *l, int64_t row, const unsigned char **source,
+                     int64_t **positions) {
+  const top_k_kernel *kernel = l->kernel;
+  cpu_walk walk;
+  cpu_walk_start(&kernel->rows, kernel->rows.rank, row, &walk);
+  *source = (const unsigned char *)l->pointers[0] + walk.offset[0] * (int64_t)kernel->size;
+  *positions = (int64_t *)l->pointers[1] + walk.offset[1];
+}
+
+/* Selects from elements first … end − 1 of a row; returns how many are kept, at most k, which lie
+ * in front of the list. */
+static int64_t select_part(const launch *l, const unsigned char *row, int64_t first, int64_t end,
+                           unsigned char *entries, unsigned char *room) {
+  const top_k_kernel *kernel = l->kernel;
+  const cpu_load_loop load = kernel->head.device->isa->tile->load[kernel->dtype];
+  top_k_buffers b;
+  int64_t held = 0;
+  bound_key bound;
+  bool bounded = false;
+  for (int64_t at = first; at < end; at += BLOCK) {
+    const int64_t count = cpu_min(BLOCK, end - at);
+    const void *elements = row + at * kernel->step * (int64_t)kernel->size;
+    if (!kernel->direct) {
+      load(count, b.elements, elements, kernel->step);
+      elements = b.elements;
+    }
+    kernel->loops->keys(b.keys, elements, count, kernel->smallest);
+    if (bounded && kernel->loops->above(b.keys, count, &bound) == 0) continue;
+    if (held + count > kernel->capacity) {
+      kernel->select->keep(entries, held, kernel->k, room, &bound);
+      held = kernel->k;
+      bounded = true;
+    }
+    held = kernel->select->append(entries, held, b.keys, count, at, bounded ? &bound : NULL);
+    if (!bounded && held >= kernel->k && end - at > 4 * BLOCK) {
+      /* A first bound, as soon as there can be one. */
+      kernel->select->keep(entries, held, kernel->k, room, &bound);
+      held = kernel->k;
+      bounded = true;
+    }
+  }
+  if (held > kernel->k) {
+    kernel->select->keep(entries, held, kernel->k, room, &bound);
+    held = kernel->k;
+  }
+  return held;
+}
+
+static void store(const launch *l, unsigned char *entries, unsigned char *room,
+                  int64_t *positions) {
+  const top_k_kernel *kernel = l->kernel;
+  kernel->select->sort(entries, kernel->k, room);
+  for (int64_t i = 0; i < kernel->k; i++)
+    positions[i * kernel->result_step] = kernel->select->position(entries, i);
+}
+
+static void row_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const top_k_kernel *kernel = l->kernel;
+  unsigned char *entries = l->lists + (uint64_t)worker * 2 * kernel->list_bytes;
+  unsigned char *room = entries + kernel->list_bytes;
+  const int64_t end = (task + 1) * kernel->row_count / kernel->tasks;
+  for (int64_t row = task * kernel->row_count / kernel->tasks; row < end; row++) {
+    const unsigned char *source;
+    int64_t *positions;
+    find_row(l, row, &source, &positions);
+    select_part(l, source, 0, kernel->length, entries, room);
+    store(l, entries, room, positions);
+  }
+}
+
+static void part_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const top_k_kernel *kernel = l->kernel;
+  unsigned char *entries = l->lists + (uint64_t)worker * 2 * kernel->list_bytes;
+  const int64_t first = task % kernel->parts * kernel->part;
+  const int64_t end = cpu_min(first + kernel->part, kernel->length);
+  const uint64_t bytes = (uint64_t)kernel->k * kernel->select->entry_bytes;
+  const unsigned char *source;
+  int64_t *positions;
+  find_row(l, task / kernel->parts, &source, &positions);
+  l->held[task] = select_part(l, source, first, end, entries, entries + kernel->list_bytes);
+  memcpy(l->kept + (uint64_t)task * bytes, entries,
+         (size_t)l->held[task] * kernel->select->entry_bytes);
+}
+
+/* Puts a row's parts together. */
+static void join_task(void *argument, int64_t row, int32_t worker) {
+  const launch *l = argument;
+  const top_k_kernel *kernel = l->kernel;
+  const uint64_t entry = kernel->select->entry_bytes, bytes = (uint64_t)kernel->k * entry;
+  unsigned char *entries = l->lists + (uint64_t)worker * 2 * kernel->list_bytes;
+  unsigned char *room = entries + kernel->list_bytes;
+  const unsigned char *source;
+  int64_t *positions, held = 0;
+  bound_key bound;
+  for (int64_t part = 0; part < kernel->parts; part++) {
+    const int64_t number = row * kernel->parts + part;
+    memcpy(entries + (uint64_t)held * entry, l->kept + (uint64_t)number * bytes,
+           (size_t)((uint64_t)l->held[number] * entry));
+    held += l->held[number];
+    if (held > kernel->k) {
+      kernel->select->keep(entries, held, kernel->k, room, &bound);
+      held = kernel->k;
+    }
+  }
+  find_row(l, row, &source, &positions);
+  store(l, entries, room, positions);
+}
+
+static compute_status top_k_run(const cpu_kernel *head, void *const *pointers) {
+  const top_k_kernel *kernel = (const top_k_kernel *)head;
+  cpu_device *device = head->device;
+  if (kernel->row_count == 0 || kernel->k == 0) return COMPUTE_OK;
+  const int64_t pieces = kernel->parts > 1 ? kernel->row_count * kernel->parts : 0;
+  const uint64_t workers = kernel->tasks * kernel->parts == 1 ? 1 : (uint64_t)device->threads;
+  const uint64_t lists = workers * 2 * kernel->list_bytes;
+  const uint64_t numbers = cpu_whole_lines((uint64_t)pieces * sizeof(int64_t));
+  const uint64_t bytes =
+      lists + numbers + (uint64_t)pieces * (uint64_t)kernel->k * kernel->select->entry_bytes;
+  unsigned char *memory = cpu_workspace_acquire(device, bytes);
+  if (!memory) return cpu_out_of_memory(device, bytes);
+  launch l = {kernel, pointers, memory, memory + lists + numbers,
+              (int64_t *)(void *)(memory + lists)};
+  if (pieces > 0) {
+    cpu_parallel(device, pieces, part_task, &l);
+    cpu_parallel(device, kernel->row_count, join_task, &l);
+  } else {
+    cpu_parallel(device, kernel->tasks, row_task, &l);
+  }
+  cpu_workspace_return(device, memory);
+  return COMPUTE_OK;
+}
+
+static void top_k_destroy(cpu_kernel *head) {
+  cpu_release(head->device, head);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static void choose_parts(top_k_kernel *kernel) {
+  const int64_t threads = kernel->head.device->threads;
+  int64_t total;
+  if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
+  const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
+  kernel->tasks = threads > 1 ? cpu_min(kernel->row_count, wanted) : 1;
+  kernel->parts = 1;
+  /* A part worth its own list is several times as long as that. */
+  if (threads > 1 && kernel->row_count < threads)
+    kernel->parts = cpu_max(
+        1, cpu_min(wanted / kernel->row_count, kernel->length / 8 / cpu_max(kernel->k, BLOCK)));
+  kernel->part = cpu_divide_up(kernel->length, kernel->parts);
+  kernel->parts = cpu_divide_up(kernel->length, kernel->part);
+  const int64_t most = cpu_max(kernel->part, 2 * kernel->k);
+  kernel->capacity = cpu_min(2 * kernel->k + 2 * BLOCK, most + BLOCK);
+  kernel->list_bytes =
+      cpu_whole_lines((uint64_t)(kernel->capacity + 1) * kernel->select->entry_bytes);
+}
+
+static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  cpu_device *device = kernel->head.device;
+  const int32_t last = descriptor->rank - 1;
+  const compute_operand *input = &descriptor->inputs[0];
+  const cpu_type type = cpu_type_of(input->dtype);
+  kernel->dtype = input->dtype;
+  kernel->size = cpu_dtype_size(input->dtype);
+  kernel->value = cpu_type_bytes(type);
+  kernel->loops = &CPU_PICK(device->isa, cpu_select_table)->type[type];
+  kernel->length = compute_top_k_of(descriptor)->axis_size;
+  kernel->k = descriptor->size[last];
+  kernel->step = input->stride[last];
+  kernel->result_step = descriptor->outputs[0].stride[last];
+  kernel->smallest = compute_top_k_of(descriptor)->smallest;
+  if (type == CPU_TYPE_BOOL) kernel->smallest = !kernel->smallest; /* its true is −1 here */
+  kernel->direct = kernel->step == 1 && kernel->size == kernel->value;
+  cpu_nest_begin(&kernel->rows, descriptor, 0, last);
+  cpu_nest_collapse(&kernel->rows);
+  cpu_nest_finish(&kernel->rows);
+  if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
+    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
+                                  "top k: the space has more than 2^63 elements");
+  /* A short key and its position are one number of 64 bits; longer rows are refused. */
+  const bool narrow = kernel->value == 4;
+  if (narrow && kernel->length > (INT64_C(1) << 32))
+    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                                  "top k: rows of more than 2^32 elements");
+  kernel->select = narrow ? &select_32 : &select_64;
+  if (kernel->row_count > 0 && kernel->k > 0) choose_parts(kernel);
+  snprintf(kernel->head.description, sizeof kernel->head.description, "top %lld %s%s",
+           (long long)kernel->k, device->isa->name,
+           kernel->parts > 1 ? ", rows in parts" : ", a row at a time");
+  return COMPUTE_OK;
+}
+
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const int32_t last = descriptor->rank - 1;
+  if (last < 0) return "there is no dimension for rows";
+  if (descriptor->outputs[0].dtype != COMPUTE_I64) return "positions are i64";
+  if (cpu_type_bytes(cpu_type_of(descriptor->inputs[0].dtype)) == 4 &&
+      compute_top_k_of(descriptor)->axis_size > INT64_C(1) << 32)
+    return "rows have more than 2^32 elements";
+  return NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  top_k_kernel *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head = (cpu_kernel){.device = device, .run = top_k_run, .destroy = top_k_destroy};
+  const compute_status status = prepare(kernel, descriptor);
+  if (status)
+    top_k_destroy(&kernel->head);
+  else
+    *result = &kernel->head;
+  return status;
+}
+
+const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, make_kernel};
+
+/* ---- Keeping the largest --------------------------------------------------------------------- */
+
+/* Keeping the largest keys: select.h says what, select_keys.h how. */
+
+#define KEY      int32_t
+#define UNSIGNED uint32_t
+#define ENTRY    uint64_t
+#define BITS     32
+#define NAME(x)  x##_32
+#include "select_keys.h"
+#undef KEY
+#undef UNSIGNED
+#undef ENTRY
+#undef BITS
+#undef NAME
+
+__extension__ typedef unsigned __int128 wide_entry;
+
+#define KEY      int64_t
+#define UNSIGNED uint64_t
+#define ENTRY    wide_entry
+#define BITS     64
+#define NAME(x)  x##_64
+#include "select_keys.h"
+
+const select_functions select_32 = {sizeof(uint64_t), append_32, keep_32, sort_32, position_32};
+const select_functions select_64 = {sizeof(wide_entry), append_64, keep_64, sort_64, position_64};

@@ -1,0 +1,354 @@
+/* COPY: elements from one arrangement in memory to another.
+ *
+ * A conversion is a MAP without a program, and map.c does it. Elements that keep their dtype are
+ * moved as bytes, in one of three ways:
+ *
+ * rows        Input and output are walked alike in the innermost dimension: memcpy where both are
+ *             dense there, else element by element. One dense block is the simplest case.
+ * transposed  The input is dense in one dimension, the output in another. Blocks a few
+ *             cache lines wide are turned inside the first-level cache and leave it in whole lines.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "program/program.h"
+#include "program/isa/tile_table.h"
+#include "core/nest.h"
+
+enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64 };
+
+/* A block of a transpose: bytes that lie side by side in the output, and how many such runs. What
+ * lies side by side in the input is about as long, so that memory sees no single lines. */
+enum { BLOCK_RUN = 4 * LINE, BLOCK_RUNS = 64 };
+
+typedef enum copy_way { COPY_ROWS, COPY_TRANSPOSED } copy_way;
+
+typedef struct copy_kernel {
+  cpu_kernel head;
+  copy_way way;
+  uint32_t bytes;     /* of one element */
+  int32_t size_index; /* its logarithm */
+  cpu_nest nest;      /* operand 0 is the input, 1 the output */
+  int64_t elements, rows;
+  int64_t repeats; /* rows: neighbours in the output that are one element of the input; or 1 */
+  bool large;      /* past the caches */
+  /* Transposed: dimension rank − 2 is the input's dense one, the last is the output's. */
+  int64_t block_rows, block_columns; /* along the last and the last but one */
+  int64_t row_blocks, sweeps, units;
+  int64_t tasks;
+} copy_kernel;
+
+typedef struct copy_run {
+  const copy_kernel *copy;
+  const unsigned char *source;
+  unsigned char *destination;
+} copy_run;
+
+/* The part of 0 … all − 1 that belongs to a task, as first … end − 1. */
+static void share(int64_t all, int64_t tasks, int64_t task, int64_t *first, int64_t *end) {
+  const int64_t part = all / tasks, rest = all % tasks;
+  *first = part * task + (task < rest ? task : rest);
+  *end = *first + part + (task < rest);
+}
+
+static int64_t task_count(const cpu_device *device, uint64_t bytes, int64_t units) {
+  int64_t tasks = (int64_t)(bytes / COPY_TASK_BYTES);
+  const int64_t most = device->threads > 1 ? (int64_t)device->threads * 8 : 1;
+  if (tasks > most) tasks = most;
+  if (tasks > units) tasks = units;
+  return tasks < 1 ? 1 : tasks;
+}
+
+/* ---- Dense bytes --------------------------------------------------------------------------- */
+
+typedef struct bytes_run {
+  const cpu_tile_table *table;
+  unsigned char *destination;
+  const unsigned char *source;
+  uint64_t bytes;
+  int64_t tasks;
+  bool stream;
+} bytes_run;
+
+/* Copies one range, through the cache or past it. */
+static void copy_range(const cpu_tile_table *table, unsigned char *destination,
+                       const unsigned char *source, uint64_t bytes, bool stream) {
+  if (stream && bytes >= 4 * LINE) {
+    const uint64_t head = (LINE - ((uintptr_t)destination & (LINE - 1))) & (LINE - 1);
+    memcpy(destination, source, (size_t)head);
+    table->stream(destination + head, source + head, (int64_t)(bytes - head));
+  } else {
+    memcpy(destination, source, (size_t)bytes);
+  }
+}
+
+static void bytes_task(void *argument, int64_t task, int32_t worker) {
+  const bytes_run *run = argument;
+  int64_t first, end;
+  (void)worker;
+  share((int64_t)(run->bytes / LINE), run->tasks, task, &first, &end);
+  const uint64_t from = (uint64_t)first * LINE;
+  const uint64_t to = task == run->tasks - 1 ? run->bytes : (uint64_t)end * LINE;
+  copy_range(run->table, run->destination + from, run->source + from, to - from, run->stream);
+  if (run->stream) cpu_stream_fence();
+}
+
+void cpu_copy_bytes(const cpu_device *device, void *destination, const void *source,
+                    uint64_t bytes) {
+  const uintptr_t to = (uintptr_t)destination, from = (uintptr_t)source;
+  if (to == from) return;
+  if ((to < from ? from - to : to - from) < bytes) {
+    memmove(destination, source, (size_t)bytes);
+    return;
+  }
+  bytes_run run = {.table = device->isa->tile,
+                   .destination = destination,
+                   .source = source,
+                   .bytes = bytes,
+                   .tasks = task_count(device, bytes, INT64_MAX),
+                   .stream = bytes > device->share_bytes / 2};
+  cpu_parallel(device, run.tasks, bytes_task, &run);
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+#define COPY_STRIDED(name, type)                                                                   \
+  static void name(int64_t count, void *destination, int64_t to_stride, const void *source,        \
+                   int64_t from_stride) {                                                          \
+    const type *from = source;                                                                     \
+    type *to = destination;                                                                        \
+    for (int64_t i = 0; i < count; i++) to[i * to_stride] = from[i * from_stride];                 \
+  }
+
+COPY_STRIDED(copy_strided_1, uint8_t)
+COPY_STRIDED(copy_strided_2, uint16_t)
+COPY_STRIDED(copy_strided_4, uint32_t)
+COPY_STRIDED(copy_strided_8, uint64_t)
+
+typedef void (*copy_strided)(int64_t, void *, int64_t, const void *, int64_t);
+static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_strided_4,
+                                       copy_strided_8};
+
+/* Every element `repeats` times, as an enlarged image has it. Twice is the usual factor, and then
+ * compilers interleave vectors. */
+#define REPEAT(name, type)                                                                         \
+  static void name(int64_t count, int64_t repeats, void *destination, const void *source,          \
+                   int64_t from_stride) {                                                          \
+    const type *restrict from = source;                                                            \
+    type *restrict to = destination;                                                               \
+    if (repeats == 2 && from_stride == 1) {                                                        \
+      for (int64_t i = 0; i < count; i++) to[2 * i] = to[2 * i + 1] = from[i];                     \
+      return;                                                                                      \
+    }                                                                                              \
+    for (int64_t i = 0; i < count; i++, to += repeats)                                             \
+      for (int64_t k = 0; k < repeats; k++) to[k] = from[i * from_stride];                         \
+  }
+
+REPEAT(repeat_1, uint8_t)
+REPEAT(repeat_2, uint16_t)
+REPEAT(repeat_4, uint32_t)
+REPEAT(repeat_8, uint64_t)
+
+typedef void (*repeat_elements)(int64_t, int64_t, void *, const void *, int64_t);
+static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8};
+
+/* Elements start … end − 1 of a row whose elements repeat; both ends may be amid the repetitions of
+ * one. */
+static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
+  const copy_kernel *copy = run->copy;
+  const int64_t bytes = (int64_t)copy->bytes, times = copy->repeats;
+  const int64_t step = cpu_nest_step(&copy->nest, 0) * bytes;
+  const unsigned char *from = run->source + walk->offset[0] * bytes;
+  unsigned char *to = run->destination + walk->offset[1] * bytes;
+  for (; start < end && start % times != 0; start++)
+    memcpy(to + start * bytes, from + start / times * step, (size_t)bytes);
+  const int64_t whole = (end - start) / times;
+  repeat[copy->size_index](whole, times, to + start * bytes, from + start / times * step,
+                           step / bytes);
+  for (start += whole * times; start < end; start++)
+    memcpy(to + start * bytes, from + start / times * step, (size_t)bytes);
+}
+
+/* Elements start … end − 1 of a row. */
+static void copy_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
+  const copy_kernel *copy = run->copy;
+  const cpu_tile_table *table = copy->head.device->isa->tile;
+  const int64_t from_step = cpu_nest_step(&copy->nest, 0), to_step = cpu_nest_step(&copy->nest, 1);
+  const int64_t bytes = (int64_t)copy->bytes, count = end - start;
+  const unsigned char *from = run->source + (walk->offset[0] + start * from_step) * bytes;
+  unsigned char *to = run->destination + (walk->offset[1] + start * to_step) * bytes;
+  if (from_step == 1 && to_step == 1)
+    copy_range(table, to, from, (uint64_t)(count * bytes), copy->large);
+  else if (from_step == 0 && to_step == 1)
+    table->fill(count, to, from, copy->bytes);
+  else
+    strided[copy->size_index](count, to, to_step, from, from_step);
+}
+
+/* Tasks share the elements, whatever the rows are. */
+static void rows_task(void *argument, int64_t task, int32_t worker) {
+  const copy_run *run = argument;
+  const copy_kernel *copy = run->copy;
+  const cpu_nest *nest = &copy->nest;
+  const int32_t outer = cpu_nest_last(nest);
+  const int64_t length = cpu_nest_length(nest);
+  int64_t first, end;
+  (void)worker;
+  share(copy->elements, copy->tasks, task, &first, &end);
+  cpu_walk walk;
+  cpu_walk_start(nest, outer, first / length, &walk);
+  for (int64_t start = first % length; first < end; start = 0) {
+    const int64_t left = end - first, count = length - start < left ? length - start : left;
+    if (copy->repeats > 1)
+      repeat_row(run, &walk, start, start + count);
+    else
+      copy_row(run, &walk, start, start + count);
+    first += count;
+    cpu_walk_next(nest, outer, &walk);
+  }
+  if (copy->large) cpu_stream_fence();
+}
+
+/* ---- Transposed ---------------------------------------------------------------------------- */
+
+/* One sweep: `rows` along the output's dense dimension, `columns` along the input's. */
+static void transpose_sweep(const copy_kernel *copy, const unsigned char *source,
+                            unsigned char *destination, int64_t rows, int64_t columns) {
+  _Alignas(LINE) unsigned char block[BLOCK_RUN * BLOCK_RUNS];
+  const cpu_tile_table *table = copy->head.device->isa->tile;
+  const int32_t last = cpu_nest_last(&copy->nest);
+  const int64_t bytes = (int64_t)copy->bytes;
+  const int64_t from_stride = copy->nest.stride[0][last] * bytes;
+  const int64_t to_stride = copy->nest.stride[1][last - 1] * bytes;
+  for (int64_t c = 0; c < columns; c += copy->block_columns) {
+    const int64_t left = columns - c;
+    const int64_t count = left < copy->block_columns ? left : copy->block_columns;
+    table->transpose[copy->size_index](rows, count, source + c * bytes, from_stride, block,
+                                       BLOCK_RUN);
+    for (int64_t i = 0; i < count; i++)
+      copy_range(table, destination + (c + i) * to_stride, block + i * BLOCK_RUN,
+                 (uint64_t)(rows * bytes), copy->large);
+  }
+}
+
+/* A unit is a sweep; they are numbered with the sweeps of one row of blocks as the fastest. */
+static void transpose_task(void *argument, int64_t task, int32_t worker) {
+  const copy_run *run = argument;
+  const copy_kernel *copy = run->copy;
+  const cpu_nest *nest = &copy->nest;
+  const int32_t last = cpu_nest_last(nest), across = last - 1;
+  const int64_t sweep_columns = copy->block_columns * SWEEP_BLOCKS;
+  int64_t first, end;
+  (void)worker;
+  share(copy->units, copy->tasks, task, &first, &end);
+  for (int64_t unit = first; unit < end; unit++) {
+    const int64_t column = unit % copy->sweeps * sweep_columns;
+    const int64_t row = unit / copy->sweeps % copy->row_blocks * copy->block_rows;
+    cpu_walk walk;
+    cpu_walk_start(nest, across, unit / copy->sweeps / copy->row_blocks, &walk);
+    const int64_t from = walk.offset[0] + row * nest->stride[0][last] + column;
+    const int64_t to = walk.offset[1] + row + column * nest->stride[1][across];
+    const int64_t rows = nest->size[last] - row, columns = nest->size[across] - column;
+    transpose_sweep(copy, run->source + from * (int64_t)copy->bytes,
+                    run->destination + to * (int64_t)copy->bytes,
+                    rows < copy->block_rows ? rows : copy->block_rows,
+                    columns < sweep_columns ? columns : sweep_columns);
+  }
+  if (copy->large) cpu_stream_fence();
+}
+
+/* ---- The kernel ---------------------------------------------------------------------------- */
+
+static compute_status run_copy(const cpu_kernel *kernel, void *const *pointers) {
+  const copy_kernel *copy = (const copy_kernel *)kernel;
+  if (copy->elements == 0) return COMPUTE_OK;
+  copy_run run = {.copy = copy, .source = pointers[0], .destination = pointers[1]};
+  cpu_parallel(kernel->device, copy->tasks,
+               copy->way == COPY_TRANSPOSED ? transpose_task : rows_task, &run);
+  return COMPUTE_OK;
+}
+
+static void destroy_copy(cpu_kernel *kernel) {
+  cpu_release(kernel->device, kernel);
+}
+
+/* The dimension other than the last in which the input is dense, or −1 if turning blocks does not
+ * pay. */
+static int32_t find_turn(const cpu_nest *nest) {
+  const int32_t last = cpu_nest_last(nest);
+  if (nest->stride[1][last] != 1 || nest->stride[0][last] == 1 || nest->size[last] < 4) return -1;
+  for (int32_t d = last - 1; d >= 0; d--)
+    if (nest->stride[0][d] == 1 && nest->size[d] >= 4) return d;
+  return -1;
+}
+
+static void plan_transposed(copy_kernel *copy, int32_t turn) {
+  cpu_nest *nest = &copy->nest;
+  const int32_t last = cpu_nest_last(nest);
+  copy->way = COPY_TRANSPOSED;
+  cpu_nest_make_last(nest, turn);
+  cpu_nest_make_last(nest, last - 1); /* the output's dimension, which has moved up by one */
+  copy->block_rows = BLOCK_RUN / copy->bytes;
+  copy->block_columns = copy->bytes == 8 ? BLOCK_RUNS / 2 : BLOCK_RUNS;
+  copy->row_blocks = cpu_divide_up(nest->size[last], copy->block_rows);
+  copy->sweeps = cpu_divide_up(nest->size[last - 1], copy->block_columns * SWEEP_BLOCKS);
+  copy->units = copy->row_blocks * copy->sweeps;
+  for (int32_t d = 0; d < last - 1; d++) copy->units *= nest->size[d];
+}
+
+/* Rows of a few repetitions of one element become part of the rows above them. */
+static void find_repeats(copy_kernel *copy) {
+  cpu_nest *nest = &copy->nest;
+  const int32_t last = nest->rank - 1;
+  copy->repeats = 1;
+  if (last < 1 || nest->size[last] < 2 || nest->size[last] > MOST_REPEATS ||
+      nest->stride[0][last] != 0 || nest->stride[1][last] != 1 ||
+      nest->stride[1][last - 1] != nest->size[last])
+    return;
+  copy->repeats = nest->size[last];
+  nest->size[last - 1] *= copy->repeats;
+  nest->stride[1][last - 1] = 1;
+  nest->rank--;
+}
+
+static void plan(copy_kernel *copy, const compute_kernel_descriptor *descriptor) {
+  cpu_nest_begin(&copy->nest, descriptor, 0, descriptor->rank);
+  cpu_nest_sort(&copy->nest, 1); /* the output is written in memory order */
+  cpu_nest_collapse(&copy->nest);
+  find_repeats(copy);
+  cpu_nest_finish(&copy->nest);
+  /* The core has checked that counts fit. */
+  if (!cpu_nest_count(&copy->nest, copy->nest.rank, &copy->elements) || copy->elements == 0) return;
+  const uint64_t bytes = (uint64_t)copy->elements * copy->bytes;
+  copy->large = bytes > copy->head.device->share_bytes / 2;
+  copy->units = copy->elements;
+  const int32_t turn = copy->repeats > 1 ? -1 : find_turn(&copy->nest);
+  if (turn >= 0) plan_transposed(copy, turn);
+  copy->tasks = task_count(copy->head.device, bytes, copy->units);
+}
+
+static void describe(copy_kernel *copy) {
+  static const char *const names[] = {[COPY_ROWS] = "rows", [COPY_TRANSPOSED] = "transposed"};
+  snprintf(copy->head.description, sizeof copy->head.description,
+           "copy: %lld elements of %u byte%s, %s, %lld task%s%s", (long long)copy->elements,
+           copy->bytes, copy->bytes == 1 ? "" : "s", names[copy->way], (long long)copy->tasks,
+           copy->tasks == 1 ? "" : "s", copy->large ? ", past the cache" : "");
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **kernel) {
+  if (descriptor->inputs[0].dtype != descriptor->outputs[0].dtype)
+    return cpu_map_kind.prepare(device, descriptor, kernel);
+  copy_kernel *copy = cpu_allocate(device, sizeof *copy);
+  if (!copy) return cpu_out_of_memory(device, sizeof *copy);
+  copy->head = (cpu_kernel){.device = device, .run = run_copy, .destroy = destroy_copy};
+  copy->bytes = cpu_dtype_size(descriptor->inputs[0].dtype);
+  copy->size_index = __builtin_ctz(copy->bytes);
+  plan(copy, descriptor);
+  describe(copy);
+  *kernel = &copy->head;
+  return COMPUTE_OK;
+}
+
+const cpu_kind cpu_copy_kind = {"copy", NULL, make_kernel};

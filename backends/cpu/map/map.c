@@ -1,0 +1,327 @@
+/* MAP: a program over a space of any rank.
+ *
+ * Tiles run along one dimension, chosen so that operands are read in memory order and tiles are
+ * long. The rest is a walk over tiles, cut into tasks of many microseconds each; what is smaller
+ * than two of them stays on the calling thread.
+ *
+ * Operands may disagree about memory order, as in x + transpose(y). Then the walk goes from tile to
+ * tile along the dimension in which those operands are dense, so that every cache line that a
+ * strided read brings in serves the next tiles, too; and the inputs among them are turned into a
+ * buffer, some rows at a time, since lines that lie a power of two apart do not stay in a cache. */
+#include <stdio.h>
+
+#include "core/cpu.h"
+#include "program/program.h"
+#include "core/nest.h"
+
+/* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
+enum { TILE_COST = 400, STEP_COST = 80, DENSE_COST = 1, STRIDED_COST = 8 };
+enum { TASK_COST = 150000, TASKS_PER_THREAD = 8 };
+
+/* Operands count as crossing from this stride on. Rows of a unit, and rows that are turned at once.
+ */
+enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
+
+typedef struct map_kernel {
+  cpu_kernel head;
+  cpu_program *program;
+  int32_t inputs, outputs;
+  uint32_t bytes[COMPUTE_MAX_OPERANDS];
+  uint64_t output_bytes;
+  cpu_nest nest;  /* tiles run along its last dimension */
+  int32_t walked; /* dimensions that a unit's number counts */
+  int64_t rows;   /* a unit's tiles, along dimension `walked`: 1, or many if operands disagree */
+  int64_t length; /* of a tile */
+  int64_t blocks; /* tiles along the last dimension */
+  int64_t groups; /* of rows */
+  int64_t units, tasks;
+  int32_t position; /* operand number of the row-major position */
+  int32_t turned_count;
+  int32_t turned[MOST_TURNED]; /* inputs that are turned into a buffer */
+} map_kernel;
+
+typedef struct map_run {
+  const map_kernel *map;
+  void *const *pointers;
+  bool stream;
+} map_run;
+
+/* What a task needs besides the tile's registers. */
+typedef struct map_task {
+  const map_run *run;
+  cpu_walk walk;
+  cpu_tile tile;
+  cpu_scratch scratch;
+  _Alignas(64) unsigned char turned[MOST_TURNED][TURNED_ROWS * CROSS_TILE * 8];
+} map_task;
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+/* Where the walk's place is in an operand, `row` rows and `start` elements further. */
+static int64_t offset_at(const map_task *task, int32_t operand, int64_t row, int64_t start) {
+  const map_kernel *map = task->run->map;
+  const int64_t *stride = map->nest.stride[operand];
+  const int32_t last = cpu_nest_last(&map->nest);
+  const int64_t across = map->walked < last ? row * stride[map->walked] : 0;
+  return task->walk.offset[operand] + across + start * stride[last];
+}
+
+static unsigned char *address_at(const map_task *task, int32_t operand, int64_t row,
+                                 int64_t start) {
+  return (unsigned char *)task->run->pointers[operand] +
+         offset_at(task, operand, row, start) * (int64_t)task->run->map->bytes[operand];
+}
+
+static void place_tile(map_task *task, int64_t row, int64_t start) {
+  const map_kernel *map = task->run->map;
+  const cpu_nest *nest = &map->nest;
+  const int32_t last = cpu_nest_last(nest), across = map->walked;
+  cpu_tile *tile = &task->tile;
+  for (int32_t k = 0; k < map->inputs; k++) tile->input[k] = address_at(task, k, row, start);
+  for (int32_t k = 0; k < map->outputs; k++)
+    tile->output[k] = address_at(task, map->inputs + k, row, start);
+  tile->position = offset_at(task, map->position, row, start);
+  for (int32_t d = 0; d < map->walked; d++)
+    if (nest->origin[d] >= 0) tile->coordinate[nest->origin[d]] = task->walk.index[d];
+  if (across < last && nest->origin[across] >= 0) tile->coordinate[nest->origin[across]] = row;
+  if (nest->origin[last] >= 0) tile->coordinate[nest->origin[last]] = start;
+}
+
+/* Puts rows row … row + rows − 1 of the crossing inputs, for one tile each, into the buffers. */
+static void turn_inputs(map_task *task, int64_t row, int64_t rows, int64_t start) {
+  const map_kernel *map = task->run->map;
+  const cpu_tile_table *table = map->head.device->isa->tile;
+  for (int32_t i = 0; i < map->turned_count; i++) {
+    const int32_t k = map->turned[i];
+    const int64_t bytes = (int64_t)map->bytes[k];
+    table->transpose[__builtin_ctzll((uint64_t)bytes)](
+        task->tile.count, rows, address_at(task, k, row, start),
+        cpu_nest_step(&map->nest, k) * bytes, task->turned[i], CROSS_TILE * bytes);
+  }
+}
+
+static void run_rows(map_task *task, int64_t first, int64_t end, int64_t start) {
+  const map_kernel *map = task->run->map;
+  turn_inputs(task, first, end - first, start);
+  for (int64_t row = first; row < end; row++) {
+    place_tile(task, row, start);
+    for (int32_t i = 0; i < map->turned_count; i++)
+      task->tile.input[map->turned[i]] =
+          task->turned[i] + (row - first) * CROSS_TILE * (int64_t)map->bytes[map->turned[i]];
+    cpu_program_run(map->program, &task->tile, &task->scratch, task->run->stream);
+  }
+}
+
+static void run_unit(map_task *task, int64_t group, int64_t block) {
+  const map_kernel *map = task->run->map;
+  const cpu_nest *nest = &map->nest;
+  const int64_t start = block * map->length, left = cpu_nest_length(nest) - start;
+  const int64_t all_rows = map->walked < cpu_nest_last(nest) ? nest->size[map->walked] : 1;
+  int64_t row = group * map->rows;
+  const int64_t end = row + map->rows < all_rows ? row + map->rows : all_rows;
+  task->tile.count = left < map->length ? left : map->length;
+  for (; row < end; row += TURNED_ROWS)
+    run_rows(task, row, row + TURNED_ROWS < end ? row + TURNED_ROWS : end, start);
+}
+
+static void set_strides(const map_kernel *map, cpu_tile *tile) {
+  for (int32_t k = 0; k < map->inputs; k++) tile->input_stride[k] = cpu_nest_step(&map->nest, k);
+  for (int32_t k = 0; k < map->outputs; k++)
+    tile->output_stride[k] = cpu_nest_step(&map->nest, map->inputs + k);
+  for (int32_t i = 0; i < map->turned_count; i++) tile->input_stride[map->turned[i]] = 1;
+  tile->dimension = map->nest.origin[cpu_nest_last(&map->nest)];
+  tile->position_step = cpu_nest_step(&map->nest, map->position);
+}
+
+/* A share of the units, which are numbered with the block as the fastest, then the group of rows.
+ */
+static void run_task(void *argument, int64_t number, int32_t worker) {
+  const map_run *run = argument;
+  const map_kernel *map = run->map;
+  (void)worker;
+  const int64_t part = map->units / map->tasks, rest = map->units % map->tasks;
+  const int64_t first = part * number + (number < rest ? number : rest);
+  const int64_t end = first + part + (number < rest);
+  map_task task;
+  task.run = run;
+  set_strides(map, &task.tile);
+  int64_t block = first % map->blocks, group = first / map->blocks % map->groups;
+  cpu_walk_start(&map->nest, map->walked, first / map->blocks / map->groups, &task.walk);
+  for (int64_t unit = first; unit < end; unit++) {
+    run_unit(&task, group, block);
+    if (++block < map->blocks) continue;
+    block = 0;
+    if (++group < map->groups) continue;
+    group = 0;
+    cpu_walk_next(&map->nest, map->walked, &task.walk);
+  }
+  if (run->stream) cpu_stream_fence();
+}
+
+/* Outputs that no cache will hold go past it, unless they overwrite what was just read. */
+static bool worth_streaming(const map_kernel *map, void *const *pointers) {
+  if (map->output_bytes <= map->head.device->share_bytes / 2) return false;
+  for (int32_t k = 0; k < map->outputs; k++)
+    for (int32_t i = 0; i < map->inputs; i++)
+      if (pointers[map->inputs + k] == pointers[i]) return false;
+  return true;
+}
+
+static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
+  const map_kernel *map = (const map_kernel *)kernel;
+  if (map->units == 0) return COMPUTE_OK;
+  map_run run = {.map = map, .pointers = pointers, .stream = worth_streaming(map, pointers)};
+  cpu_parallel(kernel->device, map->tasks, run_task, &run);
+  return COMPUTE_OK;
+}
+
+static void destroy_map(cpu_kernel *kernel) {
+  map_kernel *map = (map_kernel *)kernel;
+  cpu_device *device = kernel->device;
+  cpu_program_release(device, map->program);
+  cpu_release(device, map);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+/* What one element costs if tiles run along dimension d. */
+static double element_cost(const map_kernel *map, int32_t d) {
+  const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
+  const int64_t length = size < tile ? size : tile;
+  double cost =
+      (double)(TILE_COST + STEP_COST * (int64_t)map->program->step_count) / (double)length;
+  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+    const int64_t stride = map->nest.stride[k][d];
+    if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
+  }
+  return cost + (double)cpu_program_cost(map->program);
+}
+
+/* Picks the dimension of tiles and makes it the last. */
+static double choose_tiles(map_kernel *map) {
+  int32_t best = cpu_nest_last(&map->nest);
+  double lowest = element_cost(map, best);
+  for (int32_t d = best - 1; d >= 0; d--) {
+    const double cost = element_cost(map, d);
+    if (cost >= lowest) continue;
+    lowest = cost;
+    best = d;
+  }
+  cpu_nest_make_last(&map->nest, best);
+  return lowest;
+}
+
+/* The dimension in which operands are dense that are not along the tile, or −1. */
+static int32_t find_crossing(const map_kernel *map) {
+  const cpu_nest *nest = &map->nest;
+  const int32_t last = cpu_nest_last(nest);
+  for (int32_t d = last - 1; d >= 0; d--)
+    for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+      const int64_t step = nest->stride[k][last];
+      if ((nest->stride[k][d] == 1 || nest->stride[k][d] == -1) && nest->size[d] > 1 &&
+          (step >= CROSS_STRIDE || step <= -CROSS_STRIDE))
+        return d;
+    }
+  return -1;
+}
+
+/* Moves the crossing dimension next to the last, the others keeping their order. */
+static void make_rows(map_kernel *map, int32_t crossing) {
+  const int32_t last = cpu_nest_last(&map->nest);
+  cpu_nest_make_last(&map->nest, crossing);
+  cpu_nest_make_last(&map->nest, last - 1); /* what was last has moved up by one */
+}
+
+static void choose_turned(map_kernel *map) {
+  const int32_t last = cpu_nest_last(&map->nest);
+  for (int32_t k = 0; k < map->inputs && map->turned_count < MOST_TURNED; k++)
+    if (map->nest.stride[k][last - 1] == 1 && map->nest.stride[k][last] >= CROSS_STRIDE)
+      map->turned[map->turned_count++] = k;
+}
+
+static void cut(map_kernel *map, int64_t elements, double cost) {
+  const int32_t crossing = find_crossing(map);
+  int64_t longest = cpu_program_tile_elements(map->program);
+  map->walked = cpu_nest_last(&map->nest);
+  map->rows = map->groups = 1;
+  if (crossing >= 0) {
+    make_rows(map, crossing);
+    choose_turned(map);
+    map->walked--;
+    map->rows = CROSS_ROWS;
+    map->groups = cpu_divide_up(map->nest.size[map->walked], CROSS_ROWS);
+    if (longest > CROSS_TILE) longest = CROSS_TILE;
+  }
+  /* Blocks of about the same length, in whole cache lines. */
+  const int64_t size = cpu_nest_length(&map->nest);
+  map->length = cpu_divide_up(cpu_divide_up(size, cpu_divide_up(size, longest)), 64) * 64;
+  map->blocks = cpu_divide_up(size, map->length);
+  int64_t outer = 1;
+  for (int32_t d = 0; d < map->walked; d++) outer *= map->nest.size[d];
+  map->units = outer * map->groups * map->blocks;
+  const double total = cost * (double)elements / TASK_COST;
+  const int64_t most =
+      map->head.device->threads > 1 ? map->head.device->threads * TASKS_PER_THREAD : 1;
+  map->tasks = total < (double)most ? (int64_t)total : most;
+  if (map->tasks < 1) map->tasks = 1;
+  if (map->tasks > map->units) map->tasks = map->units;
+}
+
+static void describe_map(map_kernel *map) {
+  const cpu_nest *nest = &map->nest;
+  snprintf(map->head.description, sizeof map->head.description,
+           "map: %u steps, tiles of %lld of %lld%s, %lld task%s, %s", map->program->step_count,
+           (long long)map->length, (long long)cpu_nest_length(nest),
+           map->rows > 1 ? " across rows" : "", (long long)map->tasks, map->tasks == 1 ? "" : "s",
+           map->head.device->isa->name);
+}
+
+/* The space as few dimensions as possible, unless the program asks for coordinates. */
+static void make_nest(map_kernel *map, const compute_kernel_descriptor *descriptor) {
+  cpu_nest_begin(&map->nest, descriptor, 0, descriptor->rank);
+  map->position = cpu_nest_add_position(&map->nest, descriptor, 0, descriptor->rank);
+  if ((cpu_program_places(map->program) & ~CPU_PLACES_POSITION) == 0) {
+    cpu_nest_collapse(&map->nest);
+    for (int32_t d = 0; d < map->nest.rank; d++) map->nest.origin[d] = -1;
+  }
+  cpu_nest_finish(&map->nest);
+}
+
+static void make_plan(map_kernel *map, const compute_kernel_descriptor *descriptor) {
+  int64_t elements;
+  make_nest(map, descriptor);
+  /* The core has checked that counts fit; an empty space has no units. */
+  if (!cpu_nest_count(&map->nest, map->nest.rank, &elements) || elements == 0) return;
+  for (int32_t k = 0; k < map->outputs; k++)
+    map->output_bytes += (uint64_t)elements * map->bytes[map->inputs + k];
+  const double cost = choose_tiles(map);
+  cut(map, elements, cost);
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **kernel) {
+  map_kernel *map = cpu_allocate(device, sizeof *map);
+  if (!map) return cpu_out_of_memory(device, sizeof *map);
+  map->head = (cpu_kernel){.device = device, .run = run_map, .destroy = destroy_map};
+  map->inputs = (int32_t)descriptor->input_count;
+  map->outputs = (int32_t)descriptor->output_count;
+  compute_dtype dtypes[COMPUTE_MAX_OPERANDS];
+  for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
+    dtypes[k] =
+        k < map->inputs ? descriptor->inputs[k].dtype : descriptor->outputs[k - map->inputs].dtype;
+    map->bytes[k] = cpu_dtype_size(dtypes[k]);
+  }
+  const compute_status status =
+      cpu_program_prepare(device, &descriptor->epilogue, descriptor->input_count, dtypes,
+                          descriptor->output_count, dtypes + map->inputs, &map->program);
+  if (status) {
+    cpu_release(device, map);
+    return status;
+  }
+  make_plan(map, descriptor);
+  describe_map(map);
+  *kernel = &map->head;
+  return COMPUTE_OK;
+}
+
+const cpu_kind cpu_map_kind = {"map", NULL, make_kernel};

@@ -1,0 +1,470 @@
+/* WINDOW: pooling. Makes the kernel and shares it out; window.h says how it works. */
+#include <stdio.h>
+#include <string.h>
+
+#include "window.h"
+#include "program/program.h"
+
+enum {
+  WORK = 1 << 14, /* elements below which another thread does not pay */
+  UNITS_PER_THREAD = 4,
+  LONGEST_LINE = 4096, /* elements of a line's part: it should stay in the level-1 cache */
+  MOST_TAPS = 1 << 28  /* of a window, for gradients: their numbers fit any type */
+};
+
+/* ---- Geometry ------------------------------------------------------------------------------ */
+
+void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,
+                 int64_t *end) {
+  const int64_t begin = i * w->stride[d] - w->padding[d];
+  const int64_t left = w->data_size[d] - begin;
+  *first = begin < 0 ? cpu_divide_up(-begin, w->dilation[d]) : 0;
+  *end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+  *first = cpu_min(*first, *end);
+}
+
+int64_t window_count(const compute_window_attributes *w, int d, int64_t i) {
+  int64_t first, end;
+  window_taps(w, d, i, &first, &end);
+  if (w->count_padding) {
+    int64_t left; /* enough is enough */
+    if (__builtin_add_overflow(w->data_size[d] + w->padding[d], w->padding[d] - i * w->stride[d],
+                               &left))
+      left = INT64_MAX;
+    first = 0;
+    end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
+  }
+  return cpu_max(end - first, 1);
+}
+
+void window_results(const compute_window_attributes *w, int d, int64_t first, int64_t end,
+                    int64_t *from, int64_t *to) {
+  const int64_t reach = (w->size[d] - 1) * w->dilation[d];
+  const int64_t low = first + w->padding[d] - reach, high = end + w->padding[d];
+  *from = low > 0 ? cpu_divide_up(low, w->stride[d]) : 0;
+  *to = cpu_min(cpu_divide_up(high, w->stride[d]), w->result_size[d]);
+}
+
+window_unit window_find_unit(const cpu_window *kernel, int64_t number) {
+  const int64_t chunk = number % kernel->chunks, rest = number / kernel->chunks;
+  const int64_t band = rest % kernel->bands, plane = rest / kernel->bands;
+  window_unit unit = {.image = plane / kernel->groups,
+                      .channel = plane % kernel->groups * kernel->lanes,
+                      .row = band * kernel->rows,
+                      .column = chunk * kernel->columns};
+  unit.rows = cpu_min(kernel->rows, kernel->size[2] - unit.row);
+  unit.columns = cpu_min(kernel->columns, kernel->size[3] - unit.column);
+  return unit;
+}
+
+window_lines window_read(const window_launch *l, int which, const window_unit *unit, int64_t row,
+                         int64_t rows, int64_t column, int64_t columns, unsigned char *room) {
+  const cpu_window *kernel = l->kernel;
+  const window_operand *in = &kernel->input[which];
+  const int64_t at = unit->image * in->stride[0] + unit->channel * in->stride[1] +
+                     row * in->stride[2] + column * in->stride[3];
+  const unsigned char *from = (const unsigned char *)l->pointers[which] + at * in->size;
+  window_lines lines = {from, row, column, in->stride[2]};
+  if (in->direct || rows <= 0 || columns <= 0) return lines;
+  const cpu_load_loop load = kernel->head.device->isa->tile->load[in->dtype];
+  lines.data = room;
+  lines.pitch = columns * kernel->lanes;
+  int64_t length = lines.pitch;
+  if (kernel->lanes == 1 && in->stride[2] == columns * in->stride[3]) {
+    length *= rows; /* one line after the other */
+    rows = 1;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    const unsigned char *line = from + i * in->stride[2] * in->size;
+    if (kernel->lanes == 1 || in->stride[3] == kernel->lanes * in->stride[1]) {
+      load(length, room, line, kernel->lanes == 1 ? in->stride[3] : in->stride[1]);
+      room += length * kernel->element;
+    } else {
+      for (int64_t j = 0; j < columns; j++, room += kernel->lanes * kernel->element)
+        load(kernel->lanes, room, line + j * in->stride[3] * in->size, in->stride[1]);
+    }
+  }
+  return lines;
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+static void do_task(void *argument, int64_t task, int32_t worker) {
+  const window_launch *l = argument;
+  const cpu_window *kernel = l->kernel;
+  unsigned char *scratch = l->workers + (uint64_t)worker * kernel->worker_bytes;
+  const int64_t end = cpu_min((task + 1) * kernel->per_task, kernel->units);
+  for (int64_t unit = task * kernel->per_task; unit < end; unit++) {
+    if (kernel->shape.by_data)
+      window_gradient_unit(l, unit, scratch);
+    else
+      window_fold_unit(l, unit, scratch);
+  }
+}
+
+static compute_status window_run(const cpu_kernel *head, void *const *pointers) {
+  const cpu_window *kernel = (const cpu_window *)head;
+  cpu_device *device = head->device;
+  if (kernel->units == 0) return COMPUTE_OK;
+  const uint64_t workers = kernel->tasks == 1 ? 1 : (uint64_t)device->threads;
+  const uint64_t bytes = workers * kernel->worker_bytes;
+  unsigned char *scratch = cpu_workspace_acquire(device, bytes);
+  if (!scratch) return cpu_out_of_memory(device, bytes);
+  window_launch l = {kernel, pointers, scratch};
+  cpu_parallel(device, kernel->tasks, do_task, &l);
+  cpu_workspace_return(device, scratch);
+  return COMPUTE_OK;
+}
+
+static void window_destroy(cpu_kernel *head) {
+  cpu_window *kernel = (cpu_window *)head;
+  cpu_release(head->device, kernel->counts);
+  cpu_release(head->device, kernel->taps);
+  cpu_program_release(head->device, kernel->epilogue);
+  cpu_release(head->device, kernel);
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+static window_operand read_operand(const compute_operand *from) {
+  window_operand to = {.dtype = from->dtype, .size = cpu_dtype_size(from->dtype)};
+  for (int d = 0; d < 4; d++) to.stride[d] = from->stride[d];
+  return to;
+}
+
+/* Whether lines of this operand are lines of the computing type where they lie. */
+static bool is_dense(const cpu_window *kernel, const window_operand *o) {
+  return o->dtype == kernel->type && o->stride[3] == kernel->lanes &&
+         (kernel->lanes == 1 || o->stride[1] == 1);
+}
+
+/* The inputs that are not the epilogue's. */
+static uint32_t own_inputs(const compute_kernel_descriptor *descriptor) {
+  const compute_window_attributes *w = compute_window_of(descriptor);
+  return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
+}
+
+static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
+  const compute_window_attributes *w = compute_window_of(descriptor);
+  kernel->shape = *w;
+  kernel->type = descriptor->accumulate;
+  kernel->element = cpu_dtype_size(descriptor->accumulate);
+  kernel->loops = CPU_PICK_NUMBER(kernel->head.device->isa, cpu_window, descriptor->accumulate);
+  kernel->input_count = own_inputs(descriptor);
+  kernel->extra_count = descriptor->input_count - kernel->input_count;
+  kernel->output_count = descriptor->output_count;
+  for (int d = 0; d < 4; d++) kernel->size[d] = descriptor->size[d];
+  for (uint32_t i = 0; i < kernel->input_count; i++)
+    kernel->input[i] = read_operand(&descriptor->inputs[i]);
+  for (uint32_t i = 0; i < kernel->extra_count; i++)
+    kernel->extra[i] = read_operand(&descriptor->inputs[kernel->input_count + i]);
+  for (uint32_t i = 0; i < kernel->output_count; i++)
+    kernel->output[i] = read_operand(&descriptor->outputs[i]);
+}
+
+static compute_status prepare_epilogue(cpu_window *kernel,
+                                       const compute_kernel_descriptor *descriptor) {
+  compute_dtype inputs[COMPUTE_MAX_OPERANDS + 1], outputs[COMPUTE_MAX_OPERANDS];
+  inputs[0] = descriptor->accumulate;
+  for (uint32_t i = 0; i < kernel->extra_count; i++) inputs[i + 1] = kernel->extra[i].dtype;
+  for (uint32_t i = 0; i < kernel->output_count; i++) outputs[i] = kernel->output[i].dtype;
+  return cpu_program_prepare(kernel->head.device, &descriptor->epilogue, kernel->extra_count + 1,
+                             inputs, kernel->output_count, outputs, &kernel->epilogue);
+}
+
+static void choose_lines(cpu_window *kernel) {
+  const window_operand *in = &kernel->input[0];
+  const int64_t channels = kernel->size[1];
+  const bool side_by_side =
+      in->stride[1] == 1 && channels > 1 && (in->stride[3] != 1 || kernel->shape.data_size[1] == 1);
+  kernel->lanes = side_by_side ? channels : 1;
+  kernel->groups = side_by_side ? 1 : channels;
+  for (uint32_t i = 0; i < kernel->input_count; i++)
+    kernel->input[i].direct = is_dense(kernel, &kernel->input[i]);
+  kernel->in_place =
+      cpu_program_is_identity(kernel->epilogue) && is_dense(kernel, &kernel->output[0]);
+}
+
+/* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
+static void choose_units(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t planes = kernel->size[0] * kernel->groups, threads = kernel->head.device->threads;
+  const int64_t line = cpu_max(w->data_size[1], w->result_size[1]) * kernel->lanes;
+  kernel->columns = kernel->size[3];
+  if (!w->by_data && line > LONGEST_LINE) {
+    const int64_t width = cpu_max(LONGEST_LINE / kernel->lanes, 2 * w->size[1] * w->dilation[1]);
+    kernel->columns = cpu_min(cpu_max(width / w->stride[1], 1), kernel->size[3]);
+  }
+  kernel->chunks = cpu_divide_up(kernel->size[3], kernel->columns);
+  const int64_t fit = (int64_t)(kernel->head.device->l2_bytes / 4) / (int64_t)kernel->element;
+  int64_t per_row = cpu_max(line / kernel->chunks, 1);
+  if (!w->by_data && __builtin_mul_overflow(per_row, w->stride[0], &per_row)) per_row = INT64_MAX;
+  kernel->rows = cpu_min(cpu_max(fit / per_row, 1), kernel->size[2]);
+  int64_t work = planes * kernel->size[2];
+  if (__builtin_mul_overflow(work, line, &work)) work = INT64_MAX;
+  const int64_t wanted = cpu_min(threads * UNITS_PER_THREAD, work / WORK);
+  if (threads > 1 && planes * kernel->chunks < wanted) {
+    const int64_t bands = cpu_divide_up(wanted, planes * kernel->chunks);
+    kernel->rows = cpu_min(kernel->rows, cpu_divide_up(kernel->size[2], bands));
+  }
+  if (w->by_data) {
+    /* Windows that reach into two bands are searched twice: few should, none that do not overlap.
+     */
+    const int64_t least = 2 * ((w->size[0] - 1) * w->dilation[0] + 1);
+    kernel->rows = cpu_min(cpu_max(kernel->rows, least), kernel->size[2]);
+    if (w->stride[0] < kernel->rows && kernel->rows < kernel->size[2])
+      kernel->rows -= kernel->rows % w->stride[0];
+  }
+  kernel->bands = cpu_divide_up(kernel->size[2], kernel->rows);
+  kernel->units = planes * kernel->bands * kernel->chunks;
+  kernel->tasks = threads > 1 ? cpu_max(1, cpu_min(kernel->units, wanted)) : 1;
+  kernel->per_task = cpu_divide_up(kernel->units, kernel->tasks);
+  kernel->tasks = cpu_divide_up(kernel->units, kernel->per_task);
+}
+
+/* Data rows or columns that `results` windows reach, at most. */
+static int64_t reach_of(const compute_window_attributes *w, int d, int64_t results) {
+  return cpu_min((results - 1) * w->stride[d] + (w->size[d] - 1) * w->dilation[d] + 1,
+                 w->data_size[d]);
+}
+
+static void choose_memory(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t element = kernel->element * kernel->lanes;
+  int64_t width = w->data_size[1], height = kernel->rows;
+  if (w->by_data) {
+    const int64_t window = (w->size[0] - 1) * w->dilation[0] + 1;
+    height = cpu_min(kernel->rows + 2 * window, w->data_size[0]);
+    width = cpu_max(width, w->result_size[1]);
+    if (w->operation == COMPUTE_WINDOW_MAX)
+      kernel->offset_bytes = cpu_whole_lines((uint64_t)(w->size[0] * w->size[1]) * sizeof(int64_t));
+  } else {
+    height = reach_of(w, 0, kernel->rows);
+    width = reach_of(w, 1, kernel->columns);
+  }
+  const bool reads =
+      !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
+  kernel->line_bytes = cpu_whole_lines((uint64_t)(width * element));
+  kernel->source_bytes = reads ? cpu_whole_lines((uint64_t)(height * width * element)) : 0;
+  kernel->values_bytes =
+      kernel->in_place ? 0 : cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns * element));
+  kernel->worker_bytes = kernel->source_bytes + (w->by_data ? 3 : 1) * kernel->line_bytes +
+                         kernel->offset_bytes + kernel->values_bytes + 64;
+}
+
+static compute_status count_columns(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const uint64_t bytes = (uint64_t)w->result_size[1] * kernel->element;
+  if (w->operation != COMPUTE_WINDOW_AVERAGE) return COMPUTE_OK;
+  kernel->counts = cpu_allocate(kernel->head.device, bytes);
+  if (!kernel->counts) return cpu_out_of_memory(kernel->head.device, bytes);
+  for (int64_t q = 0; q < w->result_size[1]; q++) {
+    const int64_t count = window_count(w, 1, q);
+    if (kernel->type == COMPUTE_F64)
+      ((double *)(void *)kernel->counts)[q] = (double)count;
+    else
+      ((float *)(void *)kernel->counts)[q] = (float)count;
+  }
+  return COMPUTE_OK;
+}
+
+static void find_inside(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t room = w->data_size[1] + w->padding[1] - (w->size[1] - 1) * w->dilation[1];
+  kernel->first_inside = cpu_divide_up(w->padding[1], w->stride[1]);
+  kernel->end_inside = room > 0 ? cpu_divide_up(room, w->stride[1]) : 0;
+}
+
+static void describe(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  snprintf(kernel->head.description, sizeof kernel->head.description,
+           "%s pooling%s %s, %s, bands of %lld rows",
+           w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
+           kernel->head.device->isa->name, kernel->lanes > 1 ? "across channels" : "along rows",
+           (long long)kernel->rows);
+}
+
+static compute_status prepare(cpu_window *kernel, const compute_kernel_descriptor *descriptor) {
+  const compute_window_attributes *w = compute_window_of(descriptor);
+  read_descriptor(descriptor, kernel);
+  compute_status status = prepare_epilogue(kernel, descriptor);
+  if (status) return status;
+  window_merge_planes(kernel);
+  choose_lines(kernel);
+  for (int d = 0; d < 4; d++)
+    if (kernel->size[d] == 0) {
+      snprintf(kernel->head.description, sizeof kernel->head.description, "pooling of no elements");
+      return COMPUTE_OK;
+    }
+  find_inside(kernel);
+  window_find_short_halves(kernel);
+  choose_units(kernel);
+  choose_memory(kernel);
+  status = count_columns(kernel);
+  if (!status && w->by_data) status = window_gradient_prepare(kernel);
+  describe(kernel);
+  return status;
+}
+
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_window_attributes *w = compute_window_of(descriptor);
+  const compute_dtype type = descriptor->accumulate;
+  const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
+  const bool is_whole = type == COMPUTE_I64 || type == COMPUTE_I32;
+  if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
+    return "this dtype cannot be folded as asked";
+  for (uint32_t i = 0; i < own_inputs(descriptor); i++)
+    if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
+      return "elements are folded in their own computing type only";
+  int64_t taps;
+  if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
+      (w->by_data &&
+       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
+    return "the window is too large";
+  return NULL;
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  cpu_window *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head = (cpu_kernel){.device = device, .run = window_run, .destroy = window_destroy};
+  const compute_status status = prepare(kernel, descriptor);
+  if (status)
+    window_destroy(&kernel->head);
+  else
+    *result = &kernel->head;
+  return status;
+}
+
+const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, make_kernel};
+
+/* ---- Results -------------------------------------------------------------------------------- */
+
+unsigned char *window_output(const window_launch *l, const window_unit *unit, int64_t row) {
+  const cpu_window *kernel = l->kernel;
+  const window_operand *o = &kernel->output[0];
+  const int64_t at = unit->image * o->stride[0] + unit->channel * o->stride[1] +
+                     row * o->stride[2] + unit->column * o->stride[3];
+  return (unsigned char *)l->pointers[kernel->input_count + kernel->extra_count] + at * o->size;
+}
+
+/* An operand's steps along rows, columns and lanes, and its first element in the unit. */
+static int64_t unit_steps(const window_unit *unit, const window_operand *o,
+                          int64_t step[CPU_BOX_RANK]) {
+  step[0] = o->stride[2];
+  step[1] = o->stride[3];
+  step[2] = o->stride[1];
+  return (unit->image * o->stride[0] + unit->channel * o->stride[1] + unit->row * o->stride[2] +
+          unit->column * o->stride[3]) *
+         (int64_t)o->size;
+}
+
+void window_finish(const window_launch *l, const window_unit *unit, unsigned char *values) {
+  const cpu_window *kernel = l->kernel;
+  const int64_t *size = kernel->size, line = unit->columns * kernel->lanes;
+  cpu_box box;
+  box.program = kernel->epilogue;
+  box.rank = kernel->lanes > 1 ? 3 : 2;
+  const int64_t count[3] = {unit->rows, unit->columns, kernel->lanes};
+  const int64_t values_step[3] = {line, kernel->lanes, 1};
+  const int64_t position_step[3] = {size[3], 1, size[2] * size[3]};
+  const int64_t first[4] = {unit->image, unit->channel, unit->row, unit->column};
+  for (int32_t d = 0; d < box.rank; d++) {
+    box.count[d] = count[d];
+    box.dimension[d] = d == 2 ? 1 : d + 2;
+    box.pace[d] = 1;
+    box.input_step[0][d] = values_step[d];
+    box.position_step[d] = position_step[d];
+  }
+  for (int d = 0; d < COMPUTE_MAX_RANK; d++) box.coordinate[d] = d < 4 ? first[d] : 0;
+  box.position = ((first[0] * size[1] + first[1]) * size[2] + first[2]) * size[3] + first[3];
+  box.input[0] = values;
+  void *const *pointers = l->pointers + kernel->input_count;
+  for (uint32_t i = 0; i < kernel->extra_count; i++)
+    box.input[i + 1] = (const unsigned char *)pointers[i] +
+                       unit_steps(unit, &kernel->extra[i], box.input_step[i + 1]);
+  pointers += kernel->extra_count;
+  for (uint32_t k = 0; k < kernel->output_count; k++)
+    box.output[k] =
+        (unsigned char *)pointers[k] + unit_steps(unit, &kernel->output[k], box.output_step[k]);
+  cpu_box_merge(&box);
+  cpu_box_run(&box, box.rank - 1);
+}
+
+/* ---- Merging planes -------------------------------------------------------------------------- */
+
+/* Planes one below the other.
+ *
+ * Networks pool thousands of small planes. Where planes follow each other in memory and windows
+ * neither leave a plane nor lie across two, all planes are one tall plane: units of work are then
+ * as large as caches and threads want them, not as small as a plane. */
+
+/* Whether rows of all planes are equally far from each other; *step is how far. */
+static bool rows_follow(const window_operand *o, int64_t images, int64_t channels, int64_t rows,
+                        int64_t *step) {
+  *step = rows > 1 ? o->stride[2] : channels > 1 ? o->stride[1] : o->stride[0];
+  return (channels == 1 || o->stride[1] == rows * *step) &&
+         (images == 1 || o->stride[0] == channels * rows * *step);
+}
+
+static bool may_merge(const cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t span = (w->size[0] - 1) * w->dilation[0] + 1;
+  /* What an epilogue computes from a coordinate would change; positions stay. */
+  return (cpu_program_places(kernel->epilogue) & ~CPU_PLACES_POSITION) == 0 &&
+         kernel->size[0] * kernel->size[1] > 1 && kernel->size[2] > 0 && kernel->size[3] > 0 &&
+         w->padding[0] == 0 && w->result_size[0] > 0 && w->data_size[0] % w->result_size[0] == 0 &&
+         span <= w->data_size[0] / w->result_size[0] &&
+         (w->result_size[0] == 1 || w->stride[0] == w->data_size[0] / w->result_size[0]);
+}
+
+void window_merge_planes(cpu_window *kernel) {
+  compute_window_attributes *w = &kernel->shape;
+  window_operand *operands[3 * COMPUTE_MAX_OPERANDS];
+  int64_t rows[3 * COMPUTE_MAX_OPERANDS], steps[3 * COMPUTE_MAX_OPERANDS];
+  const int64_t images = kernel->size[0], channels = kernel->size[1], planes = images * channels;
+  const bool has_data = !w->by_data || w->operation == COMPUTE_WINDOW_MAX;
+  uint32_t count = 0;
+  if (!may_merge(kernel)) return;
+  for (uint32_t i = 0; i < kernel->input_count; i++) {
+    rows[count] = i == 0 && has_data ? w->data_size[0] : w->result_size[0];
+    operands[count++] = &kernel->input[i];
+  }
+  for (uint32_t i = 0; i < kernel->extra_count; i++) {
+    rows[count] = kernel->size[2];
+    operands[count++] = &kernel->extra[i];
+  }
+  for (uint32_t i = 0; i < kernel->output_count; i++) {
+    rows[count] = kernel->size[2];
+    operands[count++] = &kernel->output[i];
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (!rows_follow(operands[i], images, channels, rows[i], &steps[i])) return;
+  for (uint32_t i = 0; i < count; i++) {
+    operands[i]->stride[0] = operands[i]->stride[1] = 0;
+    operands[i]->stride[2] = steps[i];
+  }
+  w->stride[0] = w->data_size[0] / w->result_size[0];
+  w->data_size[0] *= planes;
+  w->result_size[0] *= planes;
+  kernel->size[0] = kernel->size[1] = 1;
+  kernel->size[2] *= planes;
+}
+
+void window_find_short_halves(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t count = w->result_size[1];
+  bool is_short = kernel->lanes == 1 && count > 0 && count <= CPU_WINDOW_SHORT &&
+                  w->data_size[1] == 2 * count && 2 * w->result_size[0] <= w->data_size[0] &&
+                  (!w->by_data || w->operation == COMPUTE_WINDOW_MAX);
+  for (int d = 0; d < 2; d++)
+    is_short = is_short && w->size[d] == 2 && w->stride[d] == 2 && w->dilation[d] == 1 &&
+               w->padding[d] == 0;
+  /* Data that are converted come in dense lines; gradients are converted line by line. */
+  const window_operand *data = &kernel->input[0], *gradient = &kernel->input[1];
+  is_short = is_short && (!data->direct || data->stride[2] == 2 * count);
+  if (w->by_data) is_short = is_short && gradient->direct && gradient->stride[2] == count;
+  if (kernel->in_place) is_short = is_short && kernel->output[0].stride[2] == kernel->size[3];
+  kernel->halves_short = is_short;
+}

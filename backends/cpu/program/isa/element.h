@@ -1,0 +1,104 @@
+/* The element type that a source of an isa/ folder is compiled for (CPU_VARIANT), and vectors of
+ * it.
+ *
+ *   ELEMENT          the type
+ *   ARITHMETIC       the type to add and multiply in: unsigned for integers, where overflow wraps
+ *   MASK             the signed integer type as wide as ELEMENT
+ *   IS_NAN(x)        whether x is not a number; PACK_NAN(x): the same of a pack, as a pack
+ *   LOWEST, HIGHEST  the ends of its range, infinities for floats */
+#ifndef CPU_PROGRAM_ELEMENT_H
+#define CPU_PROGRAM_ELEMENT_H
+
+#include <stdint.h>
+
+#include "core/isa.h"
+
+#if defined(CPU_VARIANT_F64)
+#define ELEMENT    double
+#define ARITHMETIC double
+#define MASK       int64_t
+#define HIGHEST    __builtin_inf()
+#elif defined(CPU_VARIANT_F32)
+#define ELEMENT    float
+#define ARITHMETIC float
+#define MASK       int32_t
+#define HIGHEST    __builtin_inff()
+#elif defined(CPU_VARIANT_I64)
+#define ELEMENT    int64_t
+#define ARITHMETIC uint64_t
+#define MASK       int64_t
+#define LOWEST     INT64_MIN
+#define HIGHEST    INT64_MAX
+#elif defined(CPU_VARIANT_I32)
+#define ELEMENT    int32_t
+#define ARITHMETIC uint32_t
+#define MASK       int32_t
+#define LOWEST     INT32_MIN
+#define HIGHEST    INT32_MAX
+#elif defined(CPU_VARIANT_BYTE) /* BOOL as it is stored: 0 and 1 */
+#define ELEMENT    uint8_t
+#define ARITHMETIC uint8_t
+#define MASK       int8_t
+#define LOWEST     0
+#define HIGHEST    1
+#endif
+
+#if defined(CPU_VARIANT_F64) || defined(CPU_VARIANT_F32)
+#define IS_FLOAT    1
+#define LOWEST      (-HIGHEST)
+#define IS_NAN(x)   ((x) != (x))
+#define PACK_NAN(x) ((x) != (x))
+#else
+#define IS_FLOAT    0
+#define IS_NAN(x)   ((void)(x), 0)
+#define PACK_NAN(x) ((x) ^ (x)) /* nothing */
+#endif
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
+
+/* ---- Vectors ------------------------------------------------------------------------------- */
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
+/* For accumulators that must stay in registers. Ordinary loops are vectorised well enough
+ * everywhere else; but an array of accumulators is kept in memory by the compilers, and short lines
+ * would spend their time clearing and reloading it. */
+typedef ELEMENT pack __attribute__((vector_size(VECTOR_BYTES)));
+typedef MASK pack_mask __attribute__((vector_size(VECTOR_BYTES)));
+typedef ARITHMETIC arithmetic_pack __attribute__((vector_size(VECTOR_BYTES)));
+
+enum { pack_lanes = VECTOR_BYTES / (int)sizeof(ELEMENT) }; /* elements of a pack */
+
+ALWAYS_INLINE pack pack_load(const ELEMENT *x) {
+  pack p;
+  __builtin_memcpy(&p, x, sizeof p);
+  return p;
+}
+
+ALWAYS_INLINE pack pack_all(ELEMENT x) {
+  pack p;
+  for (int j = 0; j < pack_lanes; j++) p[j] = x;
+  return p;
+}
+
+ALWAYS_INLINE pack pack_add(pack a, pack b) {
+  return (pack)((arithmetic_pack)a + (arithmetic_pack)b);
+}
+
+/* The sum of all elements, in a tree. */
+ALWAYS_INLINE ELEMENT pack_sum(pack p) {
+  ELEMENT part[pack_lanes];
+  __builtin_memcpy(part, &p, sizeof p);
+  for (int half = pack_lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++)
+      part[j] = (ELEMENT)((ARITHMETIC)part[j] + (ARITHMETIC)part[j + half]);
+  return part[0];
+}
+
+#endif

@@ -1,0 +1,236 @@
+/* The table of all loops of this instruction set, and the few that are about memory only. */
+#include <string.h>
+
+#include "tile_loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+extern const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT];
+extern const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT];
+extern const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT];
+extern const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE_COUNT];
+extern const cpu_transpose_block CPU_SYMBOL(cpu_tile_transpose)[4];
+
+#define FILL_CASE(type)                                                                            \
+  case sizeof(type): {                                                                             \
+    type value, *r = result;                                                                       \
+    memcpy(&value, element, sizeof value);                                                         \
+    for (int64_t i = 0; i < count; i++) r[i] = value;                                              \
+    break;                                                                                         \
+  }
+
+static void fill(int64_t count, void *result, const void *element, uint32_t element_bytes) {
+  switch (element_bytes) {
+    FILL_CASE(uint8_t)
+    FILL_CASE(uint16_t)
+    FILL_CASE(uint32_t)
+    FILL_CASE(uint64_t)
+  default: break;
+  }
+}
+
+static void sequence(int64_t count, int64_t *result, int64_t first, int64_t step) {
+  for (int64_t i = 0; i < count; i++) result[i] = first + i * step;
+}
+
+#if defined(__AVX512F__)
+typedef __m512i stream_vector;
+#define STREAM_LOAD(from)      _mm512_loadu_si512(from)
+#define STREAM_STORE(to, what) _mm512_stream_si512(to, what)
+#elif defined(__AVX2__)
+typedef __m256i stream_vector;
+#define STREAM_LOAD(from)      _mm256_loadu_si256(from)
+#define STREAM_STORE(to, what) _mm256_stream_si256(to, what)
+#elif defined(__x86_64__)
+typedef __m128i stream_vector;
+#define STREAM_LOAD(from)      _mm_loadu_si128(from)
+#define STREAM_STORE(to, what) _mm_stream_si128(to, what)
+#endif
+
+static void stream(void *destination, const void *source, int64_t bytes) {
+  int64_t done = 0;
+#if defined(STREAM_STORE)
+  /* Whole cache lines, written without a pause, leave the processor in one piece. */
+  for (; done + 64 <= bytes; done += 64) {
+    const unsigned char *from = (const unsigned char *)source + done;
+    unsigned char *to = (unsigned char *)destination + done;
+    for (int64_t part = 0; part < 64; part += (int64_t)sizeof(stream_vector))
+      STREAM_STORE((void *)(to + part), STREAM_LOAD((const void *)(from + part)));
+  }
+#endif
+  memcpy((unsigned char *)destination + done, (const unsigned char *)source + done,
+         (size_t)(bytes - done));
+}
+
+const cpu_tile_table CPU_SYMBOL(cpu_tile_table) = {
+    .compute = {[CPU_TYPE_F64] = &CPU_SYMBOL(cpu_tile_f64),
+                [CPU_TYPE_F32] = &CPU_SYMBOL(cpu_tile_f32),
+                [CPU_TYPE_I64] = &CPU_SYMBOL(cpu_tile_i64),
+                [CPU_TYPE_I32] = &CPU_SYMBOL(cpu_tile_i32),
+                [CPU_TYPE_BOOL] = &CPU_SYMBOL(cpu_tile_bool)},
+    .cast = CPU_SYMBOL(cpu_tile_cast),
+    .narrow = CPU_SYMBOL(cpu_tile_narrow),
+    .load = CPU_SYMBOL(cpu_tile_load),
+    .store = CPU_SYMBOL(cpu_tile_store),
+    .transpose = CPU_SYMBOL(cpu_tile_transpose),
+    .fill = fill,
+    .sequence = sequence,
+    .stream = stream,
+};
+
+/* ---- BOOL ------------------------------------------------------------------------------------ */
+
+/* Instructions on BOOL values, which are masks: 0 and −1 (tile_table.h). As numbers true is the
+ * smaller, hence the comparisons that look turned around. */
+
+CPU_INLINE int32_t op_not(int32_t x) {
+  return ~x;
+}
+CPU_INLINE int32_t op_and(int32_t a, int32_t b) {
+  return a & b;
+}
+CPU_INLINE int32_t op_or(int32_t a, int32_t b) {
+  return a | b;
+}
+CPU_INLINE int32_t op_xor(int32_t a, int32_t b) {
+  return a ^ b;
+}
+CPU_INLINE int32_t op_eq(int32_t a, int32_t b) {
+  return ~(a ^ b);
+}
+CPU_INLINE int32_t op_lt(int32_t a, int32_t b) {
+  return ~a & b;
+}
+CPU_INLINE int32_t op_le(int32_t a, int32_t b) {
+  return ~a | b;
+}
+CPU_INLINE int32_t op_gt(int32_t a, int32_t b) {
+  return a & ~b;
+}
+CPU_INLINE int32_t op_ge(int32_t a, int32_t b) {
+  return a | ~b;
+}
+
+UNARY_LOOP(op_not, int32_t, int32_t)
+BINARY_LOOP(op_and, int32_t, int32_t)
+BINARY_LOOP(op_or, int32_t, int32_t)
+BINARY_LOOP(op_xor, int32_t, int32_t)
+BINARY_LOOP(op_eq, int32_t, int32_t)
+BINARY_LOOP(op_lt, int32_t, int32_t)
+BINARY_LOOP(op_le, int32_t, int32_t)
+BINARY_LOOP(op_gt, int32_t, int32_t)
+BINARY_LOOP(op_ge, int32_t, int32_t)
+SELECT_LOOP(op_select, int32_t)
+
+const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
+    [COMPUTE_I_NOT] = UNARY_ROW(op_not),        [COMPUTE_I_AND] = BINARY_ROW(op_and),
+    [COMPUTE_I_OR] = BINARY_ROW(op_or),         [COMPUTE_I_XOR] = BINARY_ROW(op_xor),
+    [COMPUTE_I_MIN] = BINARY_ROW(op_and),       [COMPUTE_I_MAX] = BINARY_ROW(op_or),
+    [COMPUTE_I_EQ] = BINARY_ROW(op_eq),         [COMPUTE_I_NE] = BINARY_ROW(op_xor),
+    [COMPUTE_I_LT] = BINARY_ROW(op_lt),         [COMPUTE_I_LE] = BINARY_ROW(op_le),
+    [COMPUTE_I_GT] = BINARY_ROW(op_gt),         [COMPUTE_I_GE] = BINARY_ROW(op_ge),
+    [COMPUTE_I_SELECT] = SELECT_ROW(op_select),
+};
+
+/* ---- Transposition --------------------------------------------------------------------------- */
+
+/* Transposes small blocks: 8 × 8 of 4 bytes and 4 × 4 of 8 bytes in vector registers, everything
+ * else element by element. The caller picks blocks that fit the first-level cache. */
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+/* The general loop, for what is left of a block and for the small elements. */
+#define TRANSPOSE_LOOP(name, type)                                                                 \
+  static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
+                   void *destination, int64_t destination_stride) {                                \
+    for (int64_t r = 0; r < rows; r++) {                                                           \
+      const type *from = (const void *)((const unsigned char *)source + r * source_stride);        \
+      unsigned char *to = (unsigned char *)destination + r * (int64_t)sizeof(type);                \
+      for (int64_t c = 0; c < columns; c++, to += destination_stride) *(type *)to = from[c];       \
+    }                                                                                              \
+  }
+
+TRANSPOSE_LOOP(transpose_1, uint8_t)
+TRANSPOSE_LOOP(transpose_2, uint16_t)
+TRANSPOSE_LOOP(transpose_any_4, uint32_t)
+TRANSPOSE_LOOP(transpose_any_8, uint64_t)
+
+#if defined(__AVX2__)
+
+/* Eight rows of eight: pairs, quadruples, halves. */
+static inline void transpose_8x8(const unsigned char *from, int64_t from_stride, unsigned char *to,
+                                 int64_t to_stride) {
+  __m256 row[8], pair[8], quad[8];
+  for (int i = 0; i < 8; i++) row[i] = _mm256_loadu_ps((const void *)(from + i * from_stride));
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+    quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+    quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+    quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; i++) {
+    _mm256_storeu_ps((void *)(to + i * to_stride),
+                     _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+    _mm256_storeu_ps((void *)(to + (i + 4) * to_stride),
+                     _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+  }
+}
+
+static inline void transpose_4x4(const unsigned char *from, int64_t from_stride, unsigned char *to,
+                                 int64_t to_stride) {
+  __m256d row[4], pair[4];
+  for (int i = 0; i < 4; i++) row[i] = _mm256_loadu_pd((const void *)(from + i * from_stride));
+  for (int i = 0; i < 4; i += 2) {
+    pair[i] = _mm256_unpacklo_pd(row[i], row[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_pd(row[i], row[i + 1]);
+  }
+  for (int i = 0; i < 2; i++) {
+    _mm256_storeu_pd((void *)(to + i * to_stride),
+                     _mm256_permute2f128_pd(pair[i], pair[i + 2], 0x20));
+    _mm256_storeu_pd((void *)(to + (i + 2) * to_stride),
+                     _mm256_permute2f128_pd(pair[i], pair[i + 2], 0x31));
+  }
+}
+
+/* Whole squares by `square`, the rim by the general loop. All that is needed of a source row is
+ * taken at once, and the rows to come are asked for early: rows that lie a power of two apart share
+ * so few places in a cache that none of them would still be there the next time. */
+#define TRANSPOSE_SQUARES(name, square, any, side, bytes)                                          \
+  static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
+                   void *destination, int64_t destination_stride) {                                \
+    const unsigned char *from = source;                                                            \
+    unsigned char *to = destination;                                                               \
+    const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;          \
+    for (int64_t r = 0; r < whole_rows; r += side) {                                               \
+      for (int64_t ahead = r + 2 * side; ahead < r + 3 * side && ahead < rows; ahead++)            \
+        for (int64_t c = 0; c < columns; c += 64 / bytes)                                          \
+          __builtin_prefetch(from + ahead * source_stride + c * bytes);                            \
+      for (int64_t c = 0; c < whole_columns; c += side)                                            \
+        square(from + r * source_stride + c * bytes, source_stride,                                \
+               to + c * destination_stride + r * bytes, destination_stride);                       \
+    }                                                                                              \
+    any(rows - whole_rows, whole_columns, from + whole_rows * source_stride, source_stride,        \
+        to + whole_rows * bytes, destination_stride);                                              \
+    any(rows, columns - whole_columns, from + whole_columns * bytes, source_stride,                \
+        to + whole_columns * destination_stride, destination_stride);                              \
+  }
+
+TRANSPOSE_SQUARES(transpose_4, transpose_8x8, transpose_any_4, 8, 4)
+TRANSPOSE_SQUARES(transpose_8, transpose_4x4, transpose_any_8, 4, 8)
+
+#else
+#define transpose_4 transpose_any_4
+#define transpose_8 transpose_any_8
+#endif
+
+extern const cpu_transpose_block CPU_SYMBOL(cpu_tile_transpose)[4];
+const cpu_transpose_block CPU_SYMBOL(cpu_tile_transpose)[4] = {transpose_1, transpose_2,
+                                                               transpose_4, transpose_8};

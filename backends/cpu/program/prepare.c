@@ -1,0 +1,408 @@
+/* Turns programs into steps: drops what no output needs, gives every value a register, and chooses
+ * how many elements a tile has.
+ *
+ * Registers are allocated by liveness in one pass, which is exact for straight-line code. There are
+ * two kinds, of 4 and of 8 bytes per element. A result may take the register of an operand that is
+ * used for the last time: the loops allow that (isa/tile_table.h). */
+#include <stdio.h>
+#include <string.h>
+
+#include "program.h"
+
+/* The registers in use stay in a first-level cache, with what streams through beside them. */
+enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
+
+/* A program being prepared. */
+typedef struct preparation {
+  cpu_device *device;
+  const compute_program *program;
+  const compute_dtype *inputs, *outputs;
+  cpu_program *result;
+  cpu_type type[CPU_MAX_VALUES];
+  bool needed[CPU_MAX_VALUES];
+  uint16_t last_use[CPU_MAX_VALUES];   /* step */
+  uint16_t defined_at[CPU_MAX_VALUES]; /* step */
+  uint16_t slot[CPU_MAX_VALUES];
+  bool busy[2][CPU_MAX_VALUES]; /* registers of 4 and of 8 bytes */
+  uint32_t slots[2];
+} preparation;
+
+/* What preparing has to know of an instruction. How it is computed is in the tables of tile_*.c, by
+ * the same codes; an instruction without a row here, or a loop there, is refused. Costs are in
+ * units of one simple vector instruction. */
+enum { FREE = 0, SIMPLE = 1, FUNCTION = 8, LONG = 40 };
+static const struct {
+  uint8_t operands, cost;
+  bool asks; /* the result is a truth value about operands of another type, whose loops are used */
+} instructions[COMPUTE_I_END] = {
+    [COMPUTE_I_COORDINATE] = {0, SIMPLE},
+    [COMPUTE_I_POSITION] = {0, SIMPLE},
+    [COMPUTE_I_LOAD] = {0, FREE},
+    [COMPUTE_I_CONSTANT] = {0, FREE},
+    [COMPUTE_I_CAST] = {1, SIMPLE},
+    [COMPUTE_I_RANDOM] = {2, LONG},
+    [COMPUTE_I_NEG] = {1, SIMPLE},
+    [COMPUTE_I_ABS] = {1, SIMPLE},
+    [COMPUTE_I_SIGN] = {1, SIMPLE},
+    [COMPUTE_I_SQUARE] = {1, SIMPLE},
+    [COMPUTE_I_SQRT] = {1, SIMPLE},
+    [COMPUTE_I_RSQRT] = {1, SIMPLE},
+    [COMPUTE_I_RECIPROCAL] = {1, SIMPLE},
+    [COMPUTE_I_FLOOR] = {1, SIMPLE},
+    [COMPUTE_I_CEIL] = {1, SIMPLE},
+    [COMPUTE_I_ROUND] = {1, SIMPLE},
+    [COMPUTE_I_TRUNC] = {1, SIMPLE},
+    [COMPUTE_I_RELU] = {1, SIMPLE},
+    [COMPUTE_I_LEAKY_RELU] = {1, SIMPLE},
+    [COMPUTE_I_NOT] = {1, SIMPLE},
+    [COMPUTE_I_ROUND_F16] = {1, SIMPLE},
+    [COMPUTE_I_ROUND_BF16] = {1, SIMPLE},
+    [COMPUTE_I_EXP] = {1, FUNCTION},
+    [COMPUTE_I_EXPM1] = {1, FUNCTION},
+    [COMPUTE_I_LOG] = {1, FUNCTION},
+    [COMPUTE_I_LOG1P] = {1, FUNCTION},
+    [COMPUTE_I_SIN] = {1, FUNCTION},
+    [COMPUTE_I_COS] = {1, FUNCTION},
+    [COMPUTE_I_TANH] = {1, FUNCTION},
+    [COMPUTE_I_ERF] = {1, FUNCTION},
+    [COMPUTE_I_SIGMOID] = {1, FUNCTION},
+    [COMPUTE_I_GELU] = {1, FUNCTION},
+    [COMPUTE_I_GELU_TANH] = {1, FUNCTION},
+    [COMPUTE_I_SILU] = {1, FUNCTION},
+    [COMPUTE_I_SOFTPLUS] = {1, FUNCTION},
+    [COMPUTE_I_ELU] = {1, FUNCTION},
+    [COMPUTE_I_IS_NAN] = {1, SIMPLE, .asks = true},
+    [COMPUTE_I_IS_FINITE] = {1, SIMPLE, .asks = true},
+    [COMPUTE_I_ADD] = {2, SIMPLE},
+    [COMPUTE_I_SUB] = {2, SIMPLE},
+    [COMPUTE_I_MUL] = {2, SIMPLE},
+    [COMPUTE_I_DIV] = {2, SIMPLE},
+    [COMPUTE_I_MOD] = {2, SIMPLE},
+    [COMPUTE_I_MIN] = {2, SIMPLE},
+    [COMPUTE_I_MAX] = {2, SIMPLE},
+    [COMPUTE_I_AND] = {2, SIMPLE},
+    [COMPUTE_I_OR] = {2, SIMPLE},
+    [COMPUTE_I_XOR] = {2, SIMPLE},
+    [COMPUTE_I_POW] = {2, LONG},
+    [COMPUTE_I_EQ] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_NE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_LT] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_LE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_GT] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_GE] = {2, SIMPLE, .asks = true},
+    [COMPUTE_I_SELECT] = {3, SIMPLE},
+};
+
+static int operand_count(uint8_t code) {
+  return code < COMPUTE_I_END ? instructions[code].operands : 0;
+}
+
+static void mark_needed(preparation *p) {
+  const compute_program *program = p->program;
+  for (uint32_t k = 0; k < program->output_count; k++) p->needed[program->outputs[k]] = true;
+  for (uint32_t i = program->count; i-- > 0;) {
+    if (!p->needed[i]) continue;
+    const compute_instruction *instruction = &program->instructions[i];
+    const uint16_t operand[3] = {instruction->a, instruction->b, instruction->c};
+    for (int o = 0; o < operand_count(instruction->code); o++) p->needed[operand[o]] = true;
+  }
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static compute_status refuse(preparation *p, const compute_instruction *instruction) {
+  const compute_services *services = p->device->services;
+  return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, instruction->code, NULL,
+                        "cpu: instruction code %d does not exist for dtype %d", instruction->code,
+                        instruction->type);
+}
+
+static void set_constant(cpu_step *step, cpu_type type, const compute_instruction *instruction) {
+  const double real = instruction->immediate.f64;
+  const float single = (float)real;
+  const int64_t integer = instruction->immediate.i64;
+  const int32_t word = type == CPU_TYPE_BOOL ? -(integer != 0) : (int32_t)integer;
+  switch (type) {
+  case CPU_TYPE_F64: memcpy(step->constant, &real, sizeof real); break;
+  case CPU_TYPE_F32: memcpy(step->constant, &single, sizeof single); break;
+  case CPU_TYPE_I64: memcpy(step->constant, &integer, sizeof integer); break;
+  case CPU_TYPE_I32:
+  case CPU_TYPE_BOOL: memcpy(step->constant, &word, sizeof word); break;
+  case CPU_TYPE_COUNT: break;
+  }
+}
+
+/* The type whose loops an instruction uses: that of its operands where the result is a truth value.
+ */
+static cpu_type loop_type(const preparation *p, const compute_instruction *instruction) {
+  const bool asks = instruction->code < COMPUTE_I_END && instructions[instruction->code].asks;
+  return asks ? p->type[instruction->a] : cpu_type_of(instruction->type);
+}
+
+static compute_status set_compute(preparation *p, cpu_step *step,
+                                  const compute_instruction *instruction) {
+  static const uint8_t kind[] = {0, CPU_STEP_UNARY, CPU_STEP_BINARY, CPU_STEP_SELECT};
+  const cpu_tile_table *table = p->result->table;
+  const cpu_type type = loop_type(p, instruction);
+  step->kind = kind[operand_count(instruction->code)];
+  step->operand[0] = instruction->a;
+  step->operand[1] = instruction->b;
+  step->operand[2] = instruction->c;
+  step->immediate.i64 = instruction->immediate.i64;
+  if (instruction->code < COMPUTE_I_END) step->loops = (*table->compute[type])[instruction->code];
+  step->convert = table->cast[type][type]; /* of a select whose condition is uniform */
+  return step->loops && step->loops[0] ? COMPUTE_OK : refuse(p, instruction);
+}
+
+static compute_status set_step(preparation *p, cpu_step *step, uint16_t value) {
+  const compute_instruction *instruction = &p->program->instructions[value];
+  const cpu_tile_table *table = p->result->table;
+  const cpu_type type = cpu_type_of(instruction->type);
+  p->type[value] = type;
+  step->result = value;
+  step->result_bytes = (uint8_t)cpu_type_bytes(type);
+  step->direct_output = -1;
+  if (instruction->code == COMPUTE_I_LOAD) {
+    const uint32_t input = (uint32_t)instruction->immediate.i64;
+    step->kind = CPU_STEP_LOAD;
+    step->input = (uint16_t)input;
+    step->load = table->load[p->inputs[input]];
+    /* BOOL is bytes in memory and masks in a register. */
+    step->in_place = cpu_dtype_size(p->inputs[input]) == cpu_type_bytes(type) &&
+                     p->inputs[input] != COMPUTE_BOOL;
+    return COMPUTE_OK;
+  }
+  if (instruction->code == COMPUTE_I_CONSTANT) {
+    step->kind = CPU_STEP_CONSTANT;
+    set_constant(step, type, instruction);
+    return COMPUTE_OK;
+  }
+  if (instruction->code == COMPUTE_I_COORDINATE || instruction->code == COMPUTE_I_POSITION) {
+    step->kind = instruction->code == COMPUTE_I_POSITION ? CPU_STEP_POSITION : CPU_STEP_COORDINATE;
+    step->immediate.i64 = instruction->immediate.i64;
+    return COMPUTE_OK;
+  }
+  if (instruction->code == COMPUTE_I_CAST) {
+    step->kind = CPU_STEP_CONVERT;
+    step->operand[0] = instruction->a;
+    step->convert = table->cast[p->type[instruction->a]][type];
+    return COMPUTE_OK;
+  }
+  return set_compute(p, step, instruction);
+}
+
+/* Appends the conversions that outputs need, and describes the outputs. */
+static void add_outputs(preparation *p) {
+  cpu_program *result = p->result;
+  for (uint32_t k = 0; k < result->output_count; k++) {
+    const compute_dtype dtype = p->outputs[k];
+    const cpu_type type = cpu_type_of(dtype);
+    uint16_t value = p->program->outputs[k];
+    if (p->type[value] != type) {
+      const uint16_t source = value;
+      value = (uint16_t)(p->program->count + k);
+      p->type[value] = type;
+      result->step[result->step_count++] =
+          (cpu_step){.kind = CPU_STEP_CONVERT,
+                     .result = value,
+                     .result_bytes = (uint8_t)cpu_type_bytes(type),
+                     .direct_output = -1,
+                     .operand = {source},
+                     .convert = result->table->narrow[p->type[source]][dtype]};
+    }
+    result->output[k] = (cpu_program_output){
+        .value = value,
+        .same_type = cpu_dtype_size(dtype) == cpu_type_bytes(type) && dtype != COMPUTE_BOOL,
+        .value_bytes = (uint8_t)cpu_type_bytes(type),
+        .element_bytes = (uint8_t)cpu_dtype_size(dtype),
+        .store = result->table->store[dtype]};
+  }
+}
+
+static compute_status add_steps(preparation *p) {
+  cpu_program *result = p->result;
+  for (uint32_t i = 0; i < p->program->count; i++) {
+    if (!p->needed[i]) continue;
+    const compute_status status = set_step(p, &result->step[result->step_count], (uint16_t)i);
+    if (status) return status;
+    result->step_count++;
+  }
+  add_outputs(p);
+  return COMPUTE_OK;
+}
+
+/* ---- Registers ----------------------------------------------------------------------------- */
+
+static int step_operands(const cpu_step *step) {
+  switch ((cpu_step_kind)step->kind) {
+  case CPU_STEP_CONVERT:
+  case CPU_STEP_UNARY: return 1;
+  case CPU_STEP_BINARY: return 2;
+  case CPU_STEP_SELECT: return 3;
+  case CPU_STEP_CONSTANT:
+  case CPU_STEP_LOAD:
+  case CPU_STEP_COORDINATE:
+  case CPU_STEP_POSITION: return 0;
+  }
+  return 0;
+}
+
+static void find_lifetimes(preparation *p) {
+  cpu_program *result = p->result;
+  for (uint16_t i = 0; i < result->step_count; i++) {
+    const cpu_step *step = &result->step[i];
+    p->defined_at[step->result] = p->last_use[step->result] = i;
+    for (int o = 0; o < step_operands(step); o++) p->last_use[step->operand[o]] = i;
+  }
+  for (uint32_t k = 0; k < result->output_count; k++) {
+    cpu_program_output *output = &result->output[k];
+    output->defined_at = p->defined_at[output->value];
+    p->last_use[output->value] = UINT16_MAX; /* until all steps are done */
+    cpu_step *definition = &result->step[output->defined_at];
+    if (output->same_type && definition->direct_output < 0) definition->direct_output = (int16_t)k;
+    /* With several outputs, the store of one may overwrite an input that another hands through. */
+    if (result->output_count > 1 && definition->kind == CPU_STEP_LOAD) definition->in_place = false;
+  }
+  for (uint16_t i = 0; i < result->step_count; i++) {
+    const cpu_step *step = &result->step[i];
+    if (step->kind != CPU_STEP_LOAD) continue;
+    uint16_t *last = &result->input_last_use[step->input];
+    const uint16_t use = step->in_place ? p->last_use[step->result] : i;
+    if (use > *last) *last = use;
+  }
+}
+
+static uint16_t take_slot(preparation *p, int wide) {
+  uint16_t slot = 0;
+  while (p->busy[wide][slot]) slot++;
+  p->busy[wide][slot] = true;
+  if (slot >= p->slots[wide]) p->slots[wide] = slot + 1u;
+  return slot;
+}
+
+static void assign_slots(preparation *p) {
+  cpu_program *result = p->result;
+  for (uint16_t i = 0; i < result->step_count; i++) {
+    cpu_step *step = &result->step[i];
+    for (int o = 0; o < step_operands(step); o++) {
+      const uint16_t value = step->operand[o];
+      if (p->last_use[value] == i && p->slot[value] != NO_VALUE)
+        p->busy[cpu_type_bytes(p->type[value]) == 8][p->slot[value]] = false;
+    }
+    const bool stored = step->kind != CPU_STEP_CONSTANT;
+    p->slot[step->result] = stored ? take_slot(p, step->result_bytes == 8) : NO_VALUE;
+    /* A result that nothing reads cannot occur: steps are needed, and outputs live on. */
+  }
+}
+
+/* Fits as many elements as the budget allows, and places the registers: wide ones, the stage, then
+ * the others. */
+static void place_registers(preparation *p) {
+  cpu_program *result = p->result;
+  const int64_t bytes = 8 * (int64_t)(p->slots[1] + 1) + 4 * (int64_t)p->slots[0];
+  int64_t chunk = REGISTER_BUDGET / bytes / SMALLEST_TILE * SMALLEST_TILE;
+  if (chunk > LARGEST_TILE) chunk = LARGEST_TILE;
+  if (chunk < SMALLEST_TILE) chunk = SMALLEST_TILE;
+  while (chunk * bytes > CPU_SCRATCH_BYTES) chunk /= 2;
+  result->chunk = chunk;
+  result->tile_elements = chunk < SMALLEST_TILE ? SMALLEST_TILE : chunk;
+  result->stage_offset = (uint32_t)(8 * chunk * p->slots[1]);
+  const int64_t narrow = 8 * chunk * (p->slots[1] + 1);
+  for (uint32_t i = 0; i < result->step_count; i++) {
+    cpu_step *step = &result->step[i];
+    const int64_t slot = p->slot[step->result];
+    if (slot == NO_VALUE) continue;
+    step->offset =
+        (uint32_t)(step->result_bytes == 8 ? 8 * chunk * slot : narrow + 4 * chunk * slot);
+  }
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+static uint32_t instruction_cost(const compute_instruction *instruction) {
+  const uint32_t cost = instructions[instruction->code].cost;
+  return instruction->type == COMPUTE_F64 && cost < LONG ? cost * 4 : cost;
+}
+
+static uint32_t find_places(const cpu_program *program) {
+  uint32_t places = 0;
+  for (uint32_t i = 0; i < program->step_count; i++) {
+    const cpu_step *step = &program->step[i];
+    if (step->kind == CPU_STEP_POSITION) places |= CPU_PLACES_POSITION;
+    if (step->kind == CPU_STEP_COORDINATE) places |= 1u << step->immediate.i64;
+  }
+  return places;
+}
+
+static compute_status prepare(preparation *p) {
+  cpu_program *result = p->result;
+  mark_needed(p);
+  const compute_status status = add_steps(p);
+  if (status) return status;
+  find_lifetimes(p);
+  assign_slots(p);
+  place_registers(p);
+  for (uint32_t i = 0; i < p->program->count; i++)
+    if (p->needed[i]) result->cost += instruction_cost(&p->program->instructions[i]);
+  result->places = find_places(result);
+  const cpu_step *first = &result->step[0];
+  result->identity = result->step_count == 1 && result->output_count == 1 &&
+                     first->kind == CPU_STEP_LOAD && first->input == 0 &&
+                     p->inputs[0] == p->outputs[0];
+  return COMPUTE_OK;
+}
+
+compute_status cpu_program_prepare(cpu_device *device, const compute_program *program,
+                                   uint32_t input_count, const compute_dtype *inputs,
+                                   uint32_t output_count, const compute_dtype *outputs,
+                                   cpu_program **result) {
+  /* What "no program" means, spelled out. */
+  static const compute_dtype computing[CPU_TYPE_COUNT] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_I64,
+                                                          COMPUTE_I32, COMPUTE_BOOL};
+  const uint16_t zero = 0;
+  compute_instruction load = {.code = COMPUTE_I_LOAD};
+  const compute_program through = {1, 1, &load, &zero};
+  if (program->count == 0) {
+    load.type = (uint8_t)computing[cpu_type_of(inputs[0])];
+    program = &through;
+  }
+
+  const uint64_t bytes = sizeof(cpu_program) + sizeof(cpu_step) * (program->count + output_count);
+  cpu_program *prepared = cpu_allocate(device, bytes);
+  preparation *p = cpu_allocate(device, sizeof *p);
+  compute_status status = COMPUTE_OK;
+  if (!prepared || !p) {
+    status = cpu_out_of_memory(device, bytes + sizeof *p);
+    goto done;
+  }
+  prepared->table = device->isa->tile;
+  prepared->input_count = input_count;
+  prepared->output_count = output_count;
+  for (uint32_t i = 0; i < input_count; i++)
+    prepared->input_bytes[i] = (uint8_t)cpu_dtype_size(inputs[i]);
+  *p = (preparation){.device = device,
+                     .program = program,
+                     .inputs = inputs,
+                     .outputs = outputs,
+                     .result = prepared};
+  status = prepare(p);
+done:
+  cpu_release(device, p);
+  if (status)
+    cpu_release(device, prepared);
+  else
+    *result = prepared;
+  return status;
+}
+
+void cpu_program_release(cpu_device *device, cpu_program *program) {
+  cpu_release(device, program);
+}
+
+uint32_t cpu_program_cost(const cpu_program *program) {
+  return program->cost;
+}
+
+uint32_t cpu_program_places(const cpu_program *program) {
+  return program->places;
+}

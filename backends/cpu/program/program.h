@@ -1,0 +1,230 @@
+/* Programs (compute/backend.h) run over tiles: a tile is a run of up to `tile_elements` consecutive
+ * elements along one dimension, and each instruction is one vectorised loop over it. Intermediate
+ * values stay in a scratch block that fits the L1 cache; a dense input of the computing type is
+ * read in place, and the last instruction writes a dense output in place.
+ *
+ * Used by MAP for everything and by REDUCE, ROW and GEMM for prologues and epilogues. */
+#ifndef CPU_PROGRAM_PROGRAM_H
+#define CPU_PROGRAM_PROGRAM_H
+
+#include "core/cpu.h"
+#include "core/nest.h"
+#include "program/isa/tile_table.h"
+
+typedef struct cpu_program cpu_program;
+
+/* What one run works on. Strides are in elements, per step along the tile; 0 repeats one element.
+ */
+typedef struct cpu_tile {
+  int64_t count; /* 1 … tile_elements */
+  const void *input[COMPUTE_MAX_OPERANDS];
+  int64_t input_stride[COMPUTE_MAX_OPERANDS];
+  void *output[COMPUTE_MAX_OPERANDS];
+  int64_t output_stride[COMPUTE_MAX_OPERANDS];
+  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the tile's first element */
+  int32_t dimension;                    /* the one that the tile runs along */
+  int64_t position;                     /* row-major position of the first element */
+  int64_t position_step;                /* its step along the tile */
+} cpu_tile;
+
+/* Scratch for one running tile, on the caller's stack: 64 KiB, 64-aligned. */
+#define CPU_SCRATCH_BYTES 65536
+typedef struct cpu_scratch {
+  _Alignas(64) unsigned char bytes[CPU_SCRATCH_BYTES];
+} cpu_scratch;
+
+/* Prepares a program for inputs and outputs of these dtypes. A program with count 0 means: store
+ * input 0, converted, to output 0. */
+compute_status cpu_program_prepare(cpu_device *device, const compute_program *program,
+                                   uint32_t input_count, const compute_dtype *inputs,
+                                   uint32_t output_count, const compute_dtype *outputs,
+                                   cpu_program **result);
+void cpu_program_release(cpu_device *device, cpu_program *program); /* NULL is allowed */
+
+/* Largest tile.count, a multiple of 64, at least 64. */
+int64_t cpu_program_tile_elements(const cpu_program *program);
+
+/* Whether the program does nothing but store input 0 in the same dtype. */
+bool cpu_program_is_identity(const cpu_program *program);
+
+/* Runs one tile. With `stream`, dense outputs that are 64-byte aligned are written past the cache;
+ * the caller issues cpu_stream_fence afterwards, once per task. */
+void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
+                     bool stream);
+void cpu_stream_fence(void);
+
+/* Runs a line of any length, tile by tile: `tile` describes its beginning, all but `count`, and is
+ * changed. `pace` is how far the tile's coordinate goes from element to element. */
+void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
+                          cpu_scratch *scratch, bool stream);
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+enum { CPU_BOX_RANK = 4 };
+
+/* What an epilogue runs over: a box of finished values (the program's input 0), which are still in
+ * a cache of this core, and the same elements of all other operands. Steps are in elements. */
+typedef struct cpu_box {
+  const cpu_program *program;
+  int32_t rank;                         /* 1 … CPU_BOX_RANK */
+  int64_t count[CPU_BOX_RANK];          /* each at least 1 */
+  int32_t dimension[CPU_BOX_RANK];      /* of the space: where coordinates count, */
+  int64_t pace[CPU_BOX_RANK];           /* and by how much */
+  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; not looked at unless asked for */
+  int64_t position, position_step[CPU_BOX_RANK];
+  const unsigned char *input[COMPUTE_MAX_OPERANDS]; /* the first element */
+  int64_t input_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
+  unsigned char *output[COMPUTE_MAX_OPERANDS];
+  int64_t output_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
+} cpu_box;
+
+/* Whether dimension d + 1 continues along dimension d without a gap, as far as the program can
+ * tell, for outputs and for the inputs from number `first` on. */
+bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first);
+
+/* Makes one dimension of the last ones as long as they continue each other. */
+void cpu_box_merge(cpu_box *box);
+
+/* Runs the program in lines along dimension `along`: each has a price of its own, so that long ones
+ * are best. */
+void cpu_box_run(const cpu_box *box, int32_t along);
+
+/* ---- Inside of a prepared program ------------------------------------------------------------ */
+
+/* A prepared program: steps over values, each value with a place to live. */
+
+/* Instructions, and one conversion for every output. */
+#define CPU_MAX_VALUES (COMPUTE_MAX_INSTRUCTIONS + COMPUTE_MAX_OPERANDS)
+
+typedef enum cpu_step_kind {
+  CPU_STEP_CONSTANT,
+  CPU_STEP_LOAD,
+  CPU_STEP_COORDINATE,
+  CPU_STEP_POSITION,
+  CPU_STEP_CONVERT, /* one operand, through `convert` */
+  CPU_STEP_UNARY,
+  CPU_STEP_BINARY,
+  CPU_STEP_SELECT
+} cpu_step_kind;
+
+typedef struct cpu_step {
+  uint8_t kind;
+  uint8_t result_bytes; /* of one element */
+  bool in_place;        /* a load that needs no register when the input is dense */
+  uint16_t result;      /* a value, as the operands are */
+  uint16_t operand[3];
+  uint16_t input;             /* of a load */
+  uint32_t offset;            /* of the result's register in the scratch block */
+  int16_t direct_output;      /* output that the result may be written to in place, or −1 */
+  cpu_immediate immediate;    /* also the dimension of a coordinate */
+  const cpu_tile_loop *loops; /* by variant */
+  cpu_convert_loop convert;   /* also what copies a value of the result's type */
+  cpu_load_loop load;
+  _Alignas(8) unsigned char constant[8]; /* one element */
+} cpu_step;
+
+typedef struct cpu_program_output {
+  uint16_t value; /* after its conversion */
+  bool same_type; /* the dtype is the value's own type */
+  uint8_t value_bytes, element_bytes;
+  uint16_t defined_at; /* step that makes the value */
+  cpu_store_loop store;
+} cpu_program_output;
+
+struct cpu_program {
+  const cpu_tile_table *table;
+  uint32_t input_count, output_count, step_count;
+  int64_t chunk; /* elements that the registers have room for */
+  int64_t tile_elements;
+  uint32_t stage_offset; /* room for one more value, while outputs are stored */
+  bool identity;
+  uint32_t cost;   /* see cpu_program_cost */
+  uint32_t places; /* see cpu_program_places */
+  /* The last step that may read input i where it lies. */
+  uint16_t input_last_use[COMPUTE_MAX_OPERANDS];
+  uint8_t input_bytes[COMPUTE_MAX_OPERANDS];
+  cpu_program_output output[COMPUTE_MAX_OPERANDS];
+  cpu_step step[]; /* step_count of them */
+};
+
+/* Rough work per element in units of one simple vector instruction. */
+uint32_t cpu_program_cost(const cpu_program *program);
+
+/* Which of position and coordinates the program asks for: bit d for dimension d, bit 31 for the
+ * position. */
+uint32_t cpu_program_places(const cpu_program *program);
+#define CPU_PLACES_POSITION (1u << 31)
+
+static inline cpu_type cpu_type_of(compute_dtype dtype) {
+  static const uint8_t type[COMPUTE_DTYPE_COUNT] = {
+      [COMPUTE_F64] = CPU_TYPE_F64,  [COMPUTE_F32] = CPU_TYPE_F32,   [COMPUTE_F16] = CPU_TYPE_F32,
+      [COMPUTE_BF16] = CPU_TYPE_F32, [COMPUTE_I64] = CPU_TYPE_I64,   [COMPUTE_I32] = CPU_TYPE_I32,
+      [COMPUTE_U8] = CPU_TYPE_I32,   [COMPUTE_BOOL] = CPU_TYPE_BOOL, [COMPUTE_U16] = CPU_TYPE_I32};
+  return (cpu_type)type[dtype];
+}
+
+/* Bytes of one value in a register; BOOL is a mask there. */
+static inline uint32_t cpu_type_bytes(cpu_type type) {
+  return type == CPU_TYPE_F64 || type == CPU_TYPE_I64 ? 8 : 4;
+}
+
+/* ---- Prologues and epilogues ----------------------------------------------------------------- */
+
+/* The prologue or the epilogue of a REDUCE or ROW kernel: a program together with the operands it
+ * reads and writes, ready to run along one dimension of a loop nest.
+ *
+ * The space of such a kernel is the product of two nests. Between the stages stand plain dense
+ * values of one type: a prologue writes them, an epilogue reads them as its input 0. */
+
+typedef struct cpu_stage {
+  cpu_program *program;
+  int64_t tile_elements;         /* of one run of the program */
+  int32_t first_input, inputs;   /* operands that the program loads */
+  int32_t first_output, outputs; /* operands that it stores; none for a prologue */
+  uint32_t value_bytes;          /* of one value between the stages */
+  uint32_t bytes[CPU_NEST_OPERANDS];
+  int32_t position; /* operand number of the row-major position; −1 if the program needs none */
+  bool epilogue;
+  bool identity;    /* the values themselves, in the same dtype */
+  bool coordinates; /* the program asks for them: dimensions must not be merged */
+  bool positions;   /* the program asks for them: set `position` */
+} cpu_stage;
+
+/* `value` is the type between the stages. The caller releases the stage even when this fails. */
+compute_status cpu_stage_prepare_prologue(cpu_device *device,
+                                          const compute_kernel_descriptor *descriptor,
+                                          compute_dtype value, cpu_stage *stage);
+compute_status cpu_stage_prepare_epilogue(cpu_device *device,
+                                          const compute_kernel_descriptor *descriptor,
+                                          compute_dtype value, cpu_stage *stage);
+void cpu_stage_release(cpu_device *device, cpu_stage *stage);
+
+/* One point of the space. */
+typedef struct cpu_place {
+  int64_t offset[CPU_NEST_OPERANDS]; /* in elements */
+  int64_t coordinate[COMPUTE_MAX_RANK];
+} cpu_place;
+
+/* A nest, a walk through all its dimensions but the last, and an index along that one. */
+typedef struct cpu_position {
+  const cpu_nest *nest;
+  const cpu_walk *walk;
+  int64_t last;
+} cpu_position;
+
+void cpu_place_set(cpu_place *place, cpu_position a, cpu_position b);
+
+/* Runs `count` ≥ 1 elements along the last dimension of `along`, from `place` on. `pointers` are
+ * the launch's. */
+void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
+                   void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
+                   bool stream);
+
+/* The address of an operand's element at a place. */
+static inline void *cpu_place_address(const cpu_stage *stage, const cpu_place *place,
+                                      void *const *pointers, int32_t operand) {
+  return (unsigned char *)pointers[operand] +
+         place->offset[operand] * (int64_t)stage->bytes[operand];
+}
+
+#endif

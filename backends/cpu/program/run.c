@@ -1,0 +1,230 @@
+/* Runs prepared programs over tiles.
+ *
+ * Each step is one call of a vector loop. Where its operands lie is decided as the tile goes: dense
+ * inputs are read where they are; an operand that is the same for the whole tile (a constant, an
+ * input with stride 0, whatever was computed from such) is one element, so that its work is done
+ * once and the loops broadcast it from a register of the processor; a result goes straight to a
+ * dense output where nothing can read what is overwritten. */
+#include <string.h>
+
+#include "program.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* Where the values of the running chunk are. */
+typedef struct views {
+  const void *data[CPU_MAX_VALUES];
+  bool uniform[CPU_MAX_VALUES]; /* one element for the whole chunk */
+} views;
+
+/* A chunk of a tile: elements start … start + count − 1. */
+typedef struct chunk {
+  const cpu_program *program;
+  const cpu_tile *tile;
+  int64_t start, count;
+  unsigned char *scratch;
+  uint32_t direct; /* bit k: output k is written in place by the step that makes it */
+  bool stream;
+} chunk;
+
+static const void *input_at(const chunk *c, uint32_t input) {
+  const int64_t bytes = c->program->input_bytes[input] * c->tile->input_stride[input];
+  return (const unsigned char *)c->tile->input[input] + bytes * c->start;
+}
+
+static void *output_at(const chunk *c, uint32_t output) {
+  const int64_t bytes = c->program->output[output].element_bytes * c->tile->output_stride[output];
+  return (unsigned char *)c->tile->output[output] + bytes * c->start;
+}
+
+/* Where a dense result of this step goes. */
+static void *result_place(const chunk *c, const cpu_step *step) {
+  if (step->direct_output >= 0 && (c->direct >> step->direct_output & 1))
+    return output_at(c, (uint32_t)step->direct_output);
+  return c->scratch + step->offset;
+}
+
+static void set_view(views *v, const cpu_step *step, const void *data, bool uniform) {
+  v->data[step->result] = data;
+  v->uniform[step->result] = uniform;
+}
+
+static void run_load(const chunk *c, const cpu_step *step, views *v) {
+  const int64_t stride = c->tile->input_stride[step->input];
+  const void *source = input_at(c, step->input);
+  if (step->in_place && (stride == 1 || stride == 0)) {
+    set_view(v, step, source, stride == 0);
+  } else {
+    void *place = c->scratch + step->offset;
+    step->load(stride ? c->count : 1, place, source, stride);
+    set_view(v, step, place, stride == 0);
+  }
+}
+
+/* Positions and coordinates: first, first + increment, …. */
+static void run_sequence(const chunk *c, const cpu_step *step, views *v, int64_t first,
+                         int64_t increment) {
+  void *place = increment ? result_place(c, step) : c->scratch + step->offset;
+  c->program->table->sequence(increment ? c->count : 1, place, first + c->start * increment,
+                              increment);
+  set_view(v, step, place, increment == 0);
+}
+
+/* Unary, binary and conversion steps. */
+static void run_compute(const chunk *c, const cpu_step *step, views *v) {
+  const uint16_t a = step->operand[0], b = step->operand[1];
+  const bool binary = step->kind == CPU_STEP_BINARY;
+  const bool uniform = v->uniform[a] && (!binary || v->uniform[b]);
+  const int64_t count = uniform ? 1 : c->count;
+  void *place = uniform ? c->scratch + step->offset : result_place(c, step);
+  if (step->kind == CPU_STEP_CONVERT) {
+    step->convert(count, place, v->data[a]);
+  } else {
+    const int variant = uniform || !binary ? 0 : v->uniform[a] | v->uniform[b] << 1;
+    step->loops[variant](count, place, v->data[a], binary ? v->data[b] : NULL, NULL,
+                         step->immediate);
+  }
+  set_view(v, step, place, uniform);
+}
+
+static void run_select(const chunk *c, const cpu_step *step, views *v) {
+  const uint16_t condition = step->operand[0], b = step->operand[1], other = step->operand[2];
+  if (v->uniform[condition]) {
+    int32_t mask;
+    memcpy(&mask, v->data[condition], sizeof mask);
+    const uint16_t chosen = mask ? b : other;
+    const bool uniform = v->uniform[chosen];
+    void *place = uniform ? c->scratch + step->offset : result_place(c, step);
+    step->convert(uniform ? 1 : c->count, place, v->data[chosen]);
+    set_view(v, step, place, uniform);
+    return;
+  }
+  void *place = result_place(c, step);
+  const int variant = v->uniform[b] | v->uniform[other] << 1;
+  step->loops[variant](c->count, place, v->data[condition], v->data[b], v->data[other],
+                       step->immediate);
+  set_view(v, step, place, false);
+}
+
+static void run_step(const chunk *c, const cpu_step *step, views *v) {
+  const cpu_tile *tile = c->tile;
+  switch ((cpu_step_kind)step->kind) {
+  case CPU_STEP_CONSTANT: set_view(v, step, step->constant, true); break;
+  case CPU_STEP_LOAD: run_load(c, step, v); break;
+  case CPU_STEP_COORDINATE:
+    run_sequence(c, step, v, tile->coordinate[step->immediate.i64],
+                 step->immediate.i64 == tile->dimension);
+    break;
+  case CPU_STEP_POSITION: run_sequence(c, step, v, tile->position, tile->position_step); break;
+  case CPU_STEP_CONVERT:
+  case CPU_STEP_UNARY:
+  case CPU_STEP_BINARY: run_compute(c, step, v); break;
+  case CPU_STEP_SELECT: run_select(c, step, v); break;
+  }
+}
+
+static void store_output(const chunk *c, uint32_t index, const views *v) {
+  const cpu_program_output *output = &c->program->output[index];
+  const cpu_tile_table *table = c->program->table;
+  const int64_t stride = c->tile->output_stride[index];
+  const void *source = v->data[output->value];
+  void *destination = output_at(c, index), *stage = c->scratch + c->program->stage_offset;
+  if (destination == source) return; /* written in place */
+  const bool uniform = v->uniform[output->value];
+  if (uniform) {
+    table->fill(c->count, stage, source, output->value_bytes);
+    source = stage;
+  }
+  if (c->stream && stride == 1 && ((uintptr_t)destination & 63) == 0 && !uniform) {
+    if (!output->same_type) {
+      output->store(c->count, stage, 1, source);
+      source = stage;
+    }
+    table->stream(destination, source, c->count * output->element_bytes);
+  } else {
+    output->store(c->count, destination, stride, source);
+  }
+}
+
+/* Outputs that may be written by the step that makes them: dense ones of the value's own type, if
+ * no later step reads an input that lies in the same place. */
+static uint32_t direct_outputs(const cpu_program *program, const cpu_tile *tile, bool stream) {
+  uint32_t direct = 0;
+  if (stream) return 0;
+  for (uint32_t k = 0; k < program->output_count; k++) {
+    const cpu_program_output *output = &program->output[k];
+    bool allowed = output->same_type && tile->output_stride[k] == 1;
+    for (uint32_t i = 0; allowed && i < program->input_count; i++)
+      if (tile->input[i] == tile->output[k] && program->input_last_use[i] > output->defined_at)
+        allowed = false;
+    direct |= (uint32_t)allowed << k;
+  }
+  return direct;
+}
+
+/* Asks for a share of the inputs that the next chunk will read. */
+static void prefetch_share(const chunk *c, uint32_t share) {
+  const cpu_program *program = c->program;
+  for (uint32_t k = 0; k < program->input_count; k++) {
+    if (c->tile->input_stride[k] != 1) continue;
+    const int64_t bytes = c->count * program->input_bytes[k];
+    const int64_t first = bytes / 64 * share / program->step_count;
+    const int64_t end = bytes / 64 * (share + 1) / program->step_count;
+    const unsigned char *next = (const unsigned char *)input_at(c, k) + bytes;
+    for (int64_t i = first; i < end; i++) __builtin_prefetch(next + 64 * i);
+  }
+}
+
+void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
+                     bool stream) {
+  views v;
+  chunk c = {.program = program,
+             .tile = tile,
+             .scratch = scratch->bytes,
+             .direct = direct_outputs(program, tile, stream),
+             .stream = stream};
+  for (c.start = 0; c.start < tile->count; c.start += c.count) {
+    const int64_t left = tile->count - c.start;
+    c.count = left < program->chunk ? left : program->chunk;
+    for (uint32_t i = 0; i < program->step_count; i++) {
+      if (stream) prefetch_share(&c, i);
+      run_step(&c, &program->step[i], &v);
+    }
+    for (uint32_t k = 0; k < program->output_count; k++) store_output(&c, k, &v);
+  }
+}
+
+void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
+                          cpu_scratch *scratch, bool stream) {
+  /* Coordinates grow by one along a tile. */
+  const bool alone = pace != 1 && program->places & ~CPU_PLACES_POSITION;
+  const int64_t most = alone ? 1 : program->tile_elements;
+  for (int64_t left = length; left > 0; left -= tile->count) {
+    tile->count = cpu_min(left, most);
+    cpu_program_run(program, tile, scratch, stream);
+    for (uint32_t i = 0; i < program->input_count; i++)
+      tile->input[i] = (const unsigned char *)tile->input[i] +
+                       tile->count * tile->input_stride[i] * program->input_bytes[i];
+    for (uint32_t k = 0; k < program->output_count; k++)
+      tile->output[k] = (unsigned char *)tile->output[k] +
+                        tile->count * tile->output_stride[k] * program->output[k].element_bytes;
+    tile->position += tile->count * tile->position_step;
+    tile->coordinate[tile->dimension] += tile->count * pace;
+  }
+}
+
+int64_t cpu_program_tile_elements(const cpu_program *program) {
+  return program->tile_elements;
+}
+
+bool cpu_program_is_identity(const cpu_program *program) {
+  return program->identity;
+}
+
+void cpu_stream_fence(void) {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}

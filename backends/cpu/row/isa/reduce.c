@@ -1,0 +1,276 @@
+/* Folding and searching loops for REDUCE, once per instruction set (core/isa.h) and element type;
+ * row_table.h says what each loop does.
+ *
+ * Each combination is written twice, for elements and for packs of them, and passed to the loops as
+ * constant function pointers, which are inlined. */
+#include "program/isa/element.h"
+#include "row_table.h"
+
+typedef ELEMENT (*combination)(ELEMENT a, ELEMENT b);
+
+static inline ELEMENT add(ELEMENT a, ELEMENT b) {
+  return (ELEMENT)((ARITHMETIC)a + (ARITHMETIC)b);
+}
+
+static inline ELEMENT multiply(ELEMENT a, ELEMENT b) {
+  return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
+}
+
+/* The processor's comparison hands `b` on if either is NaN; only one in `a` needs care. */
+static inline ELEMENT larger(ELEMENT a, ELEMENT b) {
+  const ELEMENT extremum = a > b ? a : b;
+  return IS_NAN(a) ? a : extremum;
+}
+static inline ELEMENT smaller(ELEMENT a, ELEMENT b) {
+  const ELEMENT extremum = a < b ? a : b;
+  return IS_NAN(a) ? a : extremum;
+}
+
+typedef pack (*pack_combination)(pack a, pack b);
+
+ALWAYS_INLINE pack pack_multiply(pack a, pack b) {
+  return (pack)((arithmetic_pack)a * (arithmetic_pack)b);
+}
+
+ALWAYS_INLINE pack_mask pack_nan(pack a) {
+  return (pack_mask)PACK_NAN(a);
+}
+
+ALWAYS_INLINE pack pack_select(pack_mask take_a, pack a, pack b) {
+  return (pack)(((pack_mask)a & take_a) | ((pack_mask)b & ~take_a));
+}
+
+ALWAYS_INLINE pack pack_larger(pack a, pack b) {
+  return pack_select((pack_mask)(a > b) | pack_nan(a), a, b);
+}
+ALWAYS_INLINE pack pack_smaller(pack a, pack b) {
+  return pack_select((pack_mask)(a < b) | pack_nan(a), a, b);
+}
+
+enum {
+  lanes = 4 * pack_lanes,
+  block = 64 * lanes,
+  narrow = 64 /* accumulators of a few columns */
+};
+
+/* At least one pack, at most a block. */
+ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination combine,
+                                 pack_combination combine_packs) {
+  pack lane[4];
+  ELEMENT part[pack_lanes];
+  int64_t i = pack_lanes;
+  lane[0] = pack_load(x);
+  if (length >= lanes) {
+    for (int k = 1; k < 4; k++) lane[k] = pack_load(x + k * pack_lanes);
+    for (i = lanes; i + lanes <= length; i += lanes)
+      for (int k = 0; k < 4; k++)
+        lane[k] = combine_packs(lane[k], pack_load(x + i + k * pack_lanes));
+    lane[0] = combine_packs(combine_packs(lane[0], lane[1]), combine_packs(lane[2], lane[3]));
+  }
+  for (; i + pack_lanes <= length; i += pack_lanes)
+    lane[0] = combine_packs(lane[0], pack_load(x + i));
+  __builtin_memcpy(part, &lane[0], sizeof part);
+  for (int half = pack_lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) part[j] = combine(part[j], part[j + half]);
+  ELEMENT folded = part[0];
+  for (; i < length; i++) folded = combine(folded, x[i]);
+  return folded;
+}
+
+ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identity,
+                                combination combine, pack_combination combine_packs) {
+  ELEMENT folded = identity;
+  int64_t i = 0;
+  while (length - i >= 2 * pack_lanes) {
+    const int64_t count = length - i < block ? length - i : block;
+    folded = combine(folded, fold_block(x + i, count, combine, combine_packs));
+    i += count;
+  }
+  for (; i < length; i++) folded = combine(folded, x[i]);
+  return folded;
+}
+
+ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, int64_t length,
+                             void *folded, ELEMENT identity, combination combine,
+                             pack_combination combine_packs) {
+  const ELEMENT *x = source;
+  ELEMENT *result = folded;
+  for (int64_t l = 0; l < lines; l++)
+    result[l] = fold_line(x + l * step, length, identity, combine, combine_packs);
+}
+
+/* Few columns, lines back to back: as many lines as the lanes hold are folded as one long line. */
+ALWAYS_INLINE void fold_narrow(const ELEMENT *restrict x, int64_t lines, int64_t length,
+                               ELEMENT *restrict result, ELEMENT identity, combination combine) {
+  ELEMENT lane[narrow];
+  const int64_t group = narrow / length, span = group * length;
+  for (int64_t j = 0; j < span; j++) lane[j] = identity;
+  int64_t l = 0;
+  for (; l + group <= lines; l += group, x += span)
+    for (int64_t j = 0; j < span; j++) lane[j] = combine(lane[j], x[j]);
+  for (int64_t j = 0; j < (lines - l) * length; j++) lane[j] = combine(lane[j], x[j]);
+  for (int64_t g = 0; g < group; g++)
+    for (int64_t j = 0; j < length; j++) result[j] = combine(result[j], lane[g * length + j]);
+}
+
+ALWAYS_INLINE void fold_columns(const void *source, int64_t step, int64_t lines, int64_t length,
+                                void *folded, ELEMENT identity, combination combine) {
+  const ELEMENT *restrict x = source;
+  ELEMENT *restrict result = folded;
+  if (step == length && length <= narrow / 4 && lines > 8) {
+    fold_narrow(x, lines, length, result, identity, combine);
+    return;
+  }
+  int64_t l = 0;
+  for (; l + 4 <= lines; l += 4, x += 4 * step)
+    for (int64_t i = 0; i < length; i++) {
+      const ELEMENT first = combine(x[i], x[i + step]);
+      const ELEMENT second = combine(x[i + 2 * step], x[i + 3 * step]);
+      result[i] = combine(result[i], combine(first, second));
+    }
+  for (; l < lines; l++, x += step)
+    for (int64_t i = 0; i < length; i++) result[i] = combine(result[i], x[i]);
+}
+
+ALWAYS_INLINE void fill(void *folded, int64_t length, ELEMENT value) {
+  ELEMENT *result = folded;
+  for (int64_t i = 0; i < length; i++) result[i] = value;
+}
+
+#define FOLD(operation, identity)                                                                  \
+  static void operation##_rows(const void *source, int64_t step, int64_t lines, int64_t length,    \
+                               void *folded) {                                                     \
+    fold_rows(source, step, lines, length, folded, identity, operation, pack_##operation);         \
+  }                                                                                                \
+  static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
+                                  void *folded) {                                                  \
+    fold_columns(source, step, lines, length, folded, identity, operation);                        \
+  }                                                                                                \
+  static void operation##_clear(void *folded, int64_t length) {                                    \
+    fill(folded, length, identity);                                                                \
+  }
+FOLD(larger, LOWEST)
+FOLD(smaller, HIGHEST)
+#ifndef CPU_VARIANT_BYTE
+FOLD(add, 0)
+FOLD(multiply, 1)
+#endif
+#undef FOLD
+
+#ifndef CPU_VARIANT_BYTE
+/* ---- ARGMAX and ARGMIN ---------------------------------------------------------------------- */
+
+/* A line is searched in two passes over blocks that stay in the L1 cache: the extremum of the block
+ * as a fold, and, only if it beats what was found before, a search for its place. */
+
+/* Whether `b` is more extreme than `a`; both comparisons with a NaN are false. */
+ALWAYS_INLINE int beats(ELEMENT b, ELEMENT a, int largest) {
+  const int better = largest ? b > a : b < a;
+  return better | (IS_NAN(b) & !IS_NAN(a));
+}
+
+ALWAYS_INLINE int64_t find(const ELEMENT *x, ELEMENT wanted) {
+  int64_t i = 0;
+  while (!((x[i] == wanted) | IS_NAN(x[i]))) i++;
+  return i;
+}
+
+ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, int64_t length,
+                               int64_t first, int64_t stride, void *values, int64_t *positions,
+                               int largest) {
+  enum { searched = 1024 };
+  ELEMENT *result = values;
+  for (int64_t l = 0; l < lines; l++) {
+    const ELEMENT *x = (const ELEMENT *)source + l * step;
+    for (int64_t start = 0; start < length; start += searched) {
+      const int64_t count = length - start < searched ? length - start : searched;
+      const ELEMENT extremum = largest
+                                   ? fold_line(x + start, count, LOWEST, larger, pack_larger)
+                                   : fold_line(x + start, count, HIGHEST, smaller, pack_smaller);
+      if (start > 0 && !beats(extremum, result[l], largest)) continue;
+      result[l] = extremum;
+      positions[l] = first + stride * (start + find(x + start, extremum));
+    }
+  }
+}
+
+ALWAYS_INLINE void search_columns(const void *source, int64_t step, int64_t lines, int64_t length,
+                                  int64_t first, int64_t stride, void *values, int64_t *positions,
+                                  int largest) {
+  enum { strip = 128 };
+  ELEMENT best[strip];
+  MASK line[strip]; /* as wide as the elements, so that both share one mask */
+  for (int64_t start = 0; start < length; start += strip) {
+    const int64_t count = length - start < strip ? length - start : strip;
+    const ELEMENT *x = (const ELEMENT *)source + start;
+    for (int64_t i = 0; i < count; i++) {
+      best[i] = x[i];
+      line[i] = 0;
+    }
+    for (int64_t l = 1; l < lines; l++) {
+      x += step;
+      for (int64_t i = 0; i < count; i++) {
+        const int better = beats(x[i], best[i], largest);
+        best[i] = better ? x[i] : best[i];
+        line[i] = better ? (MASK)l : line[i];
+      }
+    }
+    for (int64_t i = 0; i < count; i++) {
+      ((ELEMENT *)values)[start + i] = best[i];
+      positions[start + i] = first + stride * (int64_t)line[i];
+    }
+  }
+}
+
+ALWAYS_INLINE void search_merge(void *values, int64_t *positions, const void *other_values,
+                                const int64_t *other_positions, int64_t length, int largest) {
+  ELEMENT *a = values;
+  const ELEMENT *b = other_values;
+  for (int64_t i = 0; i < length; i++) {
+    const int alike = (a[i] == b[i]) | (IS_NAN(a[i]) & IS_NAN(b[i]));
+    if (beats(b[i], a[i], largest) || (alike && other_positions[i] < positions[i])) {
+      a[i] = b[i];
+      positions[i] = other_positions[i];
+    }
+  }
+}
+
+#define SEARCH(operation, largest)                                                                 \
+  static void operation##_rows(const void *source, int64_t step, int64_t lines, int64_t length,    \
+                               int64_t first, int64_t stride, void *values, int64_t *positions) {  \
+    search_rows(source, step, lines, length, first, stride, values, positions, largest);           \
+  }                                                                                                \
+  static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
+                                  int64_t first, int64_t stride, void *values,                     \
+                                  int64_t *positions) {                                            \
+    search_columns(source, step, lines, length, first, stride, values, positions, largest);        \
+  }                                                                                                \
+  static void operation##_merge(void *values, int64_t *positions, const void *other_values,        \
+                                const int64_t *other_positions, int64_t length) {                  \
+    search_merge(values, positions, other_values, other_positions, length, largest);               \
+  }
+SEARCH(largest, 1)
+SEARCH(smallest, 0)
+#undef SEARCH
+#endif
+
+#define FOLD(operation)                                                                            \
+  { operation##_rows, operation##_columns, operation##_clear }
+#define SEARCH(operation)                                                                          \
+  { operation##_rows, operation##_columns, operation##_merge }
+
+const cpu_reduce_loops CPU_VARIANT_SYMBOL(cpu_reduce) = {
+    .fold =
+        {
+#ifndef CPU_VARIANT_BYTE
+            [COMPUTE_COMBINE_SUM] = FOLD(add),
+            [COMPUTE_COMBINE_PROD] = FOLD(multiply),
+#endif
+            [COMPUTE_COMBINE_MAX] = FOLD(larger),
+            [COMPUTE_COMBINE_MIN] = FOLD(smaller),
+        },
+#ifndef CPU_VARIANT_BYTE
+    .largest = SEARCH(largest),
+    .smallest = SEARCH(smallest),
+#endif
+};

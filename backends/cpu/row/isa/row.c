@@ -1,0 +1,353 @@
+/* Loops for ROW (softmax, log-softmax, normalize), once per instruction set (core/isa.h) and
+ * element type; row_table.h says what each loop does.
+ *
+ * "Single" loops run along one row, "wide" ones across neighbouring rows, in strips as wide as the
+ * lanes. Sums run over blocks of a few thousand elements in ELEMENT, and over blocks in double.
+ *
+ * A target may be its own source, element by element: hence CPU_INDEPENDENT instead of restrict. */
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "program/isa/element.h"
+#include "program/isa/math_f32.h"
+#include "program/isa/math_f64.h"
+#include "row_table.h"
+
+/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. */
+#if defined(CPU_VARIANT_F32)
+/* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor:
+ * that saves the care for denormal results here. exp(−110) divided by the sum is 0 in the end. */
+CPU_INLINE float exp_scaled(float x) {
+  return math_exp_scaled_f32(x < -110.0f ? -110.0f : x);
+}
+#define EXP(x)        exp_scaled(x)
+#define EXP_SCALE     0x1p64
+#define LOWEST_FINITE (-FLT_MAX)
+#else
+#define EXP(x)        math_exp_f64(x)
+#define EXP_SCALE     1.0
+#define LOWEST_FINITE (-DBL_MAX)
+#endif
+
+enum { lanes = 4 * pack_lanes, block = 32 * lanes };
+
+static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
+  return b > a ? b : a;
+}
+
+/* A peak of nothing but −infinity: subtracting it would make NaNs. */
+static inline ELEMENT finite_peak(ELEMENT peak) {
+  return peak < LOWEST_FINITE ? 0 : peak;
+}
+
+ALWAYS_INLINE pack pack_higher(pack a, pack b) {
+  const pack_mask take_b = (pack_mask)(b > a);
+  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
+}
+
+/* ---- Along each row ------------------------------------------------------------------------ */
+
+ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
+  ELEMENT highest = -INFINITY, part[pack_lanes];
+  pack lane[4];
+  int64_t i = 0;
+  for (int k = 0; k < 4; k++) lane[k] = pack_all(-INFINITY);
+  for (; i + lanes <= length; i += lanes)
+    for (int k = 0; k < 4; k++) lane[k] = pack_higher(lane[k], pack_load(x + i + k * pack_lanes));
+  for (; i + pack_lanes <= length; i += pack_lanes)
+    lane[0] = pack_higher(lane[0], pack_load(x + i));
+  for (; i < length; i++) highest = higher(highest, x[i]);
+  lane[0] = pack_higher(pack_higher(lane[0], lane[1]), pack_higher(lane[2], lane[3]));
+  __builtin_memcpy(part, &lane[0], sizeof part);
+  for (int half = pack_lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) part[j] = higher(part[j], part[j + half]);
+  return higher(highest, part[0]);
+}
+
+static void single_maximum(const cpu_row_panel *panel, double *peak) {
+  const ELEMENT *x = panel->source;
+  for (int64_t w = 0; w < panel->width; w++)
+    peak[w] = (double)maximum_line(x + w * panel->source_step, panel->length);
+}
+
+/* `count` exponentials, a multiple of the vector and best a constant. */
+ALWAYS_INLINE void exponentials_run(const ELEMENT *x, ELEMENT *y, int64_t count, ELEMENT shift) {
+  CPU_INDEPENDENT
+  for (int64_t j = 0; j < count; j++) y[j] = EXP(x[j] - shift);
+}
+
+ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t length, ELEMENT shift,
+                                       int store) {
+  double total = 0;
+  for (int64_t start = 0; start < length; start += block) {
+    const int64_t end = length - start < block ? length : start + block;
+    pack lane[4];
+    ELEMENT room[lanes];
+    int64_t i = start;
+    for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
+    for (; i + lanes <= end; i += lanes) {
+      ELEMENT *target = store ? y + i : room;
+      exponentials_run(x + i, target, lanes, shift);
+      for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
+    }
+    if (i < end) {
+      /* Padded, for one exponential alone costs as much as a vector of them. */
+      const int64_t rest = end - i, padded = (rest + pack_lanes - 1) / pack_lanes * pack_lanes;
+      ELEMENT pad[lanes];
+      for (int64_t j = rest / pack_lanes * pack_lanes; j < padded; j++) pad[j] = -INFINITY;
+      for (int64_t j = 0; j < rest; j++) pad[j] = x[i + j];
+      exponentials_run(pad, pad, padded, shift);
+      for (int64_t j = 0; j < padded; j += pack_lanes)
+        lane[0] = pack_add(lane[0], pack_load(pad + j));
+      for (int64_t j = 0; j < rest && store; j++) y[i + j] = pad[j];
+    }
+    total += (double)pack_sum(pack_add(pack_add(lane[0], lane[1]), pack_add(lane[2], lane[3])));
+  }
+  return total / EXP_SCALE;
+}
+
+static void single_exponentials(const cpu_row_panel *panel, const double *peak, double *total) {
+  const ELEMENT *x = panel->source;
+  ELEMENT *y = panel->target;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
+    const ELEMENT shift = finite_peak((ELEMENT)peak[w]);
+    if (y)
+      total[w] = exponentials_line(x, y + w * panel->target_step, panel->length, shift, 1);
+    else
+      total[w] = exponentials_line(x, NULL, panel->length, shift, 0);
+  }
+}
+
+/* Whether little cancels in squares − sum²/count: the mean is closer to the shift than the standard
+ * deviation. False for NaN. */
+ALWAYS_INLINE int shift_is_near(double sum, double squares, double count) {
+  return 2 * sum * sum <= squares * count;
+}
+
+/* The sum of x − shift, and that of its squares. */
+ALWAYS_INLINE void deviations(const ELEMENT *x, int64_t length, ELEMENT shift, double *sum,
+                              double *square_sum) {
+  const pack middle = pack_all(shift);
+  double total = 0, square_total = 0;
+  for (int64_t start = 0; start < length; start += block) {
+    const int64_t end = length - start < block ? length : start + block;
+    pack lane[4], square[4];
+    int64_t i = start;
+    for (int k = 0; k < 4; k++) lane[k] = square[k] = pack_all(0);
+    for (; i + lanes <= end; i += lanes)
+      for (int k = 0; k < 4; k++) {
+        const pack d = pack_load(x + i + k * pack_lanes) - middle;
+        lane[k] += d;
+        square[k] += d * d;
+      }
+    for (; i + pack_lanes <= end; i += pack_lanes) {
+      const pack d = pack_load(x + i) - middle;
+      lane[0] += d;
+      square[0] += d * d;
+    }
+    for (; i < end; i++) {
+      const double d = (double)(x[i] - shift);
+      total += d;
+      square_total += d * d;
+    }
+    total += (double)pack_sum((lane[0] + lane[1]) + (lane[2] + lane[3]));
+    square_total += (double)pack_sum((square[0] + square[1]) + (square[2] + square[3]));
+  }
+  *sum = total;
+  *square_sum = square_total;
+}
+
+/* One pass if a shift near the mean can be had from the first elements, else two. The sums are
+ * corrected for the distance between the shift and the mean: the method of shifted data in Chan,
+ * Golub & LeVeque, "Algorithms for computing the sample variance", 1983. */
+static void single_moments(const cpu_row_panel *panel, double *mean, double *spread) {
+  const int64_t length = panel->length, few = length < 16 ? length : 16;
+  const double count = (double)length;
+  const ELEMENT *x = panel->source;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
+    double sum, squares, start = 0;
+    for (int64_t i = 0; i < few; i++) start += (double)x[i];
+    ELEMENT shift = (ELEMENT)(start / (double)few);
+    deviations(x, length, shift, &sum, &squares);
+    if (!shift_is_near(sum, squares, count)) {
+      shift = (ELEMENT)((double)shift + sum / count);
+      deviations(x, length, shift, &sum, &squares);
+    }
+    mean[w] = (double)shift + sum / count;
+    spread[w] = squares - sum * sum / count;
+  }
+}
+
+static void single_scale(const cpu_row_panel *panel, const double *shift, const double *factor,
+                         const double *offset) {
+  const ELEMENT *x = panel->source;
+  ELEMENT *y = panel->target;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
+    const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < panel->length; i++) y[i] = (x[i] - s) * f + o;
+  }
+}
+
+static void single_subtract(const cpu_row_panel *panel, const double *first, const double *second) {
+  const ELEMENT *x = panel->source;
+  ELEMENT *y = panel->target;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
+    const ELEMENT a = (ELEMENT)first[w], b = (ELEMENT)second[w];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < panel->length; i++) y[i] = x[i] - a - b;
+  }
+}
+
+/* ---- Across rows --------------------------------------------------------------------------- */
+
+/* Calls body(first row, rows) for strips of a panel, with a constant number of rows where it can.
+ */
+#define FOR_STRIPS(panel, body, ...)                                                               \
+  for (int64_t w = 0; w < (panel)->width; w += lanes) {                                            \
+    if ((panel)->width - w >= lanes)                                                               \
+      body((panel), w, lanes, __VA_ARGS__);                                                        \
+    else                                                                                           \
+      body((panel), w, (panel)->width - w, __VA_ARGS__);                                           \
+  }
+
+ALWAYS_INLINE void strip_maximum(const cpu_row_panel *panel, int64_t w, int64_t rows,
+                                 double *peak) {
+  ELEMENT lane[lanes];
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  for (int64_t j = 0; j < rows; j++) lane[j] = -INFINITY;
+  for (int64_t p = 0; p < panel->length; p++, x += panel->source_step)
+    for (int64_t j = 0; j < rows; j++) lane[j] = higher(lane[j], x[j]);
+  for (int64_t j = 0; j < rows; j++) peak[w + j] = (double)lane[j];
+}
+
+static void wide_maximum(const cpu_row_panel *panel,
+                         double *peak){FOR_STRIPS(panel, strip_maximum, peak)}
+
+ALWAYS_INLINE void strip_exponentials(const cpu_row_panel *panel, int64_t w, int64_t rows,
+                                      const double *peak, double *total, int store) {
+  ELEMENT shift[lanes], lane[lanes];
+  double sum[lanes];
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  ELEMENT *y = store ? (ELEMENT *)panel->target + w : NULL;
+  for (int64_t j = 0; j < rows; j++) {
+    shift[j] = finite_peak((ELEMENT)peak[w + j]);
+    sum[j] = 0;
+  }
+  for (int64_t start = 0; start < panel->length; start += 64) {
+    const int64_t end = panel->length - start < 64 ? panel->length : start + 64;
+    for (int64_t j = 0; j < rows; j++) lane[j] = 0;
+    for (int64_t p = start; p < end; p++) {
+      CPU_INDEPENDENT
+      for (int64_t j = 0; j < rows; j++) {
+        const ELEMENT e = EXP(x[p * panel->source_step + j] - shift[j]);
+        if (store) y[p * panel->target_step + j] = e;
+        lane[j] += e;
+      }
+    }
+    for (int64_t j = 0; j < rows; j++) sum[j] += (double)lane[j];
+  }
+  for (int64_t j = 0; j < rows; j++) total[w + j] = sum[j] / EXP_SCALE;
+}
+
+static void wide_exponentials(const cpu_row_panel *panel, const double *peak, double *total) {
+  if (panel->target) {
+    FOR_STRIPS(panel, strip_exponentials, peak, total, 1)
+  } else {
+    FOR_STRIPS(panel, strip_exponentials, peak, total, 0)
+  }
+}
+
+/* deviations() of all rows of a strip. */
+ALWAYS_INLINE void strip_deviations(const cpu_row_panel *panel, int64_t w, int64_t rows,
+                                    const ELEMENT *shift, double *sum, double *squares) {
+  ELEMENT lane[lanes], square[lanes];
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  for (int64_t j = 0; j < rows; j++) sum[j] = squares[j] = 0;
+  for (int64_t start = 0; start < panel->length; start += 64) {
+    const int64_t end = panel->length - start < 64 ? panel->length : start + 64;
+    for (int64_t j = 0; j < rows; j++) lane[j] = square[j] = 0;
+    for (int64_t p = start; p < end; p++)
+      for (int64_t j = 0; j < rows; j++) {
+        const ELEMENT d = x[p * panel->source_step + j] - shift[j];
+        lane[j] += d;
+        square[j] += d * d;
+      }
+    for (int64_t j = 0; j < rows; j++) {
+      sum[j] += (double)lane[j];
+      squares[j] += (double)square[j];
+    }
+  }
+}
+
+/* As single_moments; all rows of the strip take the second pass if one of them needs it. */
+ALWAYS_INLINE void strip_moments(const cpu_row_panel *panel, int64_t w, int64_t rows, double *mean,
+                                 double *spread) {
+  const int64_t few = panel->length < 16 ? panel->length : 16;
+  const double count = (double)panel->length;
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  ELEMENT shift[lanes];
+  double sum[lanes], squares[lanes];
+  int near = 1;
+  for (int64_t j = 0; j < rows; j++) sum[j] = 0;
+  for (int64_t p = 0; p < few; p++)
+    for (int64_t j = 0; j < rows; j++) sum[j] += (double)x[p * panel->source_step + j];
+  for (int64_t j = 0; j < rows; j++) shift[j] = (ELEMENT)(sum[j] / (double)few);
+  strip_deviations(panel, w, rows, shift, sum, squares);
+  for (int64_t j = 0; j < rows; j++) near &= shift_is_near(sum[j], squares[j], count);
+  if (!near) {
+    for (int64_t j = 0; j < rows; j++) shift[j] = (ELEMENT)((double)shift[j] + sum[j] / count);
+    strip_deviations(panel, w, rows, shift, sum, squares);
+  }
+  for (int64_t j = 0; j < rows; j++) {
+    mean[w + j] = (double)shift[j] + sum[j] / count;
+    spread[w + j] = squares[j] - sum[j] * sum[j] / count;
+  }
+}
+
+static void wide_moments(const cpu_row_panel *panel, double *mean,
+                         double *spread){FOR_STRIPS(panel, strip_moments, mean, spread)}
+
+ALWAYS_INLINE void strip_scale(const cpu_row_panel *panel, int64_t w, int64_t rows,
+                               const double *shift, const double *factor, const double *offset) {
+  ELEMENT s[lanes], f[lanes], o[lanes];
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  ELEMENT *y = (ELEMENT *)panel->target + w;
+  for (int64_t j = 0; j < rows; j++) {
+    s[j] = (ELEMENT)shift[w + j];
+    f[j] = (ELEMENT)factor[w + j];
+    o[j] = (ELEMENT)offset[w + j];
+  }
+  for (int64_t p = 0; p < panel->length; p++, x += panel->source_step, y += panel->target_step) {
+    CPU_INDEPENDENT
+    for (int64_t j = 0; j < rows; j++) y[j] = (x[j] - s[j]) * f[j] + o[j];
+  }
+}
+
+static void wide_scale(const cpu_row_panel *panel, const double *shift, const double *factor,
+                       const double *offset){FOR_STRIPS(panel, strip_scale, shift, factor, offset)}
+
+ALWAYS_INLINE void strip_subtract(const cpu_row_panel *panel, int64_t w, int64_t rows,
+                                  const double *first, const double *second) {
+  ELEMENT a[lanes], b[lanes];
+  const ELEMENT *x = (const ELEMENT *)panel->source + w;
+  ELEMENT *y = (ELEMENT *)panel->target + w;
+  for (int64_t j = 0; j < rows; j++) {
+    a[j] = (ELEMENT)first[w + j];
+    b[j] = (ELEMENT)second[w + j];
+  }
+  for (int64_t p = 0; p < panel->length; p++, x += panel->source_step, y += panel->target_step) {
+    CPU_INDEPENDENT
+    for (int64_t j = 0; j < rows; j++) y[j] = x[j] - a[j] - b[j];
+  }
+}
+
+static void wide_subtract(const cpu_row_panel *panel, const double *first, const double *second) {
+  FOR_STRIPS(panel, strip_subtract, first, second)
+}
+
+const cpu_row_loops CPU_VARIANT_SYMBOL(cpu_row) = {
+    .single = {single_maximum, single_exponentials, single_moments, single_scale, single_subtract},
+    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, wide_subtract},
+    .exponential_scale = EXP_SCALE};

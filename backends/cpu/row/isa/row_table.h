@@ -1,0 +1,128 @@
+/* The inner loops of reductions and row operations, once per instruction set. Which elements they
+ * meet, in which order and on which thread, is decided in reduce.c and row.c; here are only loops
+ * over memory whose elements already have the accumulating type.
+ *
+ * A loop sees a block of at most a few thousand elements, so that its own rounding error is
+ * small; the callers add up the blocks pairwise. */
+#ifndef CPU_ROW_ROW_TABLE_H
+#define CPU_ROW_ROW_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+#include "core/isa.h"
+#include "program/isa/tile_table.h"
+
+/* Folds. "Lines" lie `step` elements apart; the elements of one line lie side by side. */
+typedef struct cpu_fold {
+  /* folded[l] = all `length` elements of line l. */
+  void (*rows)(const void *source, int64_t step, int64_t lines, int64_t length, void *folded);
+
+  /* folded[i] = folded[i] combined with element i of every line. */
+  void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, void *folded);
+
+  /* folded[0 … length−1] = the value that changes nothing. */
+  void (*clear)(void *folded, int64_t length);
+} cpu_fold;
+
+/* Searches for the first extremum. A NaN is more extreme than every number. */
+typedef struct cpu_search {
+  /* values[l], positions[l] = extremum of line l; its i-th element has position first + i·stride,
+   * with stride ≥ 0. `length` is at least 1. */
+  void (*rows)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
+               int64_t stride, void *values, int64_t *positions);
+
+  /* values[i], positions[i] = extremum over element i of every line; line l has position
+   * first + l·stride. `lines` is at least 1. */
+  void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
+                  int64_t stride, void *values, int64_t *positions);
+
+  /* Keeps the more extreme of two results, the one at the lower position if they are alike. */
+  void (*merge)(void *values, int64_t *positions, const void *other_values,
+                const int64_t *other_positions, int64_t length);
+} cpu_search;
+
+/* Of one element type. BOOL has the maximum and minimum only; other functions are NULL there. */
+typedef struct cpu_reduce_loops {
+  cpu_fold fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine: SUM … MIN */
+  cpu_search largest, smallest;           /* ARGMAX, ARGMIN */
+} cpu_reduce_loops;
+
+CPU_DECLARE_NUMBERS(cpu_reduce_loops, cpu_reduce);
+CPU_DECLARE(cpu_reduce_loops, cpu_reduce_byte);
+
+/* Row operations on a panel of `length` positions of `width` rows. "Single" loops run along one row
+ * after the other: position p of row w is at w·step + p. "Wide" ones run across rows: it is at
+ * p·step + w. Panels hold at most some ten thousand positions. */
+typedef struct cpu_row_panel {
+  const void *source;
+  int64_t source_step;
+  void *target; /* may be the source itself */
+  int64_t target_step;
+  int64_t length, width;
+} cpu_row_panel;
+
+/* `peak`, `total`, … have one entry for each row. */
+typedef struct cpu_row_way {
+  /* peak = the largest element, −infinity if there is none; NaNs are passed over. */
+  void (*maximum)(const cpu_row_panel *panel, double *peak);
+
+  /* target = exponential_scale · exp(source − peak), total = the sum of exp(source − peak). Without
+   * a target only the sum. A peak of −infinity counts as 0. Exponentials too small for a float
+   * are some tiny number, also that of −infinity. */
+  void (*exponentials)(const cpu_row_panel *panel, const double *peak, double *total);
+
+  /* mean = the mean, spread = the sum of squared differences from it. `length` is at least 1. */
+  void (*moments)(const cpu_row_panel *panel, double *mean, double *spread);
+
+  /* target = (source − shift) · factor + offset. */
+  void (*scale)(const cpu_row_panel *panel, const double *shift, const double *factor,
+                const double *offset);
+
+  /* target = (source − first) − second. */
+  void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
+} cpu_row_way;
+
+typedef struct cpu_row_loops {
+  cpu_row_way single, wide;
+  double exponential_scale;
+} cpu_row_loops;
+
+CPU_DECLARE_FLOATS(cpu_row_loops, cpu_row);
+
+/* ---- SCAN ------------------------------------------------------------------------------------ */
+
+/* The inner loops of running sums, products, maxima and minima, by type and instruction set.
+ *
+ * Every row is cut into blocks of CPU_SCAN_BLOCK elements. What a block stores is its own running
+ * fold, combined with the fold of all blocks before it, so that blocks can be computed anywhere:
+ * the result does not depend on who computes which. */
+
+enum { CPU_SCAN_BLOCK = 1024 };
+
+typedef struct cpu_scan_loops {
+  /* A block of up to CPU_SCAN_BLOCK elements along a row; local = its running fold. */
+  void (*local)(void *local, const void *source, int64_t count);
+
+  /* result[i] = carry with local[i] if inclusive, else result[0] = carry, result[i] = carry with
+   * local[i − 1]. */
+  void (*finish)(void *result, const void *carry, const void *local, int64_t count, bool exclusive);
+
+  /* One step of `count` rows side by side. */
+  void (*step)(void *result, const void *carry, void *local, const void *source, int64_t count,
+               bool exclusive);
+
+  void (*combine)(void *into, const void *other, int64_t count); /* into = into with other */
+  void (*clear)(void *values, int64_t count);                    /* what changes no value */
+  void (*identity)(void *value); /* as an exclusive fold begins with */
+} cpu_scan_loops;
+
+/* Of one element type: F64, F32, I64 or I32. */
+typedef struct cpu_scan_folds {
+  cpu_scan_loops fold[COMPUTE_COMBINE_MIN + 1]; /* by compute_combine */
+} cpu_scan_folds;
+
+CPU_DECLARE_NUMBERS(cpu_scan_folds, cpu_scan);
+
+#endif

@@ -1,0 +1,531 @@
+/* REDUCE: any mix of kept and reduced dimensions, strides, programs and combinations.
+ *
+ * The space is two nests, the kept dimensions and the reduced ones, cut into tiles (`width`
+ * elements along the last kept dimension) and chunks (`length` elements along the last reduced
+ * one). A tile meets one chunk after the other; each gives a vector of partial results, and these
+ * are combined pairwise, as a binary counter carries, so that the rounding error of a sum grows
+ * with the logarithm of its length. Inside a chunk the elements run along whichever dimension lies
+ * better in memory:
+ *
+ *   rows      along the reduced dimension: each line of the panel folds to one value
+ *   columns   along the kept dimension: lines are added to each other as vectors
+ *
+ * Elements are read in place where they have the accumulating type already and lie side by side;
+ * otherwise the prologue first writes a panel that fits the L1 cache.
+ *
+ * Tiles are shared out over the threads. Where there are too few, the chunks of a tile are split as
+ * well, and a second pass combines the splits in order. All of that depends on sizes and the number
+ * of threads alone: the same input gives the same bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "program/program.h"
+#include "row/isa/row_table.h"
+#include "core/nest.h"
+
+enum {
+  LONGEST = 1 << 14, /* elements of a chunk that are folded where they lie */
+  PANEL = 2048,      /* values that a prologue writes before they are folded */
+  WIDEST = 1024,     /* columns of a tile */
+  NARROWEST = 256,   /* columns that a tile keeps when tiles are short */
+  WORK = 1 << 15,    /* elements below which another thread does not pay */
+  TASKS_PER_THREAD = 4
+};
+
+typedef struct reduce_kernel {
+  cpu_kernel head;
+  cpu_stage prologue, epilogue;
+  cpu_nest kept, reduced;
+  const cpu_fold *fold;     /* NULL for ARGMAX and ARGMIN */
+  const cpu_search *search; /* NULL for the others */
+  int32_t position;         /* operand: row-major position in the reduced dimensions */
+  uint32_t value_bytes;
+  bool columns; /* tiles run along the kept dimension */
+  bool direct;  /* no prologue: elements are folded where they lie */
+  bool flat;    /* neighbouring lines follow each other for every operand of the prologue */
+  int64_t kept_count, reduced_count; /* 0 if any size is */
+  int64_t width, tiles_per_line, tiles;
+  int64_t length, chunks_per_line, chunks;
+  int64_t splits, tasks;
+  int64_t slots; /* of `width` values, for one worker */
+} reduce_kernel;
+
+/* `width` partial results. */
+typedef struct slot {
+  unsigned char *values;
+  int64_t *positions; /* NULL for folds */
+} slot;
+
+typedef struct launch {
+  const reduce_kernel *kernel;
+  void *const *pointers;
+  unsigned char *workers;  /* slots of every worker */
+  unsigned char *partials; /* a slot for every split of every tile */
+} launch;
+
+/* What one worker does now. */
+typedef struct job {
+  const launch *launch;
+  cpu_scratch *scratch;
+  unsigned char *panel;
+  unsigned char *slots;
+  cpu_walk kept_walk, reduced_walk;
+  int64_t kept_first, kept_count;
+  int64_t reduced_first, reduced_count;
+  cpu_place place;
+} job;
+
+/* ---- Slots --------------------------------------------------------------------------------- */
+
+static uint64_t slot_values_bytes(const reduce_kernel *kernel) {
+  return cpu_whole_lines((uint64_t)kernel->width * kernel->value_bytes);
+}
+
+static uint64_t slot_bytes(const reduce_kernel *kernel) {
+  const uint64_t positions = kernel->search ? (uint64_t)kernel->width * sizeof(int64_t) : 0;
+  return slot_values_bytes(kernel) + cpu_whole_lines(positions);
+}
+
+static slot slot_at(const reduce_kernel *kernel, unsigned char *slots, int64_t index) {
+  unsigned char *values = slots + (uint64_t)index * slot_bytes(kernel);
+  unsigned char *positions = values + slot_values_bytes(kernel);
+  return (slot){values, kernel->search ? (int64_t *)(void *)positions : NULL};
+}
+
+static void merge(const reduce_kernel *kernel, slot into, slot from, int64_t count) {
+  if (kernel->search)
+    kernel->search->merge(into.values, into.positions, from.values, from.positions, count);
+  else
+    kernel->fold->columns(from.values, 0, 1, count, into.values);
+}
+
+/* ---- One chunk of one tile ----------------------------------------------------------------- */
+
+/* Folds lines `first_line` … of the chunk, `step` elements apart, into the slot. */
+static void consume(const job *j, const void *source, int64_t step, int64_t first_line,
+                    int64_t lines, slot into) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int64_t length = kernel->columns ? j->kept_count : j->reduced_count;
+  const int64_t skipped = kernel->columns ? 0 : first_line;
+  void *values = into.values + skipped * (int64_t)kernel->value_bytes;
+  if (kernel->search) {
+    const int64_t stride = cpu_nest_step(&kernel->reduced, kernel->position);
+    const int64_t first = j->reduced_walk.offset[kernel->position] + j->reduced_first * stride;
+    if (kernel->columns)
+      kernel->search->columns(source, step, lines, length, first, stride, values, into.positions);
+    else
+      kernel->search->rows(source, step, lines, length, first, stride, values,
+                           into.positions + skipped);
+  } else if (kernel->columns) {
+    kernel->fold->clear(values, length);
+    kernel->fold->columns(source, step, lines, length, values);
+  } else {
+    kernel->fold->rows(source, step, lines, length, values);
+  }
+}
+
+static void set_place(job *j, int64_t line) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int64_t kept = j->kept_first + (kernel->columns ? 0 : line);
+  const int64_t reduced = j->reduced_first + (kernel->columns ? line : 0);
+  cpu_place_set(&j->place, (cpu_position){&kernel->kept, &j->kept_walk, kept},
+                (cpu_position){&kernel->reduced, &j->reduced_walk, reduced});
+}
+
+/* Runs the prologue over `lines` lines, one after the other into the panel. */
+static void fill_panel(job *j, int64_t first_line, int64_t lines, int64_t length) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
+  const int64_t runs = kernel->flat ? 1 : lines;
+  const int64_t count = kernel->flat ? lines * length : length;
+  for (int64_t r = 0; r < runs; r++) {
+    set_place(j, first_line + r);
+    cpu_stage_run(&kernel->prologue, along, &j->place, j->launch->pointers,
+                  j->panel + r * length * (int64_t)kernel->value_bytes, count, j->scratch, false);
+  }
+}
+
+static void fold_chunk(job *j, slot into) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int64_t lines = kernel->columns ? j->reduced_count : j->kept_count;
+  const int64_t length = kernel->columns ? j->kept_count : j->reduced_count;
+  if (kernel->direct) {
+    const cpu_nest *across = kernel->columns ? &kernel->reduced : &kernel->kept;
+    set_place(j, 0);
+    consume(j, cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0),
+            cpu_nest_step(across, 0), 0, lines, into);
+    return;
+  }
+  /* A chunk of columns is never more than one panel (choose_extents). */
+  const int64_t fitting = PANEL / length;
+  for (int64_t l = 0; l < lines; l += fitting) {
+    const int64_t count = lines - l < fitting ? lines - l : fitting;
+    fill_panel(j, l, count, length);
+    consume(j, j->panel, length, l, count, into);
+  }
+}
+
+/* ---- One tile ------------------------------------------------------------------------------ */
+
+static void start_tile(job *j, int64_t tile) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int64_t length = cpu_nest_length(&kernel->kept);
+  cpu_walk_start(&kernel->kept, kernel->kept.rank - 1, tile / kernel->tiles_per_line,
+                 &j->kept_walk);
+  j->kept_first = tile % kernel->tiles_per_line * kernel->width;
+  j->kept_count = length - j->kept_first < kernel->width ? length - j->kept_first : kernel->width;
+}
+
+/* Folds chunks begin … end−1 of the tile into slot 0 of the worker. */
+static void fold_tile(job *j, int64_t begin, int64_t end) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  const int32_t outer = kernel->reduced.rank - 1;
+  const int64_t line = cpu_nest_length(&kernel->reduced);
+  int64_t piece = 0, top = 0;
+  if (begin == end) {
+    const slot nothing = slot_at(kernel, j->slots, 0);
+    if (kernel->fold) kernel->fold->clear(nothing.values, j->kept_count);
+    if (kernel->search) memset(nothing.positions, 0, (size_t)j->kept_count * sizeof(int64_t));
+    return;
+  }
+  piece = begin % kernel->chunks_per_line;
+  cpu_walk_start(&kernel->reduced, outer, begin / kernel->chunks_per_line, &j->reduced_walk);
+  for (int64_t c = begin; c < end; c++) {
+    j->reduced_first = piece * kernel->length;
+    j->reduced_count = line - j->reduced_first;
+    if (j->reduced_count > kernel->length) j->reduced_count = kernel->length;
+    fold_chunk(j, slot_at(kernel, j->slots, top++));
+
+    /* As many carries as the number of chunks so far has trailing zeros. */
+    for (int64_t n = c - begin + 1; !(n & 1); n >>= 1, top--)
+      merge(kernel, slot_at(kernel, j->slots, top - 2), slot_at(kernel, j->slots, top - 1),
+            j->kept_count);
+    if (++piece == kernel->chunks_per_line) {
+      piece = 0;
+      cpu_walk_next(&kernel->reduced, outer, &j->reduced_walk);
+    }
+  }
+  for (; top > 1; top--)
+    merge(kernel, slot_at(kernel, j->slots, top - 2), slot_at(kernel, j->slots, top - 1),
+          j->kept_count);
+}
+
+/* Hands a tile's results to the epilogue. */
+static void store_tile(job *j, slot from) {
+  const reduce_kernel *kernel = j->launch->kernel;
+  static const cpu_walk start = {{0}, {0}};
+  cpu_place_set(&j->place, (cpu_position){&kernel->kept, &j->kept_walk, j->kept_first},
+                (cpu_position){&kernel->reduced, &start, 0});
+  cpu_stage_run(&kernel->epilogue, &kernel->kept, &j->place, j->launch->pointers,
+                kernel->search ? (void *)from.positions : from.values, j->kept_count, j->scratch,
+                false);
+}
+
+static job start_job(const launch *l, int32_t worker, cpu_scratch *scratch, unsigned char *panel) {
+  const uint64_t slots = (uint64_t)worker * (uint64_t)l->kernel->slots;
+  return (job){
+      .launch = l,
+      .scratch = scratch,
+      .panel = panel,
+      .slots = l->workers + slots * slot_bytes(l->kernel),
+  };
+}
+
+static void reduce_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const reduce_kernel *kernel = l->kernel;
+  cpu_scratch scratch;
+  _Alignas(64) unsigned char panel[PANEL * sizeof(double)];
+  job j = start_job(l, worker, &scratch, panel);
+  if (kernel->splits > 1) {
+    const int64_t tile = task / kernel->splits, split = task % kernel->splits;
+    start_tile(&j, tile);
+    fold_tile(&j, split * kernel->chunks / kernel->splits,
+              (split + 1) * kernel->chunks / kernel->splits);
+    memcpy(slot_at(kernel, l->partials, task).values, slot_at(kernel, j.slots, 0).values,
+           slot_bytes(kernel));
+    return;
+  }
+  const int64_t end = (task + 1) * kernel->tiles / kernel->tasks;
+  for (int64_t tile = task * kernel->tiles / kernel->tasks; tile < end; tile++) {
+    start_tile(&j, tile);
+    fold_tile(&j, 0, kernel->chunks);
+    store_tile(&j, slot_at(kernel, j.slots, 0));
+  }
+}
+
+/* The second pass: the splits of one tile, pairwise. */
+static void merge_task(void *argument, int64_t tile, int32_t worker) {
+  const launch *l = argument;
+  const reduce_kernel *kernel = l->kernel;
+  cpu_scratch scratch;
+  job j = start_job(l, worker, &scratch, NULL);
+  start_tile(&j, tile);
+  const int64_t first = tile * kernel->splits;
+  for (int64_t step = 1; step < kernel->splits; step *= 2)
+    for (int64_t s = 0; s + step < kernel->splits; s += 2 * step)
+      merge(kernel, slot_at(kernel, l->partials, first + s),
+            slot_at(kernel, l->partials, first + s + step), j.kept_count);
+  store_tile(&j, slot_at(kernel, l->partials, first));
+}
+
+static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) {
+  const reduce_kernel *kernel = (const reduce_kernel *)head;
+  cpu_device *device = head->device;
+  if (kernel->kept_count == 0) return COMPUTE_OK;
+  const uint64_t bytes = slot_bytes(kernel);
+  const uint64_t workers = bytes * (uint64_t)kernel->slots * (uint64_t)device->threads;
+  const uint64_t partials = kernel->splits > 1 ? bytes * (uint64_t)kernel->tasks : 0;
+  unsigned char *memory = cpu_workspace_acquire(device, workers + partials);
+  if (!memory) return cpu_out_of_memory(device, workers + partials);
+  launch l = {kernel, pointers, memory, memory + workers};
+  cpu_parallel(device, kernel->tasks, reduce_task, &l);
+  if (kernel->splits > 1) cpu_parallel(device, kernel->tiles, merge_task, &l);
+  cpu_workspace_return(device, memory);
+  return COMPUTE_OK;
+}
+
+/* ---- Preparing ----------------------------------------------------------------------------- */
+
+/* How slowly the prologue's inputs come in when a tile runs along dimension d: about the cycles per
+ * element, with the cost of starting a line spread over its length. */
+static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
+  /* Few columns whose lines follow each other are folded like one long line. */
+  const bool gapless = nest == &kernel->kept && kernel->fold && kernel->prologue.identity &&
+                       nest->stride[0][d] == 1 &&
+                       cpu_nest_step(&kernel->reduced, 0) == nest->size[d];
+  int64_t cost = (gapless ? 64 * 4 : 64 * 32) / nest->size[d];
+  for (int32_t i = 0; i < kernel->prologue.inputs; i++) {
+    const int64_t stride = nest->stride[i][d];
+    const int64_t step = stride < 0 ? -stride : stride;
+    cost += step <= 1 ? 64 * step : 64 * (2 + (step < 16 ? step : 16) / 2);
+  }
+  return cost;
+}
+
+static int32_t cheapest(const reduce_kernel *kernel, const cpu_nest *nest, int64_t *cost) {
+  int32_t best = nest->rank - 1;
+  *cost = cost_along(kernel, nest, best);
+  for (int32_t d = best - 1; d >= 0; d--) {
+    const int64_t other = cost_along(kernel, nest, d);
+    if (other < *cost) {
+      *cost = other;
+      best = d;
+    }
+  }
+  return best;
+}
+
+/* The prologue's input that repeats along the fewest dimensions; −1 if there is no input. */
+static int32_t main_input(const compute_kernel_descriptor *descriptor) {
+  int32_t best = -1, most = -1;
+  for (uint32_t i = 0; i < descriptor->prologue_inputs; i++) {
+    int32_t walked = 0;
+    for (int32_t d = 0; d < descriptor->rank; d++)
+      walked += descriptor->inputs[i].stride[d] != 0 && descriptor->size[d] > 1;
+    if (walked > most) {
+      most = walked;
+      best = (int32_t)i;
+    }
+  }
+  return best;
+}
+
+static void build_nests(reduce_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  const int32_t kept = compute_reduce_of(descriptor)->kept_rank, rank = descriptor->rank;
+  const int64_t nowhere[COMPUTE_MAX_RANK] = {0};
+  cpu_nest_begin(&kernel->kept, descriptor, 0, kept);
+  cpu_nest_begin(&kernel->reduced, descriptor, kept, rank);
+  if (kernel->search) {
+    kernel->position = cpu_nest_add(&kernel->kept, nowhere);
+    cpu_nest_add_position(&kernel->reduced, descriptor, kept, rank);
+  }
+  if (kernel->prologue.positions) {
+    kernel->prologue.position = cpu_nest_add_position(&kernel->kept, descriptor, 0, rank);
+    cpu_nest_add_position(&kernel->reduced, descriptor, 0, rank);
+  }
+  if (kernel->epilogue.positions) {
+    kernel->epilogue.position = cpu_nest_add_position(&kernel->kept, descriptor, 0, kept);
+    cpu_nest_add(&kernel->reduced, nowhere);
+  }
+  const int32_t leading = main_input(descriptor);
+  if (leading >= 0) {
+    cpu_nest_sort(&kernel->kept, leading);
+    cpu_nest_sort(&kernel->reduced, leading);
+  }
+  if (!kernel->prologue.coordinates && !kernel->epilogue.coordinates) {
+    cpu_nest_collapse(&kernel->kept);
+    cpu_nest_collapse(&kernel->reduced);
+  }
+  cpu_nest_finish(&kernel->kept);
+  cpu_nest_finish(&kernel->reduced);
+}
+
+/* Whether the lines of a panel follow each other for every operand that the prologue reads. */
+static bool lines_are_flat(const reduce_kernel *kernel, const cpu_nest *along,
+                           const cpu_nest *across) {
+  const cpu_stage *prologue = &kernel->prologue;
+  if (prologue->coordinates) return false;
+  const int64_t length = cpu_nest_length(along);
+  for (int32_t i = 0; i < prologue->inputs; i++)
+    if (cpu_nest_step(across, i) != length * cpu_nest_step(along, i)) return false;
+  return prologue->position < 0 || cpu_nest_step(across, prologue->position) ==
+                                       length * cpu_nest_step(along, prologue->position);
+}
+
+static void choose_direction(reduce_kernel *kernel) {
+  int64_t kept_cost, reduced_cost;
+  const int32_t kept = cheapest(kernel, &kernel->kept, &kept_cost);
+  const int32_t reduced = cheapest(kernel, &kernel->reduced, &reduced_cost);
+  kernel->columns = kept_cost < reduced_cost;
+  if (kernel->columns)
+    cpu_nest_make_last(&kernel->kept, kept);
+  else
+    cpu_nest_make_last(&kernel->reduced, reduced);
+  const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
+  const cpu_nest *across = kernel->columns ? &kernel->reduced : &kernel->kept;
+  kernel->direct =
+      kernel->prologue.identity && (cpu_nest_step(along, 0) == 1 || cpu_nest_length(along) == 1);
+  kernel->flat = !kernel->direct && lines_are_flat(kernel, along, across);
+}
+
+/* Pieces of at most `longest`, nearly equal, whole cache lines where they can be. */
+static int64_t even_pieces(int64_t length, int64_t longest) {
+  if (length <= longest) return cpu_max(length, 1);
+  const int64_t piece = cpu_divide_up(length, cpu_divide_up(length, longest));
+  return cpu_min((piece + 15) / 16 * 16, longest);
+}
+
+static void choose_extents(reduce_kernel *kernel) {
+  const int64_t kept = cpu_nest_length(&kernel->kept);
+  const int64_t reduced = cpu_nest_length(&kernel->reduced);
+  const int64_t tile = kernel->direct ? LONGEST : cpu_min(PANEL, kernel->prologue.tile_elements);
+  if (kernel->columns) {
+    /* Lines of a chunk are added up one after the other: few, unless they are very short. */
+    kernel->width = even_pieces(kept, cpu_min(WIDEST, tile));
+    const int64_t most = kernel->direct ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
+    kernel->length = cpu_max(1, cpu_min(reduced, most));
+  } else {
+    kernel->length = even_pieces(reduced, tile);
+    kernel->width =
+        cpu_min(kept, reduced <= kernel->length && kernel->reduced.rank == 1 ? 256 : 16);
+  }
+}
+
+static void count_pieces(reduce_kernel *kernel) {
+  const int64_t kept = cpu_nest_length(&kernel->kept);
+  const int64_t reduced = cpu_nest_length(&kernel->reduced);
+  kernel->tiles_per_line = cpu_divide_up(kept, kernel->width);
+  kernel->tiles = kernel->kept_count / kept * kernel->tiles_per_line;
+  kernel->chunks_per_line = reduced ? cpu_divide_up(reduced, kernel->length) : 0;
+  kernel->chunks =
+      kernel->reduced_count ? kernel->reduced_count / reduced * kernel->chunks_per_line : 0;
+}
+
+/* Shares the tiles out, narrowing and then splitting them while there are too few. */
+static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
+  int64_t total;
+  if (__builtin_mul_overflow(kernel->kept_count, kernel->reduced_count, &total)) total = INT64_MAX;
+  const int64_t most = threads > 1 ? (int64_t)threads * TASKS_PER_THREAD : 1;
+  const int64_t wanted = cpu_max(1, cpu_min(most, total / WORK));
+  count_pieces(kernel);
+  if (kernel->tiles < wanted) {
+    const int64_t kept = cpu_nest_length(&kernel->kept);
+    const int64_t narrowest = kernel->columns ? NARROWEST : 1;
+    const int64_t pieces = cpu_divide_up(wanted, kernel->kept_count / kept);
+    const int64_t width = cpu_max(narrowest, cpu_divide_up(kept, pieces));
+    kernel->width = cpu_min(kernel->width, kernel->columns ? (width + 15) / 16 * 16 : width);
+    count_pieces(kernel);
+  }
+  kernel->splits = 1;
+  if (kernel->tiles < wanted)
+    kernel->splits = cpu_max(1, cpu_min(cpu_divide_up(wanted, kernel->tiles), kernel->chunks));
+  kernel->tasks =
+      kernel->splits > 1 ? kernel->tiles * kernel->splits : cpu_min(kernel->tiles, wanted);
+
+  kernel->slots = 2;
+  for (int64_t n = cpu_divide_up(kernel->chunks, kernel->splits); n > 0; n >>= 1) kernel->slots++;
+}
+
+static void describe(reduce_kernel *kernel, compute_combine combine) {
+  static const char *const names[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
+  char splits[40] = "";
+  if (kernel->splits > 1)
+    snprintf(splits, sizeof splits, ", in %lld parts", (long long)kernel->splits);
+  snprintf(kernel->head.description, sizeof kernel->head.description, "reduce %s %s, by %s, %s%s",
+           names[combine], kernel->head.device->isa->name, kernel->columns ? "columns" : "rows",
+           kernel->direct ? "in place" : "through tiles", splits);
+}
+
+static void reduce_destroy(cpu_kernel *head) {
+  reduce_kernel *kernel = (reduce_kernel *)head;
+  cpu_stage_release(head->device, &kernel->prologue);
+  cpu_stage_release(head->device, &kernel->epilogue);
+  cpu_release(head->device, kernel);
+}
+
+static const cpu_reduce_loops *loops_of(const cpu_isa *isa, compute_dtype type) {
+  return type == COMPUTE_BOOL ? CPU_PICK(isa, cpu_reduce_byte)
+                              : CPU_PICK_NUMBER(isa, cpu_reduce, type);
+}
+
+/* Truth values have maximum and minimum only. */
+static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
+  const compute_dtype type = descriptor->accumulate;
+  const compute_combine combine = compute_reduce_of(descriptor)->combine;
+  const bool number =
+      type == COMPUTE_F64 || type == COMPUTE_F32 || type == COMPUTE_I64 || type == COMPUTE_I32;
+  if ((unsigned)combine > COMPUTE_COMBINE_ARGMIN) return "no such combination";
+  if (!number && type != COMPUTE_BOOL) return "this dtype cannot be combined";
+  if (!number && combine != COMPUTE_COMBINE_MAX && combine != COMPUTE_COMBINE_MIN)
+    return "truth values have a maximum and a minimum only";
+  return NULL;
+}
+
+static void choose_loops(reduce_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  const cpu_reduce_loops *loops = loops_of(kernel->head.device->isa, descriptor->accumulate);
+  if (compute_reduce_of(descriptor)->combine == COMPUTE_COMBINE_ARGMAX)
+    kernel->search = &loops->largest;
+  else if (compute_reduce_of(descriptor)->combine == COMPUTE_COMBINE_ARGMIN)
+    kernel->search = &loops->smallest;
+  else
+    kernel->fold = &loops->fold[compute_reduce_of(descriptor)->combine];
+  kernel->value_bytes = cpu_dtype_size(descriptor->accumulate);
+}
+
+static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
+                                  cpu_kernel **result) {
+  reduce_kernel *kernel = cpu_allocate(device, sizeof *kernel);
+  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
+  kernel->head = (cpu_kernel){.device = device, .run = reduce_run, .destroy = reduce_destroy};
+  choose_loops(kernel, descriptor);
+  compute_status status =
+      cpu_stage_prepare_prologue(device, descriptor, descriptor->accumulate, &kernel->prologue);
+  if (!status)
+    status = cpu_stage_prepare_epilogue(device, descriptor,
+                                        kernel->search ? COMPUTE_I64 : descriptor->accumulate,
+                                        &kernel->epilogue);
+  if (!status) {
+    build_nests(kernel, descriptor);
+    if (!cpu_nest_count(&kernel->kept, kernel->kept.rank, &kernel->kept_count) ||
+        !cpu_nest_count(&kernel->reduced, kernel->reduced.rank, &kernel->reduced_count))
+      status = device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
+                                      "reduce: the space has more than 2^63 elements");
+  }
+  if (status) {
+    reduce_destroy(&kernel->head);
+    return status;
+  }
+  if (kernel->kept_count > 0 && kernel->reduced_count > 0) choose_direction(kernel);
+  if (kernel->kept_count > 0) {
+    choose_extents(kernel);
+    choose_tasks(kernel, device->threads);
+    /* Only whole lines follow each other. */
+    kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
+  }
+  describe(kernel, compute_reduce_of(descriptor)->combine);
+  *result = &kernel->head;
+  return COMPUTE_OK;
+}
+
+const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, make_kernel};
