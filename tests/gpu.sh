@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests and measures libcompute on a machine with an NVIDIA GPU; see --help.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/support/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"
 
 # What a machine with CUDA, gcc, CMake and ninja may lack, as Debian packages to be unpacked.
 CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd-dev zlib1g zlib1g-dev

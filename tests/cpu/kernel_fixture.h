@@ -15,8 +15,8 @@
 #include "cpu.h"
 #include "device.h"
 #include "kernel/program.h"
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 #include "tensor/dtype.h"
 
 #define FIXTURE_INLINE static inline __attribute__((unused))

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "isa/tile_table.h"
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 static const char *const sets[] = {"scalar", "avx2", "avx512"};
 enum { SETS = 3, PART = 1024, STEP = 4099 };

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "device/device.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77, BYTES = 3 << 20 };
 

@@ -4,8 +4,8 @@
 
 #include "generate/conv.h"
 #include "generate/generate.h"
-#include "support/sample_convolutions.h"
-#include "support/test.h"
+#include "support/samples/sample_convolutions.h"
+#include "support/harness/test.h"
 
 /* What visits hand on to the test. */
 typedef struct made {

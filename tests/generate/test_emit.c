@@ -1,5 +1,5 @@
 /* What kernels are written with: spaces, launches, functions by name. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "generate/generate.h"
 #include "generate/kernel_text.h"
 #include "kernel/program.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 /* ---- Functions by name --------------------------------------------------------------------- */
 

@@ -9,9 +9,9 @@
 
 #include "generate/fit.h"
 #include "generate/generate.h"
-#include "support/emulator.h"
-#include "support/sample_fits.h"
-#include "support/test.h"
+#include "support/emulator/emulator.h"
+#include "support/samples/sample_fits.h"
+#include "support/harness/test.h"
 #include "tensor/dtype.h"
 
 enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };

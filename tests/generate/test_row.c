@@ -4,8 +4,8 @@
 
 #include "generate/generate.h"
 #include "generate/row.h"
-#include "support/sample_kernels.h"
-#include "support/test.h"
+#include "support/samples/sample_kernels.h"
+#include "support/harness/test.h"
 
 static const int64_t lengths[] = {1, 2, 9, 32, 33, 129, 1000, 1025, 4097, 20011, 3000017};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };

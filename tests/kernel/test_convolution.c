@@ -7,8 +7,8 @@
 
 #include "device/device.h"
 #include "memory/transfer.h"
-#include "support/sample_convolutions.h"
-#include "support/test.h"
+#include "support/samples/sample_convolutions.h"
+#include "support/harness/test.h"
 #include "tensor/dtype.h"
 
 enum { OPERANDS = COMPUTE_MAX_OPERANDS, GUARD = 64, PATTERN = 0xA5, REPORTED = 20 };

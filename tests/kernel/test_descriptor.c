@@ -1,5 +1,5 @@
 /* Checks of kernel descriptors: each test starts from a good one and spoils one field at a time. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 
 #include "device/device.h"
 #include "memory/transfer.h"
-#include "support/sample_fits.h"
-#include "support/test.h"
+#include "support/samples/sample_fits.h"
+#include "support/harness/test.h"
 
 enum { OPERANDS = 12, GUARD = 64, PATTERN = 0x5A };
 

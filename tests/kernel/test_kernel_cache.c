@@ -1,5 +1,5 @@
 /* The cache of prepared kernels, over a backend that counts. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "kernel/kernel_key.h"
 #include "kernel/operand.h"
 #include "kernel/program.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 typedef struct sample {
   compute_kernel_descriptor d;

@@ -1,5 +1,5 @@
 /* Programs: building, checking, counting and printing. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The OpenCL module behind stand-in services: its ladder of kernel versions, its cache of programs,
  * its queues. What the core's own generator writes is judged by the tests of operations; here the
  * source is made up, so that it can be broken on purpose. Skipped without a device. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
