@@ -18,9 +18,10 @@ typedef struct sample_kernel {
   bool large;              /* too large to run */
   double low, high;        /* of the inputs' elements */
   bool whole;              /* inputs are whole numbers, so that many are equal */
-  /* NaN, infinities and zeros of both signs are among the first input; of ATTENTION, minus infinity
-   * in the bias. */
+  /* NaN, infinities and zeros of both signs are among the first input (of integers, the smallest
+   * and the largest); of ATTENTION, minus infinity in the bias. */
   bool special;
+  int64_t index_limit; /* if not 0: inputs[1] are indices, from −index_limit to index_limit − 1 */
   test_tolerance tolerance;
   compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's judgement */
   uint32_t tuning_count;
@@ -28,8 +29,11 @@ typedef struct sample_kernel {
 
 typedef void (*sample_visitor)(const sample_kernel *sample, void *user);
 
-/* Calls `visit` with every sample. */
+/* Calls `visit` with every sample of what the generator writes: all kinds but SPOTS. */
 void sample_kernels_visit(sample_visitor visit, void *user);
+
+/* With those and all others: for backends. */
+void sample_kernels_visit_all(sample_visitor visit, void *user);
 
 /* The elements that an operand (inputs, then outputs) reaches, from its first one: low ≤ 0 ≤ high.
  * False if it has none. */
@@ -71,5 +75,7 @@ void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
 void sample_products(sample_visitor visit, void *user);
 void sample_indexed(sample_visitor visit, void *user);
 void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION */
+void sample_spots(sample_visitor visit, void *user);
+void sample_every_instruction(sample_visitor visit, void *user); /* with every type, one by one */
 
 #endif

@@ -211,7 +211,7 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
   compute_operand *x = sample_input(&s, dtype, ALL);
   sample_input(&s, index, c->elements ? ALL : c->indexed);
   compute_operand *y = sample_output(&s, dtype, ALL);
-  s.descriptor.axis_size = c->axis;
+  s.descriptor.axis_size = s.index_limit = c->axis;
   s.descriptor.axis_stride = whole_strides(&s, c, gather ? x->stride : y->stride);
   s.large = c->shape.rank > 0 && c->shape.size[0] > 10000000;
   s.tolerance =

@@ -1,0 +1,206 @@
+/* Every kernel of the samples: what the device computes is what the double-precision reference
+ * says, nothing else is written to, and the same input gives the same bits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/conformance.h"
+#include "support/samples/sample_memory.h"
+
+/* A sample on the device. */
+typedef struct launch {
+  run *r;
+  void *queue;
+  sample_memory host;
+  compute_argument argument[COMPUTE_MAX_OPERANDS];
+} launch;
+
+/* The host's side of the last case, which may have ended in the middle. */
+static launch current;
+
+static launch *launch_make(run *r, const sample_kernel *s, bool shift) {
+  launch *l = &current;
+  char reason[300];
+  EXPECT(r, descriptor_check(&s->descriptor, reason, sizeof reason), "the sample is wrong: %s",
+         reason);
+  sample_memory_release(&l->host);
+  *l = (launch){.r = r, .queue = case_queue(r)};
+  EXPECT(r, sample_memory_create(s, shift, &l->host), "out of memory for the test's own data");
+  for (uint32_t i = 0; i < l->host.count; i++)
+    l->argument[i] = (compute_argument){case_memory(r, l->host.operand[i].bytes), 0};
+  return l;
+}
+
+static void launch_upload(launch *l) {
+  for (uint32_t i = 0; i < l->host.count; i++) {
+    l->argument[i].offset = 0;
+    EXPECT_OK(l->r, l->r->backend->upload(l->queue, &l->argument[i], l->host.operand[i].before,
+                                          l->host.operand[i].bytes));
+    l->argument[i].offset = l->host.operand[i].offset;
+  }
+}
+
+static void launch_download(launch *l) {
+  for (uint32_t i = 0; i < l->host.count; i++) {
+    const compute_argument whole = {l->argument[i].memory, 0};
+    EXPECT_OK(l->r, l->r->backend->download(l->queue, l->host.operand[i].after, &whole,
+                                            l->host.operand[i].bytes));
+  }
+  EXPECT_OK(l->r, l->r->backend->queue_wait(l->queue));
+}
+
+static void launch_run(launch *l, void *kernel) {
+  launch_upload(l);
+  EXPECT_OK(l->r, l->r->backend->enqueue(l->queue, kernel, l->argument, l->host.count));
+  launch_download(l);
+}
+
+static void launch_check(launch *l, const char *which) {
+  char problem[400];
+  if (!sample_memory_check(&l->host, problem, sizeof problem))
+    case_fail(l->r, "%s%s", which, problem);
+}
+
+/* ---- Samples ------------------------------------------------------------------------------- */
+
+static void check_words(run *r, void *kernel) {
+  char text[200];
+  memset(text, 'x', sizeof text);
+  if (!r->backend->kernel_describe) return;
+  r->backend->kernel_describe(r->device, kernel, text, 40);
+  EXPECT(r, memchr(text, '\0', 40), "kernel_describe's text does not end within its 40 bytes");
+  EXPECT(r, text[0], "kernel_describe says nothing");
+}
+
+/* Again, on the same queue: the same bits. */
+static void check_again(launch *l, void *kernel) {
+  const uint32_t inputs = l->host.sample->descriptor.input_count;
+  for (uint32_t i = inputs; i < l->host.count; i++)
+    memcpy(l->host.operand[i].expected, l->host.operand[i].after, l->host.operand[i].bytes);
+  launch_run(l, kernel);
+  for (uint32_t i = inputs; i < l->host.count; i++)
+    EXPECT(l->r,
+           !memcmp(l->host.operand[i].expected, l->host.operand[i].after, l->host.operand[i].bytes),
+           "output %u has other bits when the kernel runs again", i - inputs);
+}
+
+/* In the other ways to cut the kernel up that the sample names. */
+static void check_tuned(launch *l) {
+  run *r = l->r;
+  const sample_kernel *s = l->host.sample;
+  char which[40];
+  for (uint32_t i = 0; i < s->tuning_count; i++) {
+    void *kernel = NULL;
+    const compute_status status =
+        r->backend->kernel_prepare_tuned(r->device, &s->descriptor, &s->tuning[i], &kernel);
+    if (status == COMPUTE_ERROR_UNSUPPORTED) {
+      case_status(r, "kernel_prepare_tuned", status, COMPUTE_ERROR_UNSUPPORTED);
+      continue;
+    }
+    EXPECT_OK(r, status);
+    launch_upload(l);
+    const compute_status ran = r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
+    const compute_status ended = r->backend->queue_wait(l->queue);
+    r->backend->kernel_destroy(r->device, kernel);
+    EXPECT_OK(r, ran);
+    EXPECT_OK(r, ended);
+    launch_download(l);
+    snprintf(which, sizeof which, "with tuning %u: ", i);
+    launch_check(l, which);
+  }
+}
+
+static uint64_t hash(const char *name) {
+  uint64_t sum = UINT64_C(0xcbf29ce484222325);
+  for (; *name; name++) sum = (sum ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+  return sum >> 17;
+}
+
+static void check_sample(run *r, const void *user) {
+  const sample_kernel *s = user;
+  void *kernel = case_kernel(r, &s->descriptor);
+  launch *l = launch_make(r, s, s->descriptor.kind != COMPUTE_KERNEL_FIT && hash(s->name) % 2);
+  check_words(r, kernel);
+  EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
+  launch_run(l, kernel);
+  launch_check(l, "");
+  if (r->subject->extent == EXTENT_FULL && r->backend->kernel_prepare_tuned) {
+    check_tuned(l);
+    launch_run(l, kernel);
+  }
+  check_again(l, kernel);
+}
+
+/* ---- Indices outside ----------------------------------------------------------------------- */
+
+/* Whether the module reported this place, or none in particular. */
+static void check_place(run *r, int64_t place, int64_t wrong) {
+  uint32_t label;
+  int64_t index, offset;
+  if (!services_index(&r->services, &label, &index, &offset)) return;
+  EXPECT(r, offset == place, "the index outside is reported at element %lld, not %lld",
+         (long long)offset, (long long)place);
+  EXPECT(r, index == wrong, "the index outside is reported as %lld, not %lld", (long long)index,
+         (long long)wrong);
+  EXPECT(r, label == 77 || label == 0, "the index outside is reported for label %u, not 77", label);
+}
+
+/* One index lies outside: the launch or the wait fails, once; the queue works afterwards. */
+static void check_outside(run *r, const void *user) {
+  const sample_kernel *s = user;
+  void *kernel = case_kernel(r, &s->descriptor);
+  launch *l = launch_make(r, s, false);
+  sample_operand *indices = &l->host.operand[1];
+  const size_t size = compute_dtype_size(indices->dtype);
+  const int64_t wrong[2] = {s->index_limit, -s->index_limit - 1};
+  for (int way = 0; way < 2; way++) {
+    unsigned char saved[8], *at = indices->before + indices->offset;
+    const int64_t place = indices->elements / 3;
+    const int32_t narrow = (int32_t)wrong[way];
+    memcpy(saved, at + (size_t)place * size, size);
+    memcpy(at + (size_t)place * size, size == 4 ? (const void *)&narrow : &wrong[way], size);
+    launch_upload(l);
+    EXPECT_OK(r, r->backend->queue_wait(l->queue));
+    services_forget(&r->services);
+    if (r->backend->queue_label) r->backend->queue_label(l->queue, 77);
+    compute_status status = r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
+    if (!status) status = r->backend->queue_wait(l->queue);
+    EXPECT(r, status, "index %lld of an axis of %lld was not noticed", (long long)wrong[way],
+           (long long)s->index_limit);
+    if (status == COMPUTE_ERROR_INDEX) check_place(r, place, wrong[way]);
+    EXPECT_STATUS(r, status, COMPUTE_ERROR_INDEX);
+    EXPECT_OK(r, r->backend->queue_wait(l->queue));
+    memcpy(at + (size_t)place * size, saved, size);
+  }
+  EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
+  launch_run(l, kernel);
+  launch_check(l, "after indices outside: ");
+}
+
+/* ---- All of them --------------------------------------------------------------------------- */
+
+typedef struct adding {
+  case_visitor add;
+  void *user;
+} adding;
+
+/* "gemm 1x64 f32" becomes "kernel/gemm/1x64 f32". */
+static void add_sample(const sample_kernel *s, void *user) {
+  const adding *a = user;
+  char name[CASE_NAME];
+  const size_t kind = strcspn(s->name, " ");
+  if (s->large) return;
+  snprintf(name, sizeof name, "kernel/%.*s/%s", (int)kind, s->name, s->name + kind + 1);
+  a->add(&(conformance_case){name, check_sample, s, false}, a->user);
+  const bool single = s->index_limit > 1 && s->inputs[1].dtype == COMPUTE_I64;
+  if (!single || s->inputs[0].dtype != COMPUTE_F32 || s->outputs[0].dtype != COMPUTE_F32) return;
+  if (s->descriptor.rank == 1 && s->descriptor.size[0] < 3) return;
+  if (s->descriptor.size[0] == 0) return;
+  snprintf(name, sizeof name, "index outside/%s", s->name);
+  a->add(&(conformance_case){name, check_outside, s, false}, a->user);
+}
+
+void kernel_cases(case_visitor add, void *user) {
+  adding a = {add, user};
+  sample_kernels_visit_all(add_sample, &a);
+}
