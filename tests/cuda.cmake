@@ -12,7 +12,7 @@ set_source_files_properties(${kernel_texts} PROPERTIES GENERATED TRUE)
 
 add_library(cuda_stand_in_driver SHARED cuda_driver/control.c cuda_driver/devices.c
   cuda_driver/memory.c cuda_driver/stream.c cuda_driver/copy.c cuda_driver/kernels.c
-  cuda_driver/object.c cuda_driver/bridge.c support/emulator/emulator.c ${kernel_texts})
+  cuda_driver/object.c cuda_driver/bridge.c cuda_driver/hooks.c support/emulator/emulator.c ${kernel_texts})
 set_target_properties(cuda_stand_in_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
 add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c ${kernel_texts})
 set_target_properties(cuda_stand_in_nvrtc PROPERTIES OUTPUT_NAME nvrtc SOVERSION 13)

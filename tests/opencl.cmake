@@ -20,7 +20,8 @@ set(opencl_environment
   COMPUTE_TUNING_FILE=none)
 
 set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
-add_library(opencl_layer MODULE opencl_layer/layer.c)
+add_library(opencl_layer MODULE opencl_layer/layer.c opencl_layer/hooks.c)
+target_include_directories(opencl_layer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(opencl_layer SYSTEM PRIVATE ${COMPUTE_OPENCL_LAYER_INCLUDE})
 target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""

@@ -73,8 +73,8 @@ static void expect_recovery(run *r, run *own, const char *when) {
   bool right = false;
   char words[SERVICES_WORDS];
   compute_status s = subject_job(own, &right);
+  if (s == COMPUTE_ERROR_DEVICE_LOST) expect_words(r, own, s, when);
   if (s == COMPUTE_ERROR_DEVICE_LOST && own->backend->device_recover) {
-    expect_words(r, own, s, when);
     services_forget(&own->services);
     s = own->backend->device_recover(own->device);
     if (!s) s = subject_job(own, &right);

@@ -163,12 +163,15 @@ static void check_outside(run *r, const void *user) {
     EXPECT_OK(r, r->backend->queue_wait(l->queue));
     services_forget(&r->services);
     if (r->backend->queue_label) r->backend->queue_label(l->queue, 77);
-    compute_status status = r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
-    if (!status) status = r->backend->queue_wait(l->queue);
+    const compute_status launched =
+        r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
+    const compute_status waited = r->backend->queue_wait(l->queue);
+    const compute_status status = launched ? launched : waited;
     EXPECT(r, status, "index %lld of an axis of %lld was not noticed", (long long)wrong[way],
            (long long)s->index_limit);
     if (status == COMPUTE_ERROR_INDEX) check_place(r, place, wrong[way]);
     EXPECT_STATUS(r, status, COMPUTE_ERROR_INDEX);
+    EXPECT(r, !waited || waited == status, "the wait after it: %s", compute_status_name(waited));
     EXPECT_OK(r, r->backend->queue_wait(l->queue));
     memcpy(at + (size_t)place * size, saved, size);
   }

@@ -88,14 +88,14 @@ static void memory_can_be_had_again_and_again(run *r, const void *user) {
   }
 }
 
-static void memory_of_the_host_is_wrapped_or_refused(run *r, const void *user) {
-  unsigned char *data = case_buffer(r, 2 * PAGE), *back = case_buffer(r, PAGE);
+/* Copies from and to wrapped memory; what lies around it stays as it is. */
+static void wrap(run *r, unsigned char *data, size_t bytes) {
+  unsigned char *back = case_buffer(r, bytes), *whole = case_buffer(r, bytes + 2 * PAGE);
   void *queue = case_queue(r);
   compute_memory memory = {0};
-  (void)user;
-  NEEDS(r, memory_import);
-  fill(data, 2 * PAGE, 4);
-  const compute_status status = r->backend->memory_import(r->device, data + 64, PAGE, &memory);
+  fill(data, bytes + 2 * PAGE, 4);
+  fill(whole, bytes + 2 * PAGE, 4);
+  const compute_status status = r->backend->memory_import(r->device, data + PAGE, bytes, &memory);
   if (status == COMPUTE_ERROR_UNSUPPORTED) {
     char words[SERVICES_WORDS];
     services_said(&r->services, words);
@@ -103,22 +103,25 @@ static void memory_of_the_host_is_wrapped_or_refused(run *r, const void *user) {
     case_refuse(r, "%s", words);
   }
   EXPECT_OK(r, status);
-  const compute_argument at = {&memory, 0}, tail = {&memory, PAGE / 2};
-  compute_status s = r->backend->download(queue, back, &at, PAGE);
+  const compute_argument at = {&memory, 0}, tail = {&memory, bytes / 2};
+  compute_status s = r->backend->download(queue, back, &at, bytes);
   if (!s) s = r->backend->queue_wait(queue);
-  const bool read = !memcmp(back, data + 64, PAGE);
-  if (!s) s = r->backend->copy(queue, &tail, &at, PAGE / 2);
+  const bool read = !memcmp(back, data + PAGE, bytes);
+  if (!s) s = r->backend->copy(queue, &tail, &at, bytes / 2);
   if (!s) s = r->backend->queue_wait(queue);
   r->backend->memory_release(r->device, &memory);
   EXPECT_OK(r, s);
   EXPECT(r, read, "what the host has written is not what the device reads");
-  memcpy(back + PAGE / 2, back, PAGE / 2);
-  expect_same(r, data + 64, back, PAGE, "the host's memory after a copy into it");
-  unsigned char *untouched = case_buffer(r, 2 * PAGE);
-  fill(untouched, 2 * PAGE, 4);
-  expect_same(r, data, untouched, 64, "memory before what was wrapped");
-  expect_same(r, data + 64 + PAGE, untouched + 64 + PAGE, PAGE - 64,
-              "memory after what was wrapped");
+  memcpy(whole + PAGE + bytes / 2, whole + PAGE, bytes / 2);
+  expect_same(r, data, whole, bytes + 2 * PAGE, "the host's memory after a copy into it");
+}
+
+static void memory_of_the_host_is_wrapped_or_refused(run *r, const void *user) {
+  const bool aligned = user != NULL;
+  NEEDS(r, memory_import);
+  unsigned char *data = case_buffer(r, 6 * PAGE);
+  data += aligned ? PAGE - (uintptr_t)data % PAGE : 8;
+  wrap(r, data, 2 * PAGE);
 }
 
 /* ---- Page-locked memory of the host -------------------------------------------------------- */
@@ -214,7 +217,8 @@ void memory_cases(case_visitor add, void *user) {
       {"memory/parts", parts_are_copied_to_the_byte, NULL, false},
       {"memory/exhaustion", more_than_there_can_be_is_refused, NULL, false},
       {"memory/release", memory_can_be_had_again_and_again, NULL, false},
-      {"memory/import", memory_of_the_host_is_wrapped_or_refused, NULL, false},
+      {"memory/import", memory_of_the_host_is_wrapped_or_refused, "aligned", false},
+      {"memory/import off the alignment", memory_of_the_host_is_wrapped_or_refused, NULL, false},
       {"host memory/allocate", the_devices_own_is_copied_from_and_to, NULL, false},
       {"host memory/register", the_callers_is_registered_once_at_a_time, NULL, false},
       {"host memory/does not wait", copies_of_it_are_not_waited_for, NULL, false},
