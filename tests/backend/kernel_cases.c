@@ -187,13 +187,20 @@ typedef struct adding {
   void *user;
 } adding;
 
-/* "gemm 1x64 f32" becomes "kernel/gemm/1x64 f32". */
+/* "conv 1x64 /2 f32" becomes "kernel/conv/1x64 :2 f32": '/' is for groups of cases. */
+static void name_case(const sample_kernel *s, char name[CASE_NAME]) {
+  const size_t kind = strcspn(s->name, " ");
+  const int used = snprintf(name, CASE_NAME, "kernel/%.*s/", (int)kind, s->name);
+  snprintf(name + used, CASE_NAME - (size_t)used, "%s", s->name + kind + 1);
+  for (char *c = name + used; *c; c++)
+    if (*c == '/') *c = ':';
+}
+
 static void add_sample(const sample_kernel *s, void *user) {
   const adding *a = user;
   char name[CASE_NAME];
-  const size_t kind = strcspn(s->name, " ");
   if (s->large) return;
-  snprintf(name, sizeof name, "kernel/%.*s/%s", (int)kind, s->name, s->name + kind + 1);
+  name_case(s, name);
   a->add(&(conformance_case){name, check_sample, s, false}, a->user);
   const bool single = s->index_limit > 1 && s->inputs[1].dtype == COMPUTE_I64;
   if (!single || s->inputs[0].dtype != COMPUTE_F32 || s->outputs[0].dtype != COMPUTE_F32) return;

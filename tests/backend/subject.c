@@ -139,7 +139,8 @@ static compute_status copy_pinned(job *j) {
   if (!s && b->host_register) {
     s = b->host_register(j->device, j->x, BYTES);
     j->registered = !s;
-    if (s == COMPUTE_ERROR_UNSUPPORTED) s = COMPUTE_OK;
+    /* A driver that has failed to let go of it still has it. */
+    if (s == COMPUTE_ERROR_UNSUPPORTED || s == COMPUTE_ERROR_INVALID_STATE) s = COMPUTE_OK;
   }
   if (!s) s = b->upload(j->queue, &(compute_argument){&j->memory[0], 0}, j->x, BYTES);
   if (!s) s = b->download(j->queue, j->host, &at, BYTES);
