@@ -23,7 +23,7 @@ static void *grown(void *list, size_t count, size_t *capacity, size_t size) {
 
 /* "refused kernel/gemm/... # reason": false if that is not what the line is. */
 static bool parse(const char *line, expectation *e) {
-  static const outcome outcomes[] = {OUTCOME_REFUSED, OUTCOME_FAILED};
+  static const outcome outcomes[] = {OUTCOME_PASSED, OUTCOME_REFUSED, OUTCOME_FAILED};
   for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++) {
     const char *name = outcome_name(outcomes[i]);
     const size_t length = strlen(name);
@@ -64,8 +64,8 @@ bool report_expect(report *r, const char *path) {
       continue;
     }
     fprintf(stderr,
-            "compute-conformance: %s:%d: must be 'refused PATTERN # reason' or "
-            "'failed PATTERN # reason'\n",
+            "compute-conformance: %s:%d: must be 'OUTCOME PATTERN # reason', where OUTCOME is "
+            "refused, failed or passed\n",
             path, number);
     good = false;
   }
@@ -73,7 +73,7 @@ bool report_expect(report *r, const char *path) {
   return good;
 }
 
-/* The first entry that matches a name; −1: none. */
+/* The first entry that matches a name counts; −1: none. */
 static int64_t find(const report *r, const char *name) {
   for (size_t i = 0; i < r->expectation_count; i++)
     if (fnmatch(r->expectations[i].pattern, name, 0) == 0) return (int64_t)i;

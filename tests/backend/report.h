@@ -12,8 +12,8 @@ typedef struct result {
   bool as_wished; /* nothing to complain of */
 } result;
 
-/* A line of an expectations file: an outcome other than passed, for the cases that a pattern
- * matches. */
+/* A line of an expectations file: an outcome for the cases that a pattern matches and no line
+ * before it does. */
 typedef struct expectation {
   outcome outcome;
   char pattern[CASE_NAME];

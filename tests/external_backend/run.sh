@@ -59,6 +59,6 @@ refuses 'memory/parts: passed, but' "$scratch/better.txt"
 grep -v '^refused timer/' "$scratch/again.txt" >"$scratch/missing.txt"
 refuses 'UNEXPECTED refusal  timer/clock' "$scratch/missing.txt"
 echo 'refuse everything' >"$scratch/wrong.txt"
-refuses "wrong.txt:1: must be 'refused PATTERN" "$scratch/wrong.txt"
+refuses "wrong.txt:1: must be 'OUTCOME PATTERN" "$scratch/wrong.txt"
 if conformance nowhere:3 2>"$scratch/conformance.log"; then fail "there is a device nowhere:3"; fi
 grep -q "no device 'nowhere:3'" "$scratch/conformance.log" || { cat "$scratch/conformance.log"; fail "words"; }
