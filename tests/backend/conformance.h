@@ -64,7 +64,7 @@ typedef void (*case_visitor)(const conformance_case *c, void *user);
 void module_cases(case_visitor add, void *user);
 void memory_cases(case_visitor add, void *user);
 void queue_cases(case_visitor add, void *user);
-void kernel_cases(case_visitor add, void *user);
+void kernel_cases(case_visitor add, void *user, bool compiles); /* compiles: fewer fits */
 void fault_cases(case_visitor add, void *user, const conformance_hooks *hooks);
 
 /* Runs one case; its outcome and words are in `r`. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/conformance.h"
+#include "support/samples/sample_fits.h"
 #include "support/samples/sample_memory.h"
 
 /* A sample on the device. */
@@ -110,6 +111,38 @@ static void check_tuned(launch *l) {
   }
 }
 
+/* FIT: some ROIs on their own come to the bits that they have among others. */
+static void check_alone(launch *l) {
+  const sample_kernel *s = l->host.sample;
+  const compute_fit_problem *p = s->descriptor.fit;
+  const bool frames = (p->inputs & COMPUTE_FIT_WITH_CORNERS) && !p->flags;
+  const sample_operand *records = &l->host.operand[l->host.count - 1];
+  const int64_t step = s->outputs[0].stride[0], columns = s->outputs[0].stride[1];
+  const int64_t count = compute_fit_column(p->model, p->outputs, 0);
+  compute_kernel_descriptor d = s->descriptor;
+  d.size[0] = 1;
+  void *kernel = case_kernel(l->r, &d);
+  unsigned char *together = case_buffer(l->r, records->bytes);
+  memcpy(together, records->after, records->bytes);
+  for (int64_t roi = 0; roi < s->descriptor.size[0]; roi += 5) {
+    compute_argument moved[COMPUTE_MAX_OPERANDS];
+    for (uint32_t i = 0; i < l->host.count; i++) {
+      const compute_operand *o = sample_kernel_operand(s, i);
+      moved[i] = l->argument[i];
+      if (i > 0 || !frames)
+        moved[i].offset += (uint64_t)(roi * o->stride[0]) * compute_dtype_size(o->dtype);
+    }
+    launch_upload(l);
+    EXPECT_OK(l->r, l->r->backend->enqueue(l->queue, kernel, moved, l->host.count));
+    launch_download(l);
+    for (int64_t i = 0; i < count; i++) {
+      const size_t at = records->offset + 4 * (size_t)(roi * step + i * columns);
+      EXPECT(l->r, !memcmp(together + at, records->after + at, 4),
+             "ROI %lld on its own has another record than among others", (long long)roi);
+    }
+  }
+}
+
 static uint64_t hash(const char *name) {
   uint64_t sum = UINT64_C(0xcbf29ce484222325);
   for (; *name; name++) sum = (sum ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
@@ -124,6 +157,10 @@ static void check_sample(run *r, const void *user) {
   EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
   launch_run(l, kernel);
   launch_check(l, "");
+  if (s->descriptor.kind == COMPUTE_KERNEL_FIT) {
+    check_alone(l);
+    launch_run(l, kernel);
+  }
   if (r->subject->extent == EXTENT_FULL && r->backend->kernel_prepare_tuned) {
     check_tuned(l);
     launch_run(l, kernel);
@@ -210,7 +247,8 @@ static void add_sample(const sample_kernel *s, void *user) {
   a->add(&(conformance_case){name, check_outside, s, false}, a->user);
 }
 
-void kernel_cases(case_visitor add, void *user) {
+void kernel_cases(case_visitor add, void *user, bool compiles) {
   adding a = {add, user};
   sample_kernels_visit_all(add_sample, &a);
+  if (!compiles) sample_fits_in_full(add_sample, &a);
 }

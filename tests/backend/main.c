@@ -312,7 +312,7 @@ static bool run_all(session *s) {
   module_cases(run_case, s);
   memory_cases(run_case, s);
   queue_cases(run_case, s);
-  kernel_cases(run_case, s);
+  kernel_cases(run_case, s, s->subject->backend->device_target);
   fault_cases(run_case, s, s->subject->hooks);
   close_shared(s);
   if (s->options->list) return true;

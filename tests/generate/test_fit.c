@@ -162,7 +162,7 @@ static void every_variant_fits_as_the_reference_does(void **state) {
   if (failures > 0) fail_msg("%zu fits went wrong", failures);
 }
 
-/* Every second combination; kernel_fit takes the rest. */
+/* Every second combination; compute-conformance takes all on the CPU. */
 static void all_models_solvers_and_cameras_fit_as_the_reference_does(void **state) {
   (void)state;
   bool all_targets = false;
