@@ -85,32 +85,6 @@ static void check_again(launch *l, void *kernel) {
            "output %u has other bits when the kernel runs again", i - inputs);
 }
 
-/* In the other ways to cut the kernel up that the sample names. */
-static void check_tuned(launch *l) {
-  run *r = l->r;
-  const sample_kernel *s = l->host.sample;
-  char which[40];
-  for (uint32_t i = 0; i < s->tuning_count; i++) {
-    void *kernel = NULL;
-    const compute_status status =
-        r->backend->kernel_prepare_tuned(r->device, &s->descriptor, &s->tuning[i], &kernel);
-    if (status == COMPUTE_ERROR_UNSUPPORTED) {
-      case_status(r, "kernel_prepare_tuned", status, COMPUTE_ERROR_UNSUPPORTED);
-      continue;
-    }
-    EXPECT_OK(r, status);
-    launch_upload(l);
-    const compute_status ran = r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
-    const compute_status ended = r->backend->queue_wait(l->queue);
-    r->backend->kernel_destroy(r->device, kernel);
-    EXPECT_OK(r, ran);
-    EXPECT_OK(r, ended);
-    launch_download(l);
-    snprintf(which, sizeof which, "with tuning %u: ", i);
-    launch_check(l, which);
-  }
-}
-
 /* FIT: some ROIs on their own come to the bits that they have among others. */
 static void check_alone(launch *l) {
   const sample_kernel *s = l->host.sample;
@@ -161,11 +135,43 @@ static void check_sample(run *r, const void *user) {
     check_alone(l);
     launch_run(l, kernel);
   }
-  if (r->subject->extent == EXTENT_FULL && r->backend->kernel_prepare_tuned) {
-    check_tuned(l);
-    launch_run(l, kernel);
-  }
   check_again(l, kernel);
+}
+
+/* ---- Tunings ------------------------------------------------------------------------------- */
+
+static void check_tuning(launch *l, const compute_tuning *tuning, const char *which) {
+  run *r = l->r;
+  void *kernel = NULL;
+  const compute_status status =
+      r->backend->kernel_prepare_tuned(r->device, &l->host.sample->descriptor, tuning, &kernel);
+  if (status == COMPUTE_ERROR_UNSUPPORTED) {
+    case_status(r, "kernel_prepare_tuned", status, COMPUTE_ERROR_UNSUPPORTED);
+    return;
+  }
+  EXPECT_OK(r, status);
+  launch_upload(l);
+  const compute_status ran = r->backend->enqueue(l->queue, kernel, l->argument, l->host.count);
+  const compute_status ended = r->backend->queue_wait(l->queue);
+  r->backend->kernel_destroy(r->device, kernel);
+  EXPECT_OK(r, ran);
+  EXPECT_OK(r, ended);
+  launch_download(l);
+  launch_check(l, which);
+}
+
+/* The kernel cut up in the ways that the sample names. */
+static void check_tunings(run *r, const void *user) {
+  const sample_kernel *s = user;
+  char which[40];
+  NEEDS(r, kernel_prepare_tuned);
+  case_kernel(r, &s->descriptor); /* or it is refused */
+  launch *l = launch_make(r, s, false);
+  EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
+  for (uint32_t i = 0; i < s->tuning_count; i++) {
+    snprintf(which, sizeof which, "tuning %u: ", i);
+    check_tuning(l, &s->tuning[i], which);
+  }
 }
 
 /* ---- Indices outside ----------------------------------------------------------------------- */
@@ -225,9 +231,9 @@ typedef struct adding {
 } adding;
 
 /* "conv 1x64 /2 f32" becomes "kernel/conv/1x64 :2 f32": '/' is for groups of cases. */
-static void name_case(const sample_kernel *s, char name[CASE_NAME]) {
+static void name_case(const char *group, const sample_kernel *s, char name[CASE_NAME]) {
   const size_t kind = strcspn(s->name, " ");
-  const int used = snprintf(name, CASE_NAME, "kernel/%.*s/", (int)kind, s->name);
+  const int used = snprintf(name, CASE_NAME, "%s/%.*s/", group, (int)kind, s->name);
   snprintf(name + used, CASE_NAME - (size_t)used, "%s", s->name + kind + 1);
   for (char *c = name + used; *c; c++)
     if (*c == '/') *c = ':';
@@ -237,8 +243,10 @@ static void add_sample(const sample_kernel *s, void *user) {
   const adding *a = user;
   char name[CASE_NAME];
   if (s->large) return;
-  name_case(s, name);
+  name_case("kernel", s, name);
   a->add(&(conformance_case){name, check_sample, s, false}, a->user);
+  name_case("tuning", s, name);
+  if (s->tuning_count > 0) a->add(&(conformance_case){name, check_tunings, s, false}, a->user);
   const bool single = s->index_limit > 1 && s->inputs[1].dtype == COMPUTE_I64;
   if (!single || s->inputs[0].dtype != COMPUTE_F32 || s->outputs[0].dtype != COMPUTE_F32) return;
   if (s->descriptor.rank == 1 && s->descriptor.size[0] < 3) return;

@@ -231,6 +231,7 @@ static bool is_in_share(session *s, const char *name) {
   const bool kernel = !strncmp(name, "kernel/", 7), index = !strncmp(name, "index outside/", 14);
   const bool call = !strncmp(name, "fault/fails/", 12) || !strncmp(name, "fault/lost in/", 14);
   uint64_t hash = UINT64_C(0xcbf29ce484222325), spread = s->subject->spread;
+  if (!strncmp(name, "tuning/", 7)) return spread == 1; /* several compilations for each */
   if (!kernel && !index && !call) return true;
   for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
   if (call && spread > 8) spread = 8;
