@@ -397,10 +397,14 @@ static void devices_copy_to_each_other(run *r, const void *user) {
   const uint32_t count = r->backend->device_count(r->instance);
   if (count < 2) case_refuse(r, "the module has one device only");
   EXPECT_OK(r, r->backend->device_open(r->instance, r->subject->index ? 0 : 1, &peer));
+  /* The peer must be closed however the copy ends. */
   jmp_buf outer;
+  volatile bool ended = true;
   memcpy(&outer, &r->end, sizeof outer);
-  const bool ended = setjmp(r->end) != 0;
-  if (!ended) copy_from(r, peer);
+  if (setjmp(r->end) == 0) {
+    copy_from(r, peer);
+    ended = false;
+  }
   memcpy(&r->end, &outer, sizeof outer);
   r->backend->device_close(peer);
   if (ended) longjmp(r->end, 1);

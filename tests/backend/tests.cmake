@@ -45,3 +45,10 @@ if(TARGET cuda_stand_in_driver)
   compute_add_conformance(cuda_full cuda:0 cuda "full"
     ARGUMENTS --hooks libcuda.so.1 --full ENVIRONMENT ${on_fake})
 endif()
+
+add_library(compute-broken MODULE backend/broken.c)
+target_link_libraries(compute-broken PRIVATE compute_flags ${CMAKE_DL_LIBS})
+target_include_directories(compute-broken PRIVATE ${PROJECT_SOURCE_DIR}/include)
+set_target_properties(compute-broken PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/broken)
+compute_add_script(conformance_notices backend/notices.sh "quick;default;full")
