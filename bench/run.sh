@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds libcompute, runs the examples and the benchmarks, and draws the report; see --help.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/harness/setup.sh"
 
 usage() {
   cat <<'TEXT'

@@ -12,7 +12,7 @@ set_source_files_properties(${kernel_texts} PROPERTIES GENERATED TRUE)
 
 add_library(cuda_stand_in_driver SHARED cuda_driver/control.c cuda_driver/devices.c
   cuda_driver/memory.c cuda_driver/stream.c cuda_driver/copy.c cuda_driver/kernels.c
-  cuda_driver/object.c cuda_driver/bridge.c support/emulator.c ${kernel_texts})
+  cuda_driver/object.c cuda_driver/bridge.c cuda_driver/hooks.c support/emulator/emulator.c ${kernel_texts})
 set_target_properties(cuda_stand_in_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
 add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c ${kernel_texts})
 set_target_properties(cuda_stand_in_nvrtc PROPERTIES OUTPUT_NAME nvrtc SOVERSION 13)
@@ -111,7 +111,7 @@ compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view public_use device_slots batch_batch fit_spots fit_run
+        tensor_tensor_view public_use batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
@@ -125,8 +125,6 @@ set(variant_labels full) # what follows takes long
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(faults_open cuda "${cuda_environment}")
-compute_add_variant(kernel_convolution cuda "${on_device};COMPUTE_TEST_SPREAD=9")
-compute_add_variant(kernel_fit cuda "${on_device};COMPUTE_TEST_SPREAD=1")
 
 # And once more with the libraries for whatever product they can serve.
 foreach(name operations_matmul plan_run)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests and measures libcompute on a machine with an NVIDIA GPU; see --help.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/support/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"
 
 # What a machine with CUDA, gcc, CMake and ninja may lack, as Debian packages to be unpacked.
 CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd-dev zlib1g zlib1g-dev
@@ -10,9 +10,9 @@ CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd
 
 # Tests that take the device from COMPUTE_TEST_DEVICE; and of their programs those that
 # compute-sanitizer watches, which makes them slower by a factor of ten to a hundred.
-TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|kernel_fit|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|faults|checkpoint)|threads_plans|public_use|device_slots)$'
-WATCHED=(plan_run device_slots operations_matmul operations_reduction operations_row
-  operations_indexed kernel_fit)
+TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|faults|checkpoint)|threads_plans|public_use)$'
+WATCHED=(plan_run operations_matmul operations_reduction operations_row
+  operations_indexed)
 
 usage() {
   cat <<'TEXT'
@@ -158,6 +158,9 @@ run_tests() {
   COMPUTE_TEST_DEVICE=$device COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=$spread \
     ctest --test-dir "$build" --parallel 4 --output-on-failure -R "$TESTS" >"$log" 2>&1 || failed=1
   tail -4 "$log"
+  log=$results/conformance-${device%:*}.txt
+  COMPUTE_TEST_SPREAD=$spread "$build/bin/compute-conformance" "$device" >"$log" 2>&1 || failed=1
+  tail -1 "$log"
 }
 
 # The programs are run one by one, so that the log says of which a tool speaks.
@@ -181,6 +184,10 @@ run_sanitizer() {
       *) failed=1; echo "compute-sanitizer $tool of $name: status $status, see $log" >&2 ;;
       esac
     done
+    echo "== compute-conformance" >>"$log"
+    COMPUTE_TEST_SPREAD=60 timeout 600 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$build/bin/compute-conformance" cuda:0 >>"$log" 2>&1 ||
+      { failed=1; echo "compute-sanitizer $tool of compute-conformance: see $log" >&2; }
     grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$log" | sort | uniq -c || true
   done
 }

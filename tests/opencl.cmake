@@ -20,7 +20,8 @@ set(opencl_environment
   COMPUTE_TUNING_FILE=none)
 
 set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
-add_library(opencl_layer MODULE opencl_layer/layer.c)
+add_library(opencl_layer MODULE opencl_layer/layer.c opencl_layer/hooks.c)
+target_include_directories(opencl_layer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(opencl_layer SYSTEM PRIVATE ${COMPUTE_OPENCL_LAYER_INCLUDE})
 target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
@@ -64,7 +65,7 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
 foreach(name plan_run plan_bindings plan_index_errors plan_training plan_endurance job_job graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view public_use device_slots batch_batch fit_spots fit_run
+        tensor_tensor_view public_use batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
@@ -84,17 +85,9 @@ compute_add_variant(faults_long_run opencl
 # Nor is there anything for validation to find. The kernels are those of operations_row_opencl.
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
-compute_add_variant(kernel_convolution opencl "${on_device};COMPUTE_TEST_SPREAD=9")
-compute_add_variant(kernel_convolution opencl_gpu
-  "${on_device};COMPUTE_TEST_SPREAD=9;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
-
-compute_add_variant(kernel_fit opencl "${on_device};COMPUTE_TEST_SPREAD=1")
-compute_add_variant(kernel_fit opencl_gpu
-  "${on_device};COMPUTE_TEST_SPREAD=5;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
-
 # PoCL under the name of a GPU gets the kernels that GPUs get.
 foreach(name operations_indexed operations_matmul operations_network operations_reduction
-        operations_row device_slots plan_index_errors)
+        operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};COMPUTE_TEST_SAMPLES=12;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
@@ -117,7 +110,8 @@ foreach(type gpu cpu)
   compute_add_script(oclgrind_convolution_${type} opencl/oclgrind.sh full
     ${oclgrind} races ${type}=1)
   set_property(TEST oclgrind_convolution_${type} APPEND PROPERTY ENVIRONMENT
-    TEST_PROGRAM=kernel_convolution COMPUTE_TEST_SPREAD=11)
+    "TEST_PROGRAM=${CMAKE_BINARY_DIR}/bin/compute-conformance"
+    "TEST_ARGUMENTS=--filter kernel/conv/* opencl:0" COMPUTE_TEST_SPREAD=11)
 endforeach()
 compute_add_script(oclgrind_uninitialised opencl/oclgrind.sh full
   ${oclgrind} uninitialised gpu=1)

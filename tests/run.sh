@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the tests of libcompute on a fresh or a used machine; see --help.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/support/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"
 
 usage() {
   cat <<'TEXT'

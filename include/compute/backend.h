@@ -39,8 +39,9 @@ typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,
 #include "compute/instructions.def"
-  COMPUTE_I_END = 128 /* above every code */
 } compute_instruction_code;
+
+enum { COMPUTE_I_END = 128 }; /* above every code */
 
 typedef struct compute_instruction {
   uint8_t code; /* compute_instruction_code */
@@ -86,8 +87,10 @@ typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
   COMPUTE_KERNEL_KINDS(COMPUTE_KERNEL_KIND)
 #undef COMPUTE_KERNEL_KIND
-      COMPUTE_KERNEL_KIND_COUNT
 } compute_kernel_kind;
+
+#define COMPUTE_KERNEL_KIND_ONE(code, number, name) +1
+enum { COMPUTE_KERNEL_KIND_COUNT = 0 COMPUTE_KERNEL_KINDS(COMPUTE_KERNEL_KIND_ONE) };
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
  * first element is the binding's address. */

@@ -1,5 +1,5 @@
 /* Host memory, growing arrays and texts, hashes. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 static bool all_zero(const void *data, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) {

@@ -1,12 +1,12 @@
 /* Error details: kept per thread and per context, and gone with either. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 /* error.c knows a context by its address alone, so any address serves. */
 static char place[3];

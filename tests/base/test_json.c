@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static json_input input_of(char *text) {
   return (json_input){text, text, text + strlen(text)};

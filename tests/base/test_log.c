@@ -1,5 +1,5 @@
 /* The log: silent by default, filtered by level, one line at a time, safe to switch at any time. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* Status codes and versions: every code has a text and an identifier of its own. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 

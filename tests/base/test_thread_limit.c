@@ -1,5 +1,5 @@
 /* How cgroups of both versions limit the number of threads, read from made-up files. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 #include <sys/stat.h>

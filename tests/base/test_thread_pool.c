@@ -1,7 +1,7 @@
 /* The thread pool: every task once, in order, by workers that do not mix; and no deadlock whoever
  * calls it. What the address sanitizer and ThreadSanitizer say about it counts as much as the
  * checks here. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/thread_pool.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 #define TASKS_MAX 5000
 

@@ -1,5 +1,5 @@
 /* Environment variables: one table, one reader. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

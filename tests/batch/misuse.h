@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "compute/compute.h"
-#include "support/values.h"
+#include "support/harness/values.h"
 
 enum {
   MISUSE_PORTS = 3,   /* also the threads of CANCEL_AT_UNLOCK: caller, reader, step */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "batch/misuse.h"
-#include "support/schedule.h"
+#include "support/harness/schedule.h"
 
 /* Small whole numbers, so that every device has the same sums. */
 float misuse_input(int port, int64_t item, int element) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "batch/misuse.h"
-#include "support/schedule.h"
+#include "support/harness/schedule.h"
 
 /* ---- What is wrong ------------------------------------------------------------------------- */
 

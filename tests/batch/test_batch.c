@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { WIDTH = 5, ITEMS = 1003 };
 

@@ -2,8 +2,8 @@
  * that runs it holds no lock. */
 #include <string.h>
 
-#include "support/schedule.h"
-#include "support/test.h"
+#include "support/harness/schedule.h"
+#include "support/harness/test.h"
 
 typedef struct few_items {
   int64_t delivered;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { ITEMS = 50, WIDTH = 3, MOST_ALLOCATIONS = 5000 };
 

@@ -15,10 +15,10 @@
 
 #include "batch/misuse.h"
 #include "faults/long_run.h"
-#include "support/failing_allocator.h"
-#include "support/schedule.h"
-#include "support/stacks.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/schedule.h"
+#include "support/harness/stacks.h"
+#include "support/harness/test.h"
 
 enum { RUNS = 600, WORKERS = 3, CASES = 3, HANG_SECONDS = 600, SKIPPED = 77 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { ITEMS = 40, BATCH = 10, HELD_UP_MS = 30 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static void a_bound_holds_up_to_what_is_allowed(void **state) {
   (void)state;

@@ -3,7 +3,7 @@
 #ifndef CACHE_FIXTURE_H
 #define CACHE_FIXTURE_H
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>

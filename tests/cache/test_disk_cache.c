@@ -1,7 +1,7 @@
 /* The disk cache: found again by its whole key, in the right place, and quietly off where it cannot
  * work. */
 #include "cache/cache_fixture.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 /* ---- Storing and finding ------------------------------------------------------------------- */
 

@@ -1,12 +1,12 @@
 /* Contexts: opening, choosing devices, closing, and failing on the way without a trace. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 static const compute_open_options null_only = {.backends = "null", .device = "null:0"};
 

@@ -1,11 +1,12 @@
-/* Runs samples of CONV (support/sample_convolutions.h) on the CPU and compares every element of
- * their outputs, and all that lies beside them, with the plain double-precision convolution. */
+/* Runs samples of CONV (support/samples/sample_convolutions.h) on the CPU and compares every
+ * element of their outputs, and all that lies beside them, with the plain double-precision
+ * convolution. */
 #ifndef CPU_CONV_FIXTURE_H
 #define CPU_CONV_FIXTURE_H
 
 #include "kernel/kernel.h"
 #include "kernel_fixture.h"
-#include "support/sample_convolutions.h"
+#include "support/samples/sample_convolutions.h"
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #define CPU_FIT_FIXTURE_H
 
 #include "kernel_fixture.h"
-#include "support/fit_reference.h"
+#include "support/reference/fit_reference.h"
 
 enum { FIT_INPUTS = 9, FIT_COLUMNS = 64 };
 

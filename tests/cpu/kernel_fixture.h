@@ -13,10 +13,9 @@
 
 #include "base/thread_pool.h"
 #include "core/cpu.h"
-#include "core/cpu.h"
 #include "kernel/program.h"
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 #include "type/dtype.h"
 
 #define FIXTURE_INLINE static inline __attribute__((unused))

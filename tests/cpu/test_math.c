@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 #include "program/isa/tile_table.h"
-#include "support/test.h"
-#include "support/values.h"
 
 static const char *const sets[] = {"scalar", "avx2", "avx512"};
 enum { SETS = 3, PART = 1024, STEP = 4099 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77, WIDTH = 256, MOST = 4096 };
 

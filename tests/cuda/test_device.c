@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/device_job.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/drivers/device_job.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77 };
 
@@ -241,34 +241,6 @@ static void recordings_follow_their_bindings(void **state) {
   }
 }
 
-static void an_index_out_of_range_is_reported_once(void **state) {
-  (void)state;
-  compute_context *context = open_with("", "cuda:0");
-  const float table[4] = {1, 2, 3, 4};
-  const int64_t wrong[2] = {1, 4}, right[2] = {1, 3};
-  compute_graph *g = compute_graph_create(context);
-  const compute_node i = compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(2));
-  compute_tensor *t = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(4), table), *y = NULL;
-  const compute_node picked = compute_gather(g, compute_parameter(g, t), i, 0);
-  compute_plan *plan = test_compile(g, &picked, 1, 0);
-  compute_tensor *bad = test_tensor(context, COMPUTE_I64, COMPUTE_SHAPE(2), wrong);
-  compute_tensor *good = test_tensor(context, COMPUTE_I64, COMPUTE_SHAPE(2), right);
-  assert_ok(compute_plan_create_tensor(plan, picked, &y));
-  for (int turn = 0; turn < 4; turn++) {
-    assert_fails(compute_run(plan, (compute_binding[]){{i, bad}, {picked, y}}, 2, NULL),
-                 COMPUTE_ERROR_INDEX);
-    assert_ok(compute_run(plan, (compute_binding[]){{i, good}, {picked, y}}, 2, NULL));
-    assert_float_equal(test_element(y, 1), 4, 0);
-  }
-  compute_tensor_release(bad);
-  compute_tensor_release(good);
-  compute_tensor_release(t);
-  compute_tensor_release(y);
-  compute_plan_release(plan);
-  compute_graph_release(g);
-  close_clean(context);
-}
-
 /* ---- Several GPUs, memory of the host, kernels of one's own -------------------------------- */
 
 static void two_gpus_copy_to_each_other(void **state) {
@@ -385,7 +357,6 @@ int main(void) {
       cmocka_unit_test(a_forked_child_cannot_use_the_device_and_does_no_harm),
       cmocka_unit_test(in_a_steady_state_nothing_is_allocated_or_waited_for),
       cmocka_unit_test(recordings_follow_their_bindings),
-      cmocka_unit_test(an_index_out_of_range_is_reported_once),
       cmocka_unit_test(two_gpus_copy_to_each_other),
       cmocka_unit_test(memory_of_the_host_is_wrapped_or_refused),
       cmocka_unit_test(kernels_of_ones_own_run_or_explain_themselves),

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77, HANG_SECONDS = 600, N = 6 };
 

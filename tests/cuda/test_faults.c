@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/device_job.h"
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/drivers/device_job.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77, HANG_SECONDS = 600, ILLEGAL_ADDRESS = 700 };
 

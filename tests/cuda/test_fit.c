@@ -1,6 +1,6 @@
 /* Fits of stacks, frames and movies on a GPU that fails: whatever call goes wrong, results are
  * right or absent. The GPU is the stand-in of tests/cuda_driver/. */
-#include "support/cuda_stand_in.h"
+#include "support/drivers/cuda_stand_in.h"
 
 #include "fit/fit_fixture.h"
 

@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "device/device.h"
-#include "support/cuda_stand_in.h"
-#include "support/device_job.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/drivers/device_job.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77, COUNT = 100000 };
 

@@ -8,10 +8,10 @@
 
 #include "device/device.h"
 #include "device/transfer.h"
-#include "support/cuda_libraries.h"
-#include "support/failing_allocator.h"
-#include "support/sample_convolutions.h"
-#include "support/test.h"
+#include "support/drivers/cuda_libraries.h"
+#include "support/harness/failing_allocator.h"
+#include "support/samples/sample_convolutions.h"
+#include "support/harness/test.h"
 #include "type/dtype.h"
 
 enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/cuda_libraries.h"
-#include "support/test.h"
+#include "support/drivers/cuda_libraries.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77 };
 

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/device_job.h"
-#include "support/test.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/drivers/device_job.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77 };
 

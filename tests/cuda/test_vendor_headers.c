@@ -7,7 +7,7 @@
 #include "../../backends/cuda/cublas.h"
 #include "../../backends/cuda/cudnn.h"
 #include "../../backends/cuda/driver.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #define IS(ours, theirs)        _Static_assert((int)(ours) == (int)(theirs), #ours)
 #define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #ours)

@@ -6,7 +6,7 @@
 
 #include "driver_private.h"
 #include "object.h"
-#include "support/emulator_program.h"
+#include "support/emulator/emulator_program.h"
 
 enum { MOST_PARAMETERS = 256, PARAMETER_BYTES = 4096, NAME_BYTES = 64 };
 

@@ -1,7 +1,7 @@
 /* Kernels from a user's own source, up to the backend's border: what a call may be, what then
  * reaches the backend, and what a device without a compiler says. The backend here is the null
  * device with a compiler that only remembers; test_custom_opencl.c has a real one. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "generate/generate.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 /* ---- A compiler that remembers ------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* Kernels from a user's own source on a real compiler: the first OpenCL device, if there is one. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdlib.h>

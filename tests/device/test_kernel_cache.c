@@ -1,5 +1,5 @@
 /* The cache of prepared kernels, over a backend that counts. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "kernel/program.h"
-#include "support/attributes.h"
+#include "support/samples/attributes.h"
 
 /* ---- A backend that counts ----------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Probing modules: whatever lies in a module folder, the context opens, and the probe says what the
  * file is. Bad modules are made from the good null module by changing a few bytes of its file. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "compute/backend.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 #define FOLDER TEST_SCRATCH_DIR "/modules"
 #define GOOD   TEST_MODULE_DIR "/libcompute-null.so"

@@ -1,7 +1,7 @@
 /* A program with raised privileges (set-user-ID and the like) opens what it asks for itself, and
  * nothing that its caller's environment steers. Whether it has them is answered by this file here;
  * tests/privileged has a program with a real set-user-ID bit. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdbool.h>
 #include <stddef.h>

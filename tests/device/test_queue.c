@@ -1,14 +1,14 @@
 /* Queues and events on the null device, which has no events: the core waits in their place. And the
  * buffers that a queue keeps until it has been waited for. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
+#include "support/harness/failing_allocator.h"
 #include "device/buffer.h"
-#include "support/failing_allocator.h"
 
 static compute_context *context;
 static compute_device *device;

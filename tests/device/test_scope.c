@@ -1,5 +1,5 @@
 /* Device scopes: a stack per thread and context, that survives whatever happens to contexts. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "compute/compute.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static const char operations_path[] = TEST_SOURCE_DIR "/docs/operations.md";
 static const char environment_path[] = TEST_SOURCE_DIR "/docs/environment.md";

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "compute/compute.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static const char page_path[] = TEST_SOURCE_DIR "/docs/errors.md";
 

@@ -1,5 +1,5 @@
 /* docs/support-matrix.md says for every operation, dtype and backend how large the largest error
- * was; the operation tests measure it (support/measure.h).
+ * was; the operation tests measure it (support/harness/measure.h).
  *
  * They leave their findings in this test's scratch folder. With COMPUTE_UPDATE_DOCS=1 the page is
  * made anew from them; of a backend that was not measured here the page keeps what it says.
@@ -13,9 +13,9 @@
 
 #include "base/text.h"
 #include "compute/compute.h"
-#include "support/elementwise.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 static const char page_path[] = TEST_SOURCE_DIR "/docs/support-matrix.md";
 static const char *const backends[] = {"cpu", "opencl", "cuda"};

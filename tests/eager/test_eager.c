@@ -1,6 +1,6 @@
 /* The eager calls: each agrees with the reference evaluator on the graph of the same operation;
  * plans are found again, forgotten, and shared between threads; what goes wrong is said. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -9,9 +9,9 @@
 #include "device/device.h"
 #include "eager/eager.h"
 #include "graph/graph.h"
-#include "support/failing_allocator.h"
-#include "support/graph_evaluate.h"
-#include "support/values.h"
+#include "support/harness/failing_allocator.h"
+#include "support/reference/graph_evaluate.h"
+#include "support/harness/values.h"
 
 enum { MOST_OPERANDS = 3, MOST_ELEMENTS = 64 };
 

@@ -197,6 +197,10 @@ static void kernel_run(const external_kernel *kernel, float *const *base) {
 static compute_status kernel_prepare(void *device, const compute_kernel_descriptor *descriptor,
                                      void **result) {
   const compute_services *services = ((external_device *)device)->services;
+  char reason[200];
+  if (!supports(device, descriptor, reason, sizeof reason))
+    return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "external: %s",
+                          reason);
   external_kernel *kernel = take(services, sizeof *kernel);
   if (!kernel) return COMPUTE_ERROR_OUT_OF_MEMORY;
   kernel->services = services;

@@ -32,3 +32,33 @@ symbols=$(nm -D --defined-only "$module" | awk '{print $3}')
 if readelf -d "$module" | grep -q 'libcompute\.so'; then fail "the module is linked to libcompute"; fi
 
 COMPUTE_BACKEND_PATH=$scratch/build/modules "$scratch/build/driver"
+
+# As docs/backends.md says.
+export COMPUTE_CACHE_DIR=$scratch/cache
+conformance() { "$prefix/bin/compute-conformance" --module "$module" "$@"; }
+conformance --expect "$scratch/source/expectations.txt" --json "$scratch/report.json" ||
+  fail "the module does not keep its promises"
+conformance --write-expect "$scratch/again.txt" >"$scratch/conformance.log" ||
+  { cat "$scratch/conformance.log"; fail "without expectations something fails"; }
+conformance --expect "$scratch/again.txt" --quick >"$scratch/conformance.log" ||
+  { cat "$scratch/conformance.log"; fail "expectations that were just written are not met"; }
+COMPUTE_BACKEND_PATH=$scratch/build/modules "$prefix/bin/compute-conformance" --quick external:0 \
+  >"$scratch/conformance.log" || { cat "$scratch/conformance.log"; fail "by COMPUTE_BACKEND_PATH"; }
+
+# What must make it fail: a line too many, one that expects less than there is, a missing one.
+refuses() { # WORDS FILE: conformance with the expectations in FILE says WORDS and fails
+  if conformance --expect "$2" --quick >"$scratch/conformance.log" 2>&1; then
+    fail "nothing is wrong with $(basename "$2")"
+  fi
+  grep -q "$1" "$scratch/conformance.log" || { cat "$scratch/conformance.log"; fail "not a word of: $1"; }
+}
+{ cat "$scratch/again.txt"; echo 'refused kernel/none/* # there is no such kind'; } >"$scratch/stale.txt"
+refuses "no case matches 'kernel/none" "$scratch/stale.txt"
+{ cat "$scratch/again.txt"; echo 'refused memory/parts # not true'; } >"$scratch/better.txt"
+refuses 'memory/parts: passed, but' "$scratch/better.txt"
+grep -v '^refused timer/' "$scratch/again.txt" >"$scratch/missing.txt"
+refuses 'UNEXPECTED refusal  timer/clock' "$scratch/missing.txt"
+echo 'refuse everything' >"$scratch/wrong.txt"
+refuses "wrong.txt:1: must be 'OUTCOME PATTERN" "$scratch/wrong.txt"
+if conformance nowhere:3 2>"$scratch/conformance.log"; then fail "there is a device nowhere:3"; fi
+grep -q "no device 'nowhere:3'" "$scratch/conformance.log" || { cat "$scratch/conformance.log"; fail "words"; }

@@ -3,7 +3,7 @@
 #ifndef FAULTS_LONG_RUN_H
 #define FAULTS_LONG_RUN_H
 
-#include "support/random_graph.h"
+#include "support/samples/random_graph.h"
 
 enum { RUN_FAILURE_BYTES = 512, RUN_ORDERS_BYTES = 64 };
 

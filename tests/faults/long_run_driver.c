@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "faults/long_run.h"
-#include "support/cuda_stand_in.h"
-#include "support/opencl_layer.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/drivers/opencl_layer.h"
 
 #ifndef TEST_OPENCL_LAYER
 #define TEST_OPENCL_LAYER "/nonexistent"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "faults/long_run.h"
-#include "support/failing_allocator.h"
-#include "support/reference.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/reference/reference.h"
+#include "support/harness/test.h"
 
 enum { MOST_JOBS = 4, RESULTS = MOST_JOBS + 1 };
 

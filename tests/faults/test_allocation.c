@@ -3,8 +3,8 @@
  * and the same run succeeds right afterwards. */
 #include <stdlib.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { MOST_ALLOCATIONS = 20000 };
 

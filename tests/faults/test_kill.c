@@ -17,8 +17,8 @@
 #include "cache/disk_cache.h"
 #include "cache/entry.h"
 #include "route/file.h"
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 #include "tune/entry.h"
 #include "tune/tuning_file.h"
 

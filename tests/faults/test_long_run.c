@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "faults/long_run.h"
-#include "support/failing_allocator.h"
-#include "support/reference.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/reference/reference.h"
+#include "support/harness/test.h"
 
 enum { PLANS = 480, WORKERS = 3, ROUND_PLANS = 8, HANG_SECONDS = 600, SKIPPED = 77 };
 

@@ -2,7 +2,7 @@
  * fails any more, or all from the n-th on. Whoever asks for the memory, the library, the C library
  * on its behalf, or the loader of libraries: the context opens with all that it should have, or the
  * error says that memory is short, never that something is missing. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 enum { MOST_REQUESTS = 20000 };
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/device_job.h"
-#include "support/failing_allocator.h"
-#include "support/opencl_layer.h"
-#include "support/test.h"
+#include "support/drivers/device_job.h"
+#include "support/harness/failing_allocator.h"
+#include "support/drivers/opencl_layer.h"
+#include "support/harness/test.h"
 
 #ifndef TEST_OPENCL_LAYER
 #define TEST_OPENCL_LAYER "/nonexistent"

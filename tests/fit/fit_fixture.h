@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { ROWS = 7, COLUMNS = 9, PIXELS = ROWS * COLUMNS, PARAMETERS = 4 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 /* ---- Movies -------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Runs in which the n-th host allocation fails, for n = 1, 2, …: a clean status or the right
  * result, never something that looks like a fit and is none, no thread that hangs, nothing left. */
 #include "fit_fixture.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 enum { N = 30, H = 16, W = 18, FRAMES = 5, MOST_ALLOCATIONS = 9000, MOST = 4 * N };
 

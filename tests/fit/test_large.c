@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { PARAMETERS = 4, SIDE = 7, BLOCK = 20000, MILLIONS = 10000000 };
 

@@ -5,7 +5,7 @@
 
 #include "fit/model.h"
 #include "kernel/fit_problem.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { MOST = COMPUTE_FIT_MAX_SIDE * COMPUTE_FIT_MAX_SIDE };
 

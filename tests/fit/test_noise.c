@@ -5,8 +5,8 @@
 
 #include "fit/noise.h"
 #include "fit/noise_math.h"
-#include "support/fit_reference.h"
-#include "support/test.h"
+#include "support/reference/fit_reference.h"
+#include "support/harness/test.h"
 
 #define SAMPLES 200000
 #define SIGMAS  4.5 /* of a mean's error that a test lets pass: once in 10^5 */

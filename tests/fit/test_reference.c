@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/fit_reference.h"
-#include "support/test.h"
+#include "support/reference/fit_reference.h"
+#include "support/harness/test.h"
 
 #define NAN_6                                                                                      \
   { NAN, NAN, NAN, NAN, NAN, NAN }

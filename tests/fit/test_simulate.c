@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/fit_reference.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/reference/fit_reference.h"
+#include "support/harness/test.h"
 
 #define ROWS    5
 #define COLUMNS 9

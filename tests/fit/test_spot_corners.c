@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { HEIGHT = 12, WIDTH = 17, FRAMES = 3, PIXELS = HEIGHT * WIDTH, ROOM = 64 };
 

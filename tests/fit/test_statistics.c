@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #define COUNT 100000
 #define MOST  COMPUTE_FIT_MAX_PARAMETERS

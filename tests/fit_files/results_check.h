@@ -4,7 +4,7 @@
 
 #include "tools/fit/results_file.h"
 #include "fit_files/sample_results.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #define CSV  TEST_SCRATCH_DIR "/locs.csv"
 #define NPY  TEST_SCRATCH_DIR "/locs.npy"

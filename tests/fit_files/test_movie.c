@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fit_files/sample_tiff.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #define TIFF TEST_SCRATCH_DIR "/movie.tif"
 #define NPY  TEST_SCRATCH_DIR "/movie.npy"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 /* What `call` writes to `text`, ended by a zero; nothing lies past NUMBER_TEXT_BYTES. */
 #define WRITTEN(call)                                                                              \

@@ -8,7 +8,7 @@
 #include "kernel/kernel.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
-#include "support/attributes.h"
+#include "support/samples/attributes.h"
 #include "tune/kernel_class.h"
 
 typedef struct reader {

@@ -5,8 +5,8 @@
 
 #include "generate/kinds/conv/conv.h"
 #include "generate/generate.h"
-#include "support/sample_convolutions.h"
-#include "support/test.h"
+#include "support/samples/sample_convolutions.h"
+#include "support/harness/test.h"
 
 /* What visits hand on to the test. */
 typedef struct made {

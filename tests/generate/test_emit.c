@@ -1,14 +1,13 @@
 /* What kernels are written with: spaces, launches, functions by name. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "generate/emit.h"
 #include "generate/generate.h"
-#include "generate/emit.h"
 #include "kernel/program.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 /* ---- Functions by name --------------------------------------------------------------------- */
 

@@ -9,9 +9,9 @@
 
 #include "generate/kinds/plan.h"
 #include "generate/generate.h"
-#include "support/emulator.h"
-#include "support/sample_fits.h"
-#include "support/test.h"
+#include "support/emulator/emulator.h"
+#include "support/samples/sample_fits.h"
+#include "support/harness/test.h"
 #include "type/dtype.h"
 
 enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };
@@ -162,7 +162,7 @@ static void every_variant_fits_as_the_reference_does(void **state) {
   if (failures > 0) fail_msg("%zu fits went wrong", failures);
 }
 
-/* Every second combination; kernel_fit takes the rest. */
+/* Every second combination; compute-conformance takes all on the CPU. */
 static void all_models_solvers_and_cameras_fit_as_the_reference_does(void **state) {
   (void)state;
   bool all_targets = false;

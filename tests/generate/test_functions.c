@@ -1,11 +1,11 @@
 /* The functions of kernels/functions_*.h, compiled here in the C dialect as they stand. What the
  * other dialects make of them differs by contraction alone, which the bounds allow for. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/values.h"
+#include "support/harness/values.h"
 #include "type/dtype.h"
 
 #pragma GCC diagnostic ignored "-Wconversion"

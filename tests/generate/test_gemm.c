@@ -4,7 +4,7 @@
 
 #include "generate/kinds/gemm/gemm.h"
 #include "generate/generate.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_target cpu_target(void) {
   return (compute_target){.struct_size = sizeof(compute_target),

@@ -1,5 +1,5 @@
 /* MAP and COPY: how their loops are chosen, and results that take the place of operands. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "generate/generate.h"
 #include "kernel/kernel.h"
 #include "kernel/program.h"
-#include "support/emulator.h"
+#include "support/emulator/emulator.h"
 
 static compute_target target_of(compute_device_type type) {
   return (compute_target){.struct_size = sizeof(compute_target),

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "generate/generate.h"
-#include "support/sample_kernels.h"
-#include "support/test.h"
+#include "support/samples/sample_kernels.h"
+#include "support/harness/test.h"
 
 typedef struct problem {
   compute_kernel_descriptor d;

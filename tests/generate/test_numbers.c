@@ -9,10 +9,10 @@
 #include "device/device.h"
 #include "generate/generate.h"
 #include "device/transfer.h"
-#include "support/emulator.h"
-#include "support/network_reference.h"
-#include "support/sample_convolutions.h"
-#include "support/test.h"
+#include "support/emulator/emulator.h"
+#include "support/reference/network_reference.h"
+#include "support/samples/sample_convolutions.h"
+#include "support/harness/test.h"
 #include "type/dtype.h"
 
 enum { OPERANDS = COMPUTE_MAX_OPERANDS, PROBLEM_BYTES = 3000, REPORTED = 40 };

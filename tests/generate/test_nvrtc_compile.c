@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 
 #include "base/text.h"
-#include "support/sample_sources.h"
-#include "support/test.h"
+#include "support/samples/sample_sources.h"
+#include "support/harness/test.h"
 
 /* ---- The part of NVRTC that this needs ----------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/sample_sources.h"
-#include "support/test.h"
+#include "support/samples/sample_sources.h"
+#include "support/harness/test.h"
 
 /* ---- The part of OpenCL 1.2 that this needs ------------------------------------------------ */
 

@@ -1,10 +1,10 @@
 /* Every allocation of building a graph fails once: the graph says so, nothing leaks, and the same
  * calls succeed when there is memory again. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include "compute/spots.h"
 #include "graph/graph.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 static compute_context *context;
 static compute_tensor *weights, *bias, *square;

@@ -1,5 +1,5 @@
 /* What the builders make: shapes, dtypes, attributes, and how nodes are stored. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* compute_graph_clear_error: after a refusal the graph is as it was before the failing call,
  * however much of it had been recorded, and building continues. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What goes wrong while a graph is built: each mistake gives its status and a message that shows
  * the operation, shapes and dtypes; the first one stays. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* Gradients where a difference quotient cannot judge: ties, zeros, poles, NaN, paths that end, and
  * which nodes are made. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "graph/graph.h"
-#include "support/graph_evaluate.h"
+#include "support/reference/graph_evaluate.h"
 
 static compute_graph *graph;
 

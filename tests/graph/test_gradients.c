@@ -1,14 +1,14 @@
 /* Every gradient rule against central differences in double, by the reference evaluator: the rules
  * as mathematics, before any kernel. The loss is a weighted sum of the result, with weights that
  * differ, so that a rule cannot be right by summing to the right total. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "graph/graph.h"
-#include "support/graph_evaluate.h"
-#include "support/values.h"
+#include "support/reference/graph_evaluate.h"
+#include "support/harness/values.h"
 
 enum { MOST_OPERANDS = 3, MOST_ELEMENTS = 128, MOST_BINDINGS = MOST_OPERANDS + 1 };
 

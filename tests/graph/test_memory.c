@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "compute/graph_nn.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 /* ---- An allocator that remembers its largest request ---------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/network.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_graph *graph;
 static const compute_node none = {0, 0};

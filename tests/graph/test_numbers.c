@@ -8,7 +8,7 @@
 
 #include "compute/fit.h"
 #include "compute/graph_nn.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 /* What a row may build of: x has 3 axes or is a stack of images, w is a parameter like x. */
 typedef struct operands {

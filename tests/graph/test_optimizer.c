@@ -1,12 +1,12 @@
 /* SGD and Adam steps against the textbook, in double, for several steps: the reference evaluator
  * runs the graph, and the test carries the state from step to step as a plan would. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "graph/graph.h"
-#include "support/graph_evaluate.h"
+#include "support/reference/graph_evaluate.h"
 
 enum { COUNT = 3, STEPS = 5, MOST_PARAMETERS = 8 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compute/graph_nn.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_graph *graph;
 

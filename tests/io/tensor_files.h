@@ -2,7 +2,7 @@
 #ifndef IO_TENSOR_FILES_H
 #define IO_TENSOR_FILES_H
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>

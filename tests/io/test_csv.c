@@ -1,6 +1,6 @@
 /* Reading tables: what is in the file arrives exactly, and what is wrong with it is said with its
  * line and column. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <locale.h>
 #include <math.h>

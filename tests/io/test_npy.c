@@ -1,6 +1,6 @@
 /* .npy files: what NumPy wrote arrives exactly, what is written NumPy reads (tests/fit_files has
  * Python look at it), and headers that lie are refused before anything is allocated for them. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 #define PATH TEST_SCRATCH_DIR "/array.npy"
 

@@ -1,5 +1,5 @@
 /* .npz files that are damaged or lie: refused with words, and no damage changes an element. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <zlib.h>
 

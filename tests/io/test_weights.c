@@ -1,13 +1,13 @@
 /* Files of named tensors: what one program writes another reads, byte for byte (independent readers
  * look at them in test_weights.py), and files that lie are refused before anything is
  * allocated for what they claim. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/tensor_file.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 #include "tensor_files.h"
 
 /* A safetensors file of this header, with its length before it, and `bytes` bytes of elements. */

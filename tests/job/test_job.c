@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 enum { N = 8, MANY = 1000, HANG_SECONDS = 600 };
 

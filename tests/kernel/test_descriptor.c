@@ -1,12 +1,12 @@
 /* Checks of kernel descriptors: each test starts from a good one and spoils one field at a time. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "kernel/kernel.h"
 #include "kernel/program.h"
-#include "support/attributes.h"
+#include "support/samples/attributes.h"
 
 /* A descriptor with its operands and programs, so that tests can change any of them. */
 typedef struct sample {

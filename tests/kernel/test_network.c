@@ -6,8 +6,8 @@
 #include "kernel/kernel.h"
 #include "kernel/kernel_key.h"
 #include "kernel/program.h"
-#include "support/attributes.h"
-#include "support/test.h"
+#include "support/harness/test.h"
+#include "support/samples/attributes.h"
 
 typedef struct sample {
   compute_kernel_descriptor d;

@@ -1,5 +1,5 @@
 /* Programs: building, checking, counting and printing. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <string.h>
@@ -182,7 +182,7 @@ static void every_code_has_a_name(void **state) {
   assert_int_equal(program_operand_count(COMPUTE_I_CAST), 1);
   assert_int_equal(program_operand_count(COMPUTE_I_RANDOM), 2);
   assert_int_equal(program_operand_count(COMPUTE_I_SELECT), 3);
-  assert_int_equal(program_operand_count(COMPUTE_I_END), 0);
+  assert_int_equal(program_operand_count((compute_instruction_code)COMPUTE_I_END), 0);
 }
 
 /* ---- Counting and printing ----------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_device *device(void) {
   return compute_default_device(test_context);

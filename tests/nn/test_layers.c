@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 enum { MOST = 4096 };
 

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 static compute_device *device(void) {
   return compute_default_device(test_context);

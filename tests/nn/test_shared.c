@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 #define SAFE TEST_SCRATCH_DIR "/shared.safetensors"
 

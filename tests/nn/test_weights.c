@@ -1,6 +1,6 @@
 /* Weights of networks on disk: saved, they load into an equal network; a file that does not fit is
  * refused with names and shapes, and the network stays as it was. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 

@@ -5,9 +5,10 @@
 #
 # ORDERS go to the layer: cpu=1 for the kernels that CPUs get, gpu=1 for those of GPUs. TUNING forces
 # parameters upon generated kernels, ONLY picks samples by a part of their name. For races, TEST_PROGRAM
-# may name another test of a device.
+# may name another program, with TEST_ARGUMENTS: an option, its value and a device.
 set -euo pipefail
-program=$2/tests/bin/${TEST_PROGRAM:-opencl_small_kernels} scratch=$3 mode=$6
+program=${TEST_PROGRAM:-$2/tests/bin/opencl_small_kernels} scratch=$3 mode=$6
+read -ra arguments <<<"${TEST_ARGUMENTS:-}"
 mkdir -p "$scratch"
 log=$scratch/report output=$scratch/output
 # The plain environment of the device: nothing tuned, nothing cached.
@@ -23,7 +24,7 @@ options=-Ucl_khr_fp16
 check() {
   local status=0
   rm -f "$log"
-  "$program" >"$output" 2>&1 || status=$?
+  "$program" ${arguments[@]+"${arguments[@]}"} >"$output" 2>&1 || status=$?
   ((status != 77)) || return 77
   if ((status)) || [[ -s $log ]]; then
     cat "$output"

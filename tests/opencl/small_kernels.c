@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/operation.h"
-#include "support/reference.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/reference/reference.h"
+#include "support/harness/test.h"
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
 

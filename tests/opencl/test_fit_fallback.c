@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "compute/fit.h"
-#include "support/opencl_layer.h"
-#include "support/test.h"
+#include "support/drivers/opencl_layer.h"
+#include "support/harness/test.h"
 
 #ifndef TEST_OPENCL_LAYER
 #define TEST_OPENCL_LAYER "/nonexistent"

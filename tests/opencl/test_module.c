@@ -1,10 +1,9 @@
-/* The OpenCL module behind stand-in services: its plainer versions of kernels, its cache of
- * programs, its queues. What the core's own generator writes is judged by the tests of operations;
- * here the source is made up, so that it can be broken on purpose. Skipped without a device. */
-#include "support/test.h"
+/* The OpenCL module with services of the test's own: its plainer versions of kernels, its cache of
+ * programs. Its queues, and what the core's own generator writes, compute-conformance checks; here
+ * the source is made up, so that it can be broken on purpose. Skipped without a device. */
+#include "support/harness/test.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,35 +219,6 @@ static void an_index_out_of_range_fails_one_wait_only(void **state) {
   backend->kernel_destroy(device, fine);
 }
 
-typedef struct runner {
-  pthread_t thread;
-  void *kernel;
-  compute_status status;
-  bool doubled;
-} runner;
-
-static void *run_in_thread(void *argument) {
-  runner *own = argument;
-  own->status = run(own->kernel, 50, &own->doubled);
-  return NULL;
-}
-
-static void one_kernel_is_enqueued_by_several_threads(void **state) {
-  (void)state;
-  runner runners[6] = {{0}};
-  void *kernel = prepare();
-  for (int i = 0; i < 6; i++) {
-    runners[i].kernel = kernel;
-    assert_int_equal(pthread_create(&runners[i].thread, NULL, run_in_thread, &runners[i]), 0);
-  }
-  for (int i = 0; i < 6; i++) pthread_join(runners[i].thread, NULL);
-  for (int i = 0; i < 6; i++) {
-    assert_int_equal(runners[i].status, COMPUTE_OK);
-    assert_true(runners[i].doubled);
-  }
-  backend->kernel_destroy(device, kernel);
-}
-
 /* ---- Programs ------------------------------------------------------------------------------ */
 
 static void kernels_with_one_source_share_the_program(void **state) {
@@ -308,98 +278,7 @@ static void an_older_core_is_told_so(void **state) {
   assert_int_equal(status, COMPUTE_ERROR_UNSUPPORTED);
 }
 
-/* ---- Queues -------------------------------------------------------------------------------- */
-
-#define COPIED 30000 /* floats */
-
-/* Steps in random order against the same steps on the host. */
-static bool same_as_on_the_host(unsigned seed, void *kernel) {
-  enum { BUFFERS = 4, STEPS = 300 };
-  static float host[BUFFERS][COPIED], read[COPIED];
-  compute_memory memory[BUFFERS];
-  void *queue, *event;
-  bool good = backend->queue_create(device, &queue) == COMPUTE_OK;
-  for (int i = 0; i < BUFFERS; i++) {
-    for (int k = 0; k < COPIED; k++) host[i][k] = (float)((k + i) % 17);
-    good &= backend->memory_allocate(device, sizeof host[i], &memory[i]) == COMPUTE_OK;
-    good &= backend->upload(queue, &(compute_argument){&memory[i], 0}, host[i], sizeof host[i]) ==
-            COMPUTE_OK;
-  }
-  for (int step = 0; step < STEPS && good; step++) {
-    const int a = rand_r(&seed) % BUFFERS, b = (a + 1 + rand_r(&seed) % (BUFFERS - 1)) % BUFFERS;
-    const unsigned start = (unsigned)rand_r(&seed) % 500, count = COPIED - 500 - start % 77;
-    const compute_argument from = {&memory[a], 4 * start}, to = {&memory[b], 4 * (start / 2)};
-    switch (rand_r(&seed) % 6) {
-    case 0:
-    case 1:
-      good &= backend->enqueue(queue, kernel, (compute_argument[]){from, to}, 2) == COMPUTE_OK;
-      for (int i = 0; i < ITEMS; i++)
-        host[b][start / 2 + (unsigned)i] = 2 * host[a][start + (unsigned)i];
-      break;
-    case 2:
-      for (int i = 0; i < COPIED; i++) host[a][i] = (float)(rand_r(&seed) % 100);
-      good &= backend->upload(queue, &(compute_argument){&memory[a], 0}, host[a], sizeof host[a]) ==
-              COMPUTE_OK;
-      break;
-    case 3:
-      good &= backend->download(queue, read, &from, 4 * count) == COMPUTE_OK;
-      good &= memcmp(read, host[a] + start, 4 * count) == 0;
-      break;
-    case 4:
-      good &= backend->copy(queue, &to, &from, 4 * count) == COMPUTE_OK;
-      memcpy(host[b] + start / 2, host[a] + start, 4 * count);
-      break;
-    default:
-      good &= backend->event_record(queue, &event) == COMPUTE_OK;
-      good &= backend->queue_wait_event(queue, event) == COMPUTE_OK;
-      backend->event_destroy(device, event);
-    }
-  }
-  good &= backend->queue_wait(queue) == COMPUTE_OK;
-  for (int i = 0; i < BUFFERS; i++) {
-    good &= backend->download(queue, read, &(compute_argument){&memory[i], 0}, sizeof read) ==
-                COMPUTE_OK &&
-            memcmp(read, host[i], sizeof read) == 0;
-    backend->memory_release(device, &memory[i]);
-  }
-  backend->queue_destroy(queue);
-  return good;
-}
-
-static void kernels_and_copies_keep_their_order(void **state) {
-  (void)state;
-  void *kernel = prepare();
-  for (unsigned seed = 1; seed <= 3; seed++) assert_true(same_as_on_the_host(seed, kernel));
-  backend->kernel_destroy(device, kernel);
-}
-
-static void an_event_is_complete_when_the_work_before_it_is(void **state) {
-  (void)state;
-  void *kernel = prepare(), *queue, *other, *event, *empty;
-  compute_memory memory;
-  bool complete = false;
-  assert_int_equal(backend->queue_create(device, &queue), COMPUTE_OK);
-  assert_int_equal(backend->queue_create(device, &other), COMPUTE_OK);
-  assert_int_equal(backend->memory_allocate(device, 8 * ITEMS, &memory), COMPUTE_OK);
-  const compute_argument arguments[2] = {{&memory, 0}, {&memory, 4 * ITEMS}};
-  assert_int_equal(backend->event_record(other, &empty), COMPUTE_OK);
-  assert_int_equal(backend->event_query(device, empty, &complete), COMPUTE_OK);
-  assert_true(complete);
-  for (int i = 0; i < 300; i++)
-    assert_int_equal(backend->enqueue(queue, kernel, arguments, 2), COMPUTE_OK);
-  assert_int_equal(backend->event_record(queue, &event), COMPUTE_OK);
-  assert_int_equal(backend->queue_wait_event(other, event), COMPUTE_OK);
-  assert_int_equal(backend->queue_wait(other), COMPUTE_OK);
-  assert_int_equal(backend->event_query(device, event, &complete), COMPUTE_OK);
-  assert_true(complete);
-  assert_int_equal(backend->event_wait(device, event), COMPUTE_OK);
-  backend->event_destroy(device, event);
-  backend->event_destroy(device, empty);
-  backend->queue_destroy(queue);
-  backend->queue_destroy(other);
-  backend->memory_release(device, &memory);
-  backend->kernel_destroy(device, kernel);
-}
+/* ---- Memory -------------------------------------------------------------------------------- */
 
 static void too_large_a_buffer_is_refused_with_the_limit(void **state) {
   (void)state;
@@ -422,13 +301,10 @@ int main(void) {
       ON_A_DEVICE(a_launch_sees_what_the_one_before_left_in_scratch_memory),
       ON_A_DEVICE(nothing_to_launch_is_fine),
       ON_A_DEVICE(an_index_out_of_range_fails_one_wait_only),
-      ON_A_DEVICE(one_kernel_is_enqueued_by_several_threads),
       ON_A_DEVICE(kernels_with_one_source_share_the_program),
       ON_A_DEVICE(a_program_that_pocl_keeps_counts_as_the_drivers),
       ON_A_DEVICE(a_mark_without_pocls_folder_does_not_count),
       ON_A_DEVICE(an_older_core_is_told_so),
-      ON_A_DEVICE(kernels_and_copies_keep_their_order),
-      ON_A_DEVICE(an_event_is_complete_when_the_work_before_it_is),
       ON_A_DEVICE(too_large_a_buffer_is_refused_with_the_limit),
   };
   if (!module_start()) {

@@ -5,6 +5,7 @@
 #include "layer.h"
 
 #include <CL/cl_layer.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,34 @@ static struct {
 static _Atomic int64_t failures;
 static _Atomic int last_failure = -1;
 
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+/* Every reference to a queue that is alive. */
+enum { MOST_QUEUES = 256 };
+static pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
+static cl_command_queue queues[MOST_QUEUES];
+
+static void note(int kind, void *object, bool there) {
+  const cl_command_queue from = there ? NULL : object, to = there ? object : NULL;
+  if (kind != QUEUES) return;
+  pthread_mutex_lock(&queue_mutex);
+  for (int i = 0; i < MOST_QUEUES; i++) {
+    if (queues[i] != from) continue;
+    queues[i] = to;
+    break;
+  }
+  pthread_mutex_unlock(&queue_mutex);
+}
+
+/* A device that is lost does nothing any more, and its driver need not be asked: so the driver that
+ * only seems lost must not still be copying. */
+static void settle(void) {
+  pthread_mutex_lock(&queue_mutex);
+  for (int i = 0; i < MOST_QUEUES; i++)
+    if (queues[i]) target->clFinish(queues[i]);
+  pthread_mutex_unlock(&queue_mutex);
+}
+
 /* Counts a call; CL_SUCCESS, or the error that it shall return. */
 static cl_int enter(int call) {
   const int64_t n = atomic_fetch_add(&counts[call], 1) + 1;
@@ -57,6 +86,7 @@ static cl_int enter(int call) {
   if (place != order.nth && !(order.onward && place > order.nth)) return CL_SUCCESS;
   atomic_fetch_add(&failures, 1);
   atomic_store(&last_failure, call);
+  if (order.error == CL_INVALID_COMMAND_QUEUE) settle();
   return order.error;
 }
 
@@ -90,6 +120,7 @@ static cl_int set_status(cl_int *status, cl_int value) {
     if (set_status(status, enter(CALL_##name))) return NULL;                                       \
     const type object = target->name arguments;                                                    \
     if (object) atomic_fetch_add(&live[kind], 1);                                                  \
+    if (object) note(kind, object, true);                                                          \
     return object;                                                                                 \
   }
 #define FORM_MAP(name, parameters, arguments)                                                      \
@@ -103,11 +134,14 @@ static cl_int set_status(cl_int *status, cl_int value) {
   static cl_int CL_API_CALL my_##name(type object) {                                               \
     const cl_int error = enter(CALL_##name), result = error ? error : target->name(object);        \
     if (result == CL_SUCCESS) atomic_fetch_add(&live[kind], 1);                                    \
+    if (result == CL_SUCCESS) note(kind, object, true);                                            \
     return result;                                                                                 \
   }
 #define FORM_RELEASE(name, type, kind)                                                             \
   static cl_int CL_API_CALL my_##name(type object) {                                               \
-    const cl_int error = enter(CALL_##name), result = target->name(object);                        \
+    const cl_int error = enter(CALL_##name);                                                       \
+    note(kind, object, false);                                                                     \
+    const cl_int result = target->name(object);                                                    \
     if (result == CL_SUCCESS) atomic_fetch_sub(&live[kind], 1);                                    \
     return error ? error : result;                                                                 \
   }

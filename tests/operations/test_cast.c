@@ -1,8 +1,8 @@
 /* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h says. */
 #include <math.h>
 
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 static compute_node build_cast(compute_graph *graph, const compute_node *operands,
                                const void *user) {

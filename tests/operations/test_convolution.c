@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "graph/network.h"
-#include "support/gradient.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/gradient.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef enum direction { FORWARD, TRANSPOSE, BY_FILTER } direction;
 typedef enum behind { NOTHING, BIAS, BIAS_RELU, NORM_RESIDUAL, VIEWED } behind;

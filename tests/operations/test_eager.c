@@ -2,10 +2,10 @@
  * nothing behind when they fail. */
 #include <string.h>
 
-#include "support/elementwise.h"
-#include "support/guarded.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/guarded.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef compute_status (*eager1)(const compute_tensor *, compute_tensor **);
 typedef compute_status (*eager2)(const compute_tensor *, const compute_tensor *, compute_tensor **);

@@ -1,9 +1,9 @@
 /* Every elementwise operation of ops.def × every dtype of its domain × samples: zero sizes,
  * scalars, primes, broadcasting in all directions, every memory layout, special values. The table
  * itself is the list of cases: a new row is tested without a line here. */
-#include "support/elementwise.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 /* Shapes of the operands; a sample for one operand uses the first column, and so on. */
 typedef struct shape_sample {

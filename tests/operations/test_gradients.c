@@ -2,9 +2,9 @@
  * losses and of gradients themselves. */
 #include <math.h>
 
-#include "support/elementwise.h"
-#include "support/gradient.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/gradient.h"
+#include "support/harness/test.h"
 
 /* A sample of f64 operands with distinct values. */
 static operation_case

@@ -2,9 +2,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "support/graph_evaluate.h"
-#include "support/guarded.h"
-#include "support/test.h"
+#include "support/reference/graph_evaluate.h"
+#include "support/harness/guarded.h"
+#include "support/harness/test.h"
 
 /* Two independent readings of the formats agree on every pattern, and writing is the inverse. */
 static void half_formats_agree_with_the_reference(void **state) {

@@ -1,7 +1,7 @@
 /* gather, gather_elements, scatter_add, scatter_add_elements: both index types, indices that count
  * from the end, repeated indices, every layout, and indices that point nowhere. */
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef enum indexed_kind { GATHER, GATHER_ELEMENTS, SCATTER, SCATTER_ELEMENTS } indexed_kind;
 

@@ -1,9 +1,9 @@
 /* Sizes at which backends split work over threads and write past the caches: above a million
  * elements, with ragged ends, for every elementwise operation in f32, and for a sample of the rest
  * in every dtype. */
-#include "support/elementwise.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 static void every_elementwise_operation_is_right_on_a_million(void **state) {
   (void)state;

@@ -2,8 +2,8 @@
  * strided tensors and as transpose nodes, epilogues, all number dtypes. */
 #include <math.h>
 
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef enum epilogue { PLAIN, BIAS_GELU, BIAS_RESIDUAL, SCALED_SUM, CAST_RESULT } epilogue;
 

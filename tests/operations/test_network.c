@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "graph/network.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 static const compute_node none = {0, 0};
 

@@ -1,7 +1,7 @@
 /* Derivatives of the operations of neural networks against central differences; those of
  * convolutions are in test_convolution.c. */
-#include "support/gradient.h"
-#include "support/test.h"
+#include "support/harness/gradient.h"
+#include "support/harness/test.h"
 
 typedef compute_node (*expression)(compute_graph *, const compute_node *);
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "compute/fit.h"
-#include "support/elementwise.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/samples/elementwise.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 #define FLOATS(...)                                                                                \
   { COMPUTE_F32, SHAPE(__VA_ARGS__), FILL_RANGE, -2, 2, LAYOUT_DENSE }

@@ -1,9 +1,9 @@
 /* Random expressions of about thirty operations: whatever the planner rewrites, folds, fuses and
  * reuses, the numbers stay those of the graph as it was written. Seeds are fixed; a failure prints
  * its seed as the sample's name. */
-#include "support/operation.h"
-#include "support/random_graph.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/samples/random_graph.h"
+#include "support/harness/test.h"
 
 enum { SEEDS = 300 };
 

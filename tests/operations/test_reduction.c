@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef compute_node (*axes_function)(compute_graph *, compute_node, compute_axes, bool);
 typedef compute_node (*axis_function)(compute_graph *, compute_node, int32_t, bool);

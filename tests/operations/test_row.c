@@ -2,8 +2,8 @@
  * element, large logits, infinities and NaN. */
 #include <math.h>
 
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef enum row_kind { SOFTMAX, LOG_SOFTMAX, NORMALIZE, LAYER_NORM, FUSED } row_kind;
 

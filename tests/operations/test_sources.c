@@ -2,9 +2,9 @@
  * numbers and assignments, of every dtype. */
 #include <string.h>
 
-#include "support/measure.h"
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/measure.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 enum { ROWS = 7, COLUMNS = 13 };
 

@@ -1,7 +1,7 @@
 /* Operations that move elements without computing: transpose, reshape, slice, broadcast, concat,
  * embed, index. Every dtype, every memory layout; results must be exact. */
-#include "support/operation.h"
-#include "support/test.h"
+#include "support/harness/operation.h"
+#include "support/harness/test.h"
 
 typedef enum movement { TRANSPOSE, RESHAPE, SLICE, BROADCAST, CONCAT, EMBED, NEST } movement;
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/test.h"
-#include "support/typed_graph.h"
+#include "support/harness/test.h"
+#include "support/samples/typed_graph.h"
 
 enum { GRAPHS = 2000 };
 

@@ -2,8 +2,8 @@
  * are right also for data far from zero. */
 #include <math.h>
 
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 enum { BATCH = 6, CHANNELS = 5, SIDE = 7, PLANE = SIDE * SIDE, COUNT = BATCH * CHANNELS * PLANE };
 

@@ -1,6 +1,6 @@
 /* A run whose bindings are wrong fails with a status and a message that says which, changes
  * nothing, and the plan can be run properly afterwards. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 /* y = x + w · x for f32 [4], with a second output z = x · x, and a spare input nobody needs. */
 typedef struct fixture {

@@ -1,7 +1,7 @@
 /* A thousand of everything: memory stays where it was, and a steady state asks for next to nothing.
  */
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 static compute_pool_statistics pool_of(compute_context *context) {
   compute_pool_statistics statistics;

@@ -2,7 +2,7 @@
  * without, compiling fails with the device's reason. */
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_context *context;
 static compute_device *device;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static compute_tensor *vector(const float *values, int64_t count) {
   return test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(count), values);

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { SIDE = 128, LONG_CHAIN = 40 };
 

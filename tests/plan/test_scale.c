@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum {
   NODES = 100000,

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
-#include "support/values.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
 
 /* loss = sum((p − target)²), so that the gradient is 2 (p − target). */
 typedef struct quadratic {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 /* x [64, 16] → dense layers with biases → the mean of the squares; with all parameters. */
 typedef struct tower {

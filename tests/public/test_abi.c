@@ -1,7 +1,7 @@
 /* The layout of what crosses the border between core and modules. These numbers are the ABI: a
  * module built last year relies on them. New fields go to the end of a struct, new numbers to the
  * end of its list here; a number that changes means a new COMPUTE_BACKEND_ABI_MAJOR. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 static void modules_are_found_beside_the_library(void **state) {
   (void)state;

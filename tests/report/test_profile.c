@@ -1,5 +1,5 @@
 /* The profile of a context: complete, valid JSON whatever the texts, and never half a file. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "cache/disk_cache.h"
 #include "device/device.h"
+#include "support/harness/failing_allocator.h"
 #include "report/profile.h"
-#include "support/failing_allocator.h"
 
 #define FOLDER    TEST_SCRATCH_DIR "/files"
 #define FILE_PATH FOLDER "/profile.json"

@@ -1,5 +1,5 @@
 /* What is recorded: exact counts in bounded memory, times that fit together, files that parse. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "device/device.h"
+#include "support/harness/failing_allocator.h"
 #include "device/collector_private.h"
-#include "support/failing_allocator.h"
 
 #define PROFILE_FILE TEST_SCRATCH_DIR "/profile.json"
 #define TRACE_FILE   TEST_SCRATCH_DIR "/trace.json"

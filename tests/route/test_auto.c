@@ -8,8 +8,8 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "route/route.h"
-#include "support/failing_allocator.h"
-#include "support/test.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
 
 static compute_context *context;
 static compute_device *cpu, *fast;

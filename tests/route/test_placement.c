@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "route/placement.h"
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { MOST_UNITS = 12, MOST_VALUES = 24, MOST_READERS = 128 };
 

@@ -1,4 +1,4 @@
-# What support/setup.sh does to a machine: it says what it installs before it does, and upgrades,
+# What support/harness/setup.sh does to a machine: it says what it installs before it does, and upgrades,
 # removes and switches nothing. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. The package tools are
 # stand-ins that write down how they are called.
 set -euo pipefail
@@ -60,7 +60,7 @@ setup() {
   : >"$scratch/calls"
   result=0
   SCRATCH=$scratch PATH=$tools:$PATH bash -c 'source "$0"; PATH='"$tools"':$PATH; "$@"' \
-    "$tree/tests/support/setup.sh" "$@" >"$scratch/output" 2>&1 || result=$?
+    "$tree/tests/support/harness/setup.sh" "$@" >"$scratch/output" 2>&1 || result=$?
 }
 
 setup setup_packages present-a present-b
@@ -133,7 +133,7 @@ done
 ! called 'download' || fail "OpenBLAS is downloaded twice"
 ! called 'install' || fail "OpenBLAS is installed"
 ! called '^update-alternatives' || fail "alternatives are switched"
-lists=$(source "$tree/tests/support/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_FIT_PACKAGES[*]}" \
+lists=$(source "$tree/tests/support/harness/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_FIT_PACKAGES[*]}" \
   "${SETUP_TEST_PACKAGES[*]} ${SETUP_MORE_TEST_PACKAGES[*]}")
 ! grep -qE 'openblas|atlas|blis|lapack|libblas' <<<"$lists $(grep setup_packages "$tree"/*/run.sh)" ||
   fail "a package is installed that switches BLAS"

@@ -1,5 +1,5 @@
 /* Memory scopes, on the default device. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* Creating, wrapping and releasing tensors, on every device. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>

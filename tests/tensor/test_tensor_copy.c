@@ -1,12 +1,12 @@
 /* Copies between every two devices, dtypes and layouts, against conversions one element at a time;
  * with guard bytes around what is written. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/values.h"
+#include "support/harness/values.h"
 #include "type/dtype.h"
 
 #define ROWS    5

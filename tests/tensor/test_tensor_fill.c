@@ -1,5 +1,5 @@
 /* Tensors of one value and of random numbers: the same on every device. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Views of tensors, on every device: what a view reads is compared with a walk of the whole. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <stdlib.h>
 #include <string.h>

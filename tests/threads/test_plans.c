@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 enum { THREADS = 4, ROUNDS = 60 };
 

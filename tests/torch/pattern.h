@@ -3,7 +3,7 @@
 #ifndef TORCH_PATTERN_H
 #define TORCH_PATTERN_H
 
-#include "support/test.h"
+#include "support/harness/test.h"
 
 double torch_pattern(int64_t index, int64_t salt);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/failing_allocator.h"
-#include "support/training.h"
+#include "support/harness/failing_allocator.h"
+#include "support/samples/training.h"
 
 static compute_device *cpu_of(compute_context *context) {
   compute_device *device;

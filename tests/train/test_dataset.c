@@ -1,13 +1,13 @@
 /* Datasets: items arrive as they are in tensors and files, orders are reproducible and uniform,
  * parts of a split share nothing but memory, and files that are no data are refused with words. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 #include "train/dataset.h"
 
 #define PATH(name) TEST_SCRATCH_DIR "/" name

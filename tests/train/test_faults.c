@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/cuda_stand_in.h"
-#include "support/failing_allocator.h"
-#include "support/opencl_layer.h"
-#include "support/training.h"
+#include "support/drivers/cuda_stand_in.h"
+#include "support/harness/failing_allocator.h"
+#include "support/drivers/opencl_layer.h"
+#include "support/samples/training.h"
 
 #ifndef TEST_OPENCL_LAYER
 #define TEST_OPENCL_LAYER "/nonexistent"

@@ -2,8 +2,8 @@
  * plan says, and the same after many steps. */
 #include <stdlib.h>
 
-#include "support/failing_allocator.h"
-#include "support/training.h"
+#include "support/harness/failing_allocator.h"
+#include "support/samples/training.h"
 
 static compute_pool_statistics pool_of(compute_context *context) {
   compute_pool_statistics statistics;

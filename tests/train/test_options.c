@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/training.h"
+#include "support/samples/training.h"
 
 enum { ITEMS = 12 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/training.h"
+#include "support/samples/training.h"
 
 #define MOST 4
 

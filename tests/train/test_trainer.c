@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/training.h"
+#include "support/samples/training.h"
 #include "train/trainer.h"
 
 static compute_trainer *create(const compute_trainer_options *o) {

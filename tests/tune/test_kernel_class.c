@@ -1,6 +1,6 @@
 /* Classes of kernels: their text is part of a file format, so it must stay as it is. */
 #include "kernel/program.h"
-#include "support/attributes.h"
+#include "support/samples/attributes.h"
 #include "tune/problem.h"
 #include "tune_fixture.h"
 

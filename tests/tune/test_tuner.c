@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "fake_device.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 #include "tune/tuner.h"
 
 static const double judged = 400e-6; /* seconds of the judgement in most plans */

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 #include "tune/forced.h"
 #include "tune/table.h"
 #include "tune_fixture.h"

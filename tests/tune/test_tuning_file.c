@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 #include "tune_fixture.h"
 
 static char reason[TUNING_REASON_BYTES];

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/test.h"
+#include "support/harness/test.h"
 #include "tune/entry.h"
 #include "tune/kernel_class.h"
 #include "tune/parameters.h"

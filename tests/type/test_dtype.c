@@ -1,6 +1,6 @@
 /* Conversions of single elements: every f16 and bf16, every tie between two neighbours, and the
  * edges of the integer types. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>

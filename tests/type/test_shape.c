@@ -1,11 +1,11 @@
 /* Shape and stride arithmetic. What a stride calculation promises is checked by walking all
  * elements and comparing addresses. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "support/values.h"
+#include "support/harness/values.h"
 #include "type/shape.h"
 
 #define SHAPE(...) COMPUTE_SHAPE(__VA_ARGS__)

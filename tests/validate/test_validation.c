@@ -1,14 +1,14 @@
 /* Validation names the step that went wrong, with what went in and by how much it is off; it does
  * what the policy says, and is silent where nothing is wrong. The device is the CPU with a vtable
  * that spoils the result of one launch. */
-#include "support/test.h"
+#include "support/harness/test.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
-#include "support/failing_allocator.h"
+#include "support/harness/failing_allocator.h"
 
 static compute_context *context;
 static compute_device *cpu;

@@ -1,0 +1,273 @@
+/* Convolutions are one loop over everything that is multiplied, whatever their direction; windows
+ * one over their elements; a sum is taken anew for every element. */
+#include "support/reference/graph_evaluate_network.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Places -------------------------------------------------------------------------------- */
+
+static int64_t at4(const evaluate_value *v, int64_t a, int64_t b, int64_t c, int64_t d) {
+  const int64_t *size = v->shape.size;
+  return ((a * size[1] + b) * size[2] + c) * size[3] + d;
+}
+
+/* ---- Convolution --------------------------------------------------------------------------- */
+
+/* The operand of the three that is data, filter or result. */
+typedef struct convolution_parts {
+  evaluate_value *data, *filter, *result;
+} convolution_parts;
+
+static void add_product(evaluate_value *to, int64_t at, const evaluate_value *a, int64_t i,
+                        const evaluate_value *b, int64_t k) {
+  to->real[at] += a->real[i] * b->real[k];
+}
+
+static void visit_tap(const graph_node *node, const convolution_parts *parts, int64_t data,
+                      int64_t filter, int64_t result) {
+  if (node->op == OP_conv2d)
+    add_product(parts->result, result, parts->data, data, parts->filter, filter);
+  else if (node->op == OP_conv2d_by_data)
+    add_product(parts->data, data, parts->result, result, parts->filter, filter);
+  else
+    add_product(parts->filter, filter, parts->data, data, parts->result, result);
+}
+
+/* All taps of result (n, o, p, q). */
+static void visit_result(const graph_node *node, const convolution_parts *parts, int64_t n,
+                         int64_t o, int64_t p, int64_t q) {
+  const compute_conv_attributes *g = node->constant;
+  const int64_t channels = parts->filter->shape.size[1];
+  const int64_t group = o / (parts->filter->shape.size[0] / g->groups);
+  const int64_t rows = parts->filter->shape.size[2], columns = parts->filter->shape.size[3];
+  for (int64_t i = 0; i < channels * rows * columns; i++) {
+    const int64_t c = i / (rows * columns), r = i / columns % rows, s = i % columns;
+    const int64_t h = p * g->stride[0] + r * g->dilation[0] - g->padding[0];
+    const int64_t v = q * g->stride[1] + s * g->dilation[1] - g->padding[1];
+    if (h < 0 || v < 0 || h >= parts->data->shape.size[2] || v >= parts->data->shape.size[3])
+      continue;
+    visit_tap(node, parts, at4(parts->data, n, group * channels + c, h, v),
+              at4(parts->filter, o, c, r, s), at4(parts->result, n, o, p, q));
+  }
+}
+
+static void evaluate_convolution(const graph_node *node, evaluate_value *const *x,
+                                 evaluate_value *y) {
+  convolution_parts parts = {x[0], x[1], y};
+  if (node->op == OP_conv2d_by_data) parts = (convolution_parts){y, x[1], x[0]};
+  if (node->op == OP_conv2d_by_filter) parts = (convolution_parts){x[0], y, x[1]};
+  const compute_shape r = parts.result->shape;
+  for (int64_t i = 0; i < parts.result->count; i++) {
+    const int64_t image = r.size[2] * r.size[3];
+    visit_result(node, &parts, i / (image * r.size[1]), i / image % r.size[1],
+                 i / r.size[3] % r.size[2], i % r.size[3]);
+  }
+}
+
+/* ---- Pooling ------------------------------------------------------------------------------- */
+
+/* One window: its elements in the data, the place of its first largest one, and what an average
+ * divides by. */
+typedef struct window {
+  int64_t row[1024], column[1024], count, largest, divisor;
+} window;
+
+static window look_at(const compute_window_attributes *g, const evaluate_value *data, int64_t n,
+                      int64_t c, int64_t p, int64_t q) {
+  window w = {.largest = -1};
+  for (int64_t i = 0; i < g->size[0] * g->size[1]; i++) {
+    const int64_t h = p * g->stride[0] - g->padding[0] + i / g->size[1] * g->dilation[0];
+    const int64_t v = q * g->stride[1] - g->padding[1] + i % g->size[1] * g->dilation[1];
+    if (h < g->data_size[0] + g->padding[0] && v < g->data_size[1] + g->padding[1] &&
+        g->count_padding)
+      w.divisor++;
+    if (h < 0 || v < 0 || h >= g->data_size[0] || v >= g->data_size[1]) continue;
+    if (!g->count_padding) w.divisor++;
+    w.row[w.count] = h;
+    w.column[w.count] = v;
+    if (data) {
+      const double value = data->real[at4(data, n, c, h, v)];
+      const double best =
+          w.largest < 0 ? 0 : data->real[at4(data, n, c, w.row[w.largest], w.column[w.largest])];
+      if (w.largest < 0 || (!isnan(best) && (isnan(value) || value > best))) w.largest = w.count;
+    }
+    w.count++;
+  }
+  return w;
+}
+
+static void evaluate_window(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
+  const compute_window_attributes *g = node->constant;
+  const bool max = node->op == OP_max_pool2d || node->op == OP_max_pool2d_by_data;
+  const bool back = node->op == OP_max_pool2d_by_data || node->op == OP_average_pool2d_by_data;
+  const evaluate_value *data = max || !back ? x[0] : NULL;
+  const evaluate_value *gradient = back ? x[max ? 1 : 0] : NULL;
+  const evaluate_value *result = back ? gradient : y;
+  const int64_t rows = g->result_size[0], columns = g->result_size[1];
+  const int64_t channels = result->shape.size[1];
+  for (int64_t i = 0; i < result->count; i++) {
+    const int64_t p = i / columns % rows, q = i % columns;
+    const int64_t c = i / (rows * columns) % channels, n = i / (rows * columns * channels);
+    const window w = look_at(g, data, n, c, p, q);
+    double sum = 0;
+    if (max && !back) y->real[i] = -INFINITY;
+    if (max && w.count > 0) {
+      const int64_t best = at4(data, n, c, w.row[w.largest], w.column[w.largest]);
+      if (back)
+        y->real[best] += gradient->real[i];
+      else
+        y->real[i] = data->real[best];
+    }
+    for (int64_t k = 0; k < w.count && !max; k++) {
+      if (back)
+        y->real[at4(y, n, c, w.row[k], w.column[k])] += gradient->real[i] / (double)w.divisor;
+      else
+        sum += data->real[at4(data, n, c, w.row[k], w.column[k])];
+    }
+    if (!max && !back) y->real[i] = w.count > 0 ? sum / (double)w.divisor : 0;
+  }
+}
+
+/* ---- Along an axis ------------------------------------------------------------------------- */
+
+static int64_t step_of(compute_shape shape, int32_t axis) {
+  int64_t step = 1;
+  for (int32_t i = axis + 1; i < shape.rank; i++) step *= shape.size[i];
+  return step;
+}
+
+static void evaluate_running(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
+  const graph_attributes *a = &node->attributes;
+  const int64_t size = x->shape.size[a->axis], step = step_of(x->shape, a->axis);
+  for (int64_t i = 0; i < y->count; i++) {
+    const int64_t here = i / step % size, row = i - here * step;
+    long double real = 0;
+    uint64_t integer = 0;
+    for (int64_t k = 0; k < size; k++) {
+      if (k == here ? a->exclusive : a->reverse ? k < here : k > here) continue;
+      if (x->real)
+        real += (long double)x->real[row + k * step];
+      else
+        integer += (uint64_t)x->integer[row + k * step];
+    }
+    if (y->real)
+      y->real[i] = (double)real;
+    else
+      y->integer[i] = evaluate_wrap(y->dtype, integer);
+  }
+}
+
+/* Whether element a of x comes before element b: larger, or smaller; equal ones by place. */
+static bool comes_first(const evaluate_value *x, bool smallest, int64_t a, int64_t b) {
+  if (x->integer) {
+    if (x->integer[a] != x->integer[b]) return (x->integer[a] > x->integer[b]) != smallest;
+    return a < b;
+  }
+  const double p = x->real[a], q = x->real[b];
+  if (isnan(p) != isnan(q)) return isnan(p) != smallest;
+  if (!isnan(p) && p != q) return (p > q) != smallest;
+  return a < b;
+}
+
+/* The rank of an element is how many come before it. */
+static void evaluate_top_k(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
+  const int32_t axis = node->attributes.axis;
+  const int64_t size = x->shape.size[axis], k = y->shape.size[axis], step = step_of(x->shape, axis);
+  for (int64_t i = 0; i < x->count; i++) {
+    const int64_t here = i / step % size, row = i - here * step;
+    int64_t rank = 0;
+    for (int64_t j = 0; j < size; j++)
+      rank += j != here && comes_first(x, node->attributes.smallest, row + j * step, i);
+    if (rank < k) y->integer[i / (size * step) * k * step + rank * step + i % step] = here;
+  }
+}
+
+/* ---- Attention ----------------------------------------------------------------------------- */
+
+/* Where matrix number `matrix` of the result (its leading axes as one) begins in an operand, which
+ * broadcasts. */
+static int64_t matrix_start(const evaluate_value *v, compute_shape result, int64_t matrix) {
+  int64_t start = 0, step = v->shape.size[v->shape.rank - 1] * v->shape.size[v->shape.rank - 2];
+  for (int32_t i = result.rank - 3, own = v->shape.rank - 3; i >= 0; i--, own--) {
+    const int64_t at = matrix % result.size[i];
+    matrix /= result.size[i];
+    if (own < 0) continue;
+    if (v->shape.size[own] != 1) start += at * step;
+    step *= v->shape.size[own];
+  }
+  return start;
+}
+
+static double bias_at(const evaluate_value *bias, compute_shape result, int64_t matrix, int64_t row,
+                      int64_t key) {
+  evaluate_value whole = *bias; /* with at least two axes */
+  while (whole.shape.rank < 2) {
+    for (int32_t i = whole.shape.rank++; i > 0; i--) whole.shape.size[i] = whole.shape.size[i - 1];
+    whole.shape.size[0] = 1;
+  }
+  const int64_t *size = &whole.shape.size[whole.shape.rank - 2];
+  const int64_t r = size[0] == 1 ? 0 : row, c = size[1] == 1 ? 0 : key;
+  return bias->real[matrix_start(&whole, result, matrix) + r * size[1] + c];
+}
+
+/* One query: e numbers into `y`. */
+static void attend(const graph_node *node, evaluate_value *const *x, int64_t matrix, int64_t row,
+                   double *y) {
+  const compute_attention_attributes *a = node->constant;
+  const int32_t rank = node->shape.rank;
+  const int64_t queries = node->shape.size[rank - 2], columns = node->shape.size[rank - 1];
+  const double *q = x[0]->real + matrix_start(x[0], node->shape, matrix) + row * a->width;
+  const double *k = x[1]->real + matrix_start(x[1], node->shape, matrix);
+  const double *v = x[2]->real + matrix_start(x[2], node->shape, matrix);
+  long double largest = -INFINITY, total = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t j = 0; j < a->keys; j++) {
+      if (a->causal && j > row + a->keys - queries) continue;
+      long double score = 0;
+      for (int64_t i = 0; i < a->width; i++) score += (long double)(q[i] * k[j * a->width + i]);
+      score *= (long double)a->scale;
+      if (a->biased) score += (long double)bias_at(x[3], node->shape, matrix, row, j);
+      if (pass == 0) {
+        if (score > largest) largest = score;
+        continue;
+      }
+      const long double weight = expl(score - largest);
+      total += weight;
+      for (int64_t i = 0; i < columns; i++) y[i] += (double)weight * v[j * columns + i];
+    }
+  }
+  for (int64_t i = 0; i < columns && total > 0; i++) y[i] /= (double)total;
+}
+
+static void evaluate_attention(const graph_node *node, evaluate_value *const *x,
+                               evaluate_value *y) {
+  const int64_t queries = y->shape.size[y->shape.rank - 2];
+  const int64_t columns = y->shape.size[y->shape.rank - 1];
+  for (int64_t i = 0; columns > 0 && i < y->count / columns; i++)
+    attend(node, x, i / queries, i % queries, y->real + i * columns);
+}
+
+/* ---- All of them --------------------------------------------------------------------------- */
+
+bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
+  switch (node->op) {
+  case OP_conv2d:
+  case OP_conv2d_by_data:
+  case OP_conv2d_by_filter: evaluate_convolution(node, x, y); return true;
+  case OP_max_pool2d:
+  case OP_max_pool2d_by_data:
+  case OP_average_pool2d:
+  case OP_average_pool2d_by_data: evaluate_window(node, x, y); return true;
+  case OP_cumulative_sum: evaluate_running(node, x[0], y); return true;
+  case OP_top_k: evaluate_top_k(node, x[0], y); return true;
+  case OP_find_spots: /* the composed form is the definition */
+    if (y->real)
+      memcpy(y->real, x[1]->real, (size_t)y->count * sizeof *y->real);
+    else
+      memcpy(y->integer, x[1]->integer, (size_t)y->count * sizeof *y->integer);
+    return true;
+  case OP_scaled_attention: evaluate_attention(node, x, y); return true;
+  default: return false;
+  }
+}

@@ -1,0 +1,12 @@
+/* The double reference of the operations of neural networks: part three of graph_evaluate.h. */
+#ifndef SUPPORT_GRAPH_EVALUATE_NETWORK_H
+#define SUPPORT_GRAPH_EVALUATE_NETWORK_H
+
+#include "graph/graph.h"
+#include "support/reference/graph_evaluate.h"
+
+/* Works out `y` (zeros, of the node's shape) from the values `x` of the node's operands; false if
+ * the operation is none of those here. */
+bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y);
+
+#endif

@@ -1,0 +1,171 @@
+#include "support/reference/spots_reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/reference/program_reference.h"
+
+/* A frame, or what has become of it. */
+typedef struct plane {
+  int64_t height, width;
+  double *value;
+} plane;
+
+static int64_t clamp(int64_t at, int64_t size) {
+  return at < 0 ? 0 : at >= size ? size - 1 : at;
+}
+
+/* ---- Filters ------------------------------------------------------------------------------- */
+
+/* Weights of the middle and of the pairs around it; equal ones for a box. */
+static void fill_weights(double *weight, int32_t radius, double sigma, bool box) {
+  double total = 0;
+  for (int32_t i = 0; i <= radius; i++) {
+    weight[i] = box ? 1 : exp(-0.5 * i * i / (sigma * sigma));
+    total += i == 0 ? weight[i] : 2 * weight[i];
+  }
+  for (int32_t i = 0; i <= radius; i++) weight[i] /= total;
+}
+
+/* Along one axis; the frame is continued by its edges. */
+static void filter_axis(const plane *from, plane *to, bool down, const double *weight,
+                        int32_t radius) {
+  for (int64_t y = 0; y < from->height; y++)
+    for (int64_t x = 0; x < from->width; x++) {
+      double sum = 0;
+      for (int32_t i = -radius; i <= radius; i++) {
+        const int64_t row = down ? clamp(y + i, from->height) : y;
+        const int64_t column = down ? x : clamp(x + i, from->width);
+        sum += weight[abs(i)] * from->value[row * from->width + column];
+      }
+      to->value[y * to->width + x] = sum;
+    }
+}
+
+static void filter(const plane *from, plane *scratch, plane *to, const double *weight,
+                   int32_t radius) {
+  filter_axis(from, scratch, true, weight, radius);
+  filter_axis(scratch, to, false, weight, radius);
+}
+
+/* Gaussians: what lies outside of the blurred frame is the blur of the continued frame, so the
+ * second blur runs over a frame that has been continued before the first. */
+static plane extended(const plane *frame, int32_t margin, double *memory) {
+  plane made = {frame->height + 2 * (int64_t)margin, frame->width + 2 * (int64_t)margin, memory};
+  for (int64_t y = 0; y < made.height; y++)
+    for (int64_t x = 0; x < made.width; x++)
+      made.value[y * made.width + x] =
+          frame->value[clamp(y - margin, frame->height) * frame->width +
+                       clamp(x - margin, frame->width)];
+  return made;
+}
+
+static void find_filtered(const compute_spots_attributes *s, const plane *frame, double *memory,
+                          plane *result) {
+  const int32_t margin = s->radius + s->wide_radius;
+  const int64_t most = (frame->height + 2 * (int64_t)margin) * (frame->width + 2 * (int64_t)margin);
+  double weight[COMPUTE_SPOT_MOST_RADIUS + 1], wide[COMPUTE_SPOT_MOST_RADIUS + 1];
+  const bool boxes = s->filter == 1;
+  plane x = extended(frame, margin, memory), a = x, b = x, scratch = x;
+  a.value = memory + most;
+  b.value = memory + 2 * most;
+  scratch.value = memory + 3 * most;
+  fill_weights(weight, s->radius, s->sigma, boxes);
+  fill_weights(wide, s->wide_radius, s->wide_sigma, boxes);
+  filter(&x, &scratch, &a, weight, s->radius);
+  filter(boxes ? &x : &a, &scratch, &b, wide, s->wide_radius);
+  for (int64_t y = 0; y < frame->height; y++)
+    for (int64_t c = 0; c < frame->width; c++) {
+      const int64_t at = (y + margin) * x.width + c + margin;
+      result->value[y * frame->width + c] = a.value[at] - b.value[at];
+    }
+}
+
+/* ---- Noise --------------------------------------------------------------------------------- */
+
+static double roughness(const plane *frame, int64_t y, int64_t x) {
+  double sum = 0;
+  for (int i = -1; i <= 1; i++)
+    for (int k = -1; k <= 1; k++)
+      sum += (i ? 1 : -2) * (k ? 1 : -2) * frame->value[(y + i) * frame->width + x + k];
+  return fabs(sum);
+}
+
+static double find_noise(const compute_spots_attributes *s, const plane *frame) {
+  double noise = 0, least = 0;
+  for (int64_t round = 0; round <= s->rounds; round++) {
+    double sum = 0;
+    int64_t all = 0, taken = 0;
+    for (int64_t y = 1; y <= frame->height - 2; y += s->step)
+      for (int64_t x = 1; x <= frame->width - 2; x++, all++) {
+        const double rough = roughness(frame, y, x);
+        if (round == 0 ? !isfinite(rough) : !(rough <= s->clip * noise)) continue;
+        sum += round == 0 ? rough : rough * rough;
+        taken++;
+      }
+    if (round == 0) {
+      noise = s->first * sum / (double)all;
+      least = s->least * noise;
+    } else {
+      noise = taken > 0 ? sqrt(sum / (double)taken) * s->scale : 0;
+      if (noise < least) noise = least;
+    }
+  }
+  return noise;
+}
+
+/* ---- Spots --------------------------------------------------------------------------------- */
+
+static bool is_spot(const compute_spots_attributes *s, const plane *filtered, double reciprocal,
+                    int64_t y, int64_t x) {
+  const double middle = filtered->value[y * filtered->width + x];
+  if (!(middle * reciprocal >= s->threshold)) return false;
+  for (int64_t i = y - s->distance; i <= y + s->distance; i++)
+    for (int64_t k = x - s->distance; k <= x + s->distance; k++) {
+      const bool inside = i >= 0 && i < filtered->height && k >= 0 && k < filtered->width;
+      const double other = inside ? filtered->value[i * filtered->width + k] : 0;
+      const bool before = i < y || (i == y && k < x);
+      if (i == y && k == x) continue;
+      if (!(before ? middle > other : middle >= other)) return false;
+    }
+  return true;
+}
+
+static void search_frame(const compute_kernel_descriptor *d, void *const *operands, int64_t n,
+                         double *memory) {
+  const compute_spots_attributes *s = compute_spots_of(d);
+  const int64_t pixels = d->size[1] * d->size[2];
+  const compute_operand *in = &d->inputs[0], *out = &d->outputs[0];
+  plane frame = {d->size[1], d->size[2], memory}, filtered = frame;
+  filtered.value = memory + pixels;
+  for (int64_t i = 0; i < pixels; i++) {
+    const int64_t at =
+        n * in->stride[0] + i / frame.width * in->stride[1] + i % frame.width * in->stride[2];
+    const reference_value value = reference_load(
+        in->dtype, (const char *)operands[0] + at * (int64_t)compute_dtype_size(in->dtype));
+    frame.value[i] = reference_is_float(in->dtype) ? value.real : (double)value.whole;
+  }
+  find_filtered(s, &frame, memory + 2 * pixels, &filtered);
+  const double scale = find_noise(s, &frame) * s->gain;
+  const double reciprocal = scale != 0 ? 1 / scale : 0;
+  for (int64_t i = 0; i < pixels; i++) {
+    const int64_t at =
+        n * out->stride[0] + i / frame.width * out->stride[1] + i % frame.width * out->stride[2];
+    const reference_value value = {
+        .real = filtered.value[i] * reciprocal,
+        .whole = is_spot(s, &filtered, reciprocal, i / frame.width, i % frame.width)};
+    reference_store(out->dtype, (char *)operands[1] + at * (int64_t)compute_dtype_size(out->dtype),
+                    out->dtype, value);
+  }
+}
+
+bool spots_reference(const compute_kernel_descriptor *d, void *const *operands) {
+  const int64_t margin = 2 * ((int64_t)compute_spots_of(d)->radius + compute_spots_of(d)->wide_radius);
+  const int64_t most = (d->size[1] + margin) * (d->size[2] + margin);
+  double *memory = malloc((size_t)(2 * d->size[1] * d->size[2] + 4 * most) * sizeof *memory);
+  if (!memory) return false;
+  for (int64_t n = 0; n < d->size[0]; n++) search_frame(d, operands, n, memory);
+  free(memory);
+  return true;
+}

@@ -1,0 +1,183 @@
+#include "support/samples/random_graph.h"
+
+enum { MAX_NODES = RANDOM_GRAPH_STEPS + 3 };
+
+/* An expression under construction. Shapes come from [a,b,c] and what reductions and products make
+ * of it, so most pairs broadcast or can be made to. */
+typedef struct expression {
+  compute_graph *graph;
+  test_random random;
+  compute_node nodes[MAX_NODES];
+  int count;
+  compute_node condition; /* bool [a,b,c] */
+  const int64_t *size;
+  bool integer;
+} expression;
+
+static int choose(expression *e, int options) {
+  return (int)test_random_integer(&e->random, 0, options - 1);
+}
+
+/* Half the time the newest node, so that chains get long; else any. */
+static compute_node pick(expression *e) {
+  return e->nodes[choose(e, 2) ? e->count - 1 : choose(e, e->count)];
+}
+
+static int64_t count_of(const expression *e, compute_node node) {
+  int64_t count = 0;
+  compute_shape_count(compute_node_shape(e->graph, node), &count);
+  return count;
+}
+
+/* Keeps floats in −1 … 1 where products would otherwise grow without end. */
+static compute_node bounded(expression *e, compute_node x) {
+  return e->integer ? x : compute_tanh(e->graph, x);
+}
+
+/* Any node in a shape that broadcasts with [a,b,c]. */
+static compute_node pick_compatible(expression *e) {
+  const compute_node x = pick(e);
+  compute_graph *g = e->graph;
+  const compute_shape shape = compute_node_shape(g, x);
+  const int64_t *full = e->size;
+  bool fits = shape.rank <= 3;
+  for (int32_t i = 0; fits && i < shape.rank; i++)
+    fits = shape.size[i] == 1 || shape.size[i] == full[3 - shape.rank + i];
+  if (fits) return x;
+  if (count_of(e, x) == full[0] * full[1] * full[2])
+    return compute_reshape(g, x, COMPUTE_SHAPE(full[0], full[1], full[2]));
+  return compute_sum(g, x, COMPUTE_ALL_AXES, false);
+}
+
+static compute_node apply_unary(expression *e) {
+  const compute_node x = pick(e);
+  compute_graph *g = e->graph;
+  if (e->integer) {
+    switch (choose(e, 4)) {
+    case 0: return compute_neg(g, x);
+    case 1: return compute_abs(g, x);
+    case 2: return compute_relu(g, x);
+    default: return compute_square(g, x);
+    }
+  }
+  switch (choose(e, 10)) {
+  case 0: return compute_neg(g, x);
+  case 1: return compute_abs(g, x);
+  case 2: return compute_relu(g, x);
+  case 3: return compute_sin(g, x);
+  case 4: return compute_sigmoid(g, x);
+  case 5: return compute_gelu(g, bounded(e, x));
+  case 6: return compute_leaky_relu(g, x, 0.1);
+  case 7: return compute_exp(g, bounded(e, x));
+  case 8: return compute_square(g, bounded(e, x));
+  default: return compute_sqrt(g, compute_abs(g, x));
+  }
+}
+
+static compute_node apply_binary(expression *e) {
+  const compute_node a = pick_compatible(e), b = pick_compatible(e);
+  compute_graph *g = e->graph;
+  const compute_dtype dtype = compute_node_dtype(g, a);
+  switch (choose(e, e->integer ? 9 : 8)) {
+  case 0: return compute_add(g, a, b);
+  case 1: return compute_sub(g, a, b);
+  case 2: return compute_mul(g, bounded(e, a), b);
+  case 3: return compute_minimum(g, a, b);
+  case 4: return compute_maximum(g, a, b);
+  case 5: return compute_select(g, e->condition, a, b);
+  /* What a simplifier likes: neutral elements and constants on either side. */
+  case 6:
+    return compute_add(g, compute_mul(g, a, compute_full(g, dtype, COMPUTE_SCALAR, 1)),
+                       compute_scalar(g, dtype, 0));
+  case 7: return compute_sub(g, compute_scalar(g, dtype, 2), compute_add(g, a, a));
+  default: return compute_mod(g, a, b);
+  }
+}
+
+static compute_node apply_movement(expression *e) {
+  const compute_node x = pick(e);
+  compute_graph *g = e->graph;
+  const compute_shape shape = compute_node_shape(g, x);
+  const int32_t last = shape.rank - 1;
+  switch (choose(e, 5)) {
+  case 0: return compute_transpose(g, x, COMPUTE_ALL_AXES);
+  case 1: return compute_reshape(g, x, COMPUTE_SHAPE(-1));
+  case 2:
+    if (last < 0 || shape.size[last] < 2) return compute_reshape(g, x, COMPUTE_SHAPE(1, -1));
+    return compute_slice(g, x, last, 1, shape.size[last] / 2, 2 - shape.size[last] % 2);
+  case 3:
+    if (last < 0 || shape.size[last] > 8) return x;
+    return compute_concat(g, (compute_node[]){x, x}, 2, -1);
+  default:
+    if (last < 0 || shape.size[0] > 8) return x;
+    return compute_embed(g, x, 0, 2 * shape.size[0] + 1, 1, 2);
+  }
+}
+
+static compute_node apply_reduction(expression *e) {
+  const compute_node x = pick(e);
+  compute_graph *g = e->graph;
+  const compute_shape shape = compute_node_shape(g, x);
+  const bool keep = choose(e, 2) == 0;
+  const compute_axes axes =
+      shape.rank ? COMPUTE_AXES((int32_t)choose(e, shape.rank)) : COMPUTE_ALL_AXES;
+  switch (choose(e, e->integer ? 3 : 6)) {
+  case 0: return compute_sum(g, x, axes, keep);
+  case 1: return compute_max(g, x, axes, keep);
+  case 2: return compute_min(g, x, axes, keep);
+  case 3: return compute_mean(g, compute_square(g, bounded(e, x)), axes, keep);
+  case 4: return shape.rank ? compute_softmax(g, x, axes.axis[0]) : x;
+  default: return shape.rank ? compute_normalize(g, x, 0.5) : x;
+  }
+}
+
+static compute_node apply_product(expression *e) {
+  compute_graph *g = e->graph;
+  const compute_node full = e->nodes[0]; /* [a,b,c] */
+  const compute_node a = bounded(e, compute_add(g, pick_compatible(e), full));
+  const compute_node b =
+      compute_transpose(g, compute_add(g, pick_compatible(e), full), COMPUTE_AXES(0, 2, 1));
+  const compute_node y = compute_matmul(g, a, bounded(e, b));
+  return choose(e, 2)
+             ? compute_relu(g, compute_add(g, y, compute_sum(g, a, COMPUTE_ALL_AXES, false)))
+             : y;
+}
+
+compute_shape random_graph_operand(const int64_t size[3], int operand) {
+  switch (operand) {
+  case 1: return COMPUTE_SHAPE(size[1], 1);
+  case 2: return COMPUTE_SHAPE(size[2]);
+  default: return COMPUTE_SHAPE(size[0], size[1], size[2]);
+  }
+}
+
+compute_node random_graph_build(compute_graph *graph, const compute_node *operands,
+                                const random_graph *request) {
+  const compute_dtype dtype = compute_node_dtype(graph, operands[0]);
+  const int64_t *size = request->size, volume = size[0] * size[1] * size[2];
+  const int64_t most = volume < 128 ? 512 : 4 * volume;
+  expression e = {.graph = graph,
+                  .random = {request->seed},
+                  .nodes = {operands[0], operands[1], operands[2]},
+                  .count = 3,
+                  .condition = operands[3],
+                  .size = size,
+                  .integer = dtype != COMPUTE_F64 && dtype != COMPUTE_F32};
+  for (int step = 0; step < request->steps && step < RANDOM_GRAPH_STEPS; step++) {
+    static const int kinds[] = {0, 0, 0, 1, 1, 1, 2, 2, 3, 4};
+    compute_node y;
+    switch (kinds[choose(&e, 10)]) {
+    case 0: y = apply_unary(&e); break;
+    case 1: y = apply_binary(&e); break;
+    case 2: y = apply_movement(&e); break;
+    case 3: y = apply_reduction(&e); break;
+    default: y = apply_product(&e); break;
+    }
+    if (count_of(&e, y) <= most) e.nodes[e.count++] = y;
+  }
+  /* The result shows several nodes, not only the last one. */
+  compute_node parts[4];
+  for (int i = 0; i < 4; i++)
+    parts[i] = compute_reshape(graph, i == 0 ? e.nodes[e.count - 1] : pick(&e), COMPUTE_SHAPE(-1));
+  return compute_concat(graph, parts, 4, 0);
+}

@@ -1,0 +1,449 @@
+/* Samples of CONV: shapes, layouts, dtypes and epilogues, in all three directions. And the plain
+ * reference: loops over the definition in compute/backend.h, in double. */
+#include "support/samples/sample_convolutions.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "type/dtype.h"
+
+enum { ALL = 255, CHANNELS = 2 };
+
+static const sample_convolution_shape cases[] = {
+    /* 3×3 as networks use it, and at odd sizes */
+    {1, 4, 8, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 3, 5, 1, {7, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 5, 17, 1, {13, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 33, 35, 1, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    /* 1×1, also with strides and padding */
+    {3, 7, 13, 1, {5, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 16, 6, 1, {7, 7}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
+    {1, 2, 3, 1, {3, 4}, {1, 1}, {1, 1}, {1, 1}, {2, 1}, {0, 0}},
+    /* the first layer of a network */
+    {1, 3, 10, 1, {23, 21}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {0, 0}},
+    /* dilation, unequal strides, more padding than the filter is large */
+    {1, 3, 4, 1, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, {0, 0}},
+    {2, 2, 3, 1, {4, 5}, {2, 3}, {3, 1}, {1, 2}, {5, 7}, {0, 0}},
+    {1, 2, 2, 1, {9, 9}, {3, 3}, {4, 5}, {1, 1}, {0, 1}, {0, 0}},
+    /* a filter larger than the data; results that lie beyond it altogether */
+    {2, 3, 4, 1, {3, 2}, {5, 5}, {1, 1}, {1, 1}, {2, 3}, {0, 0}},
+    {1, 2, 3, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {6, 3}},
+    {1, 2, 3, 1, {6, 7}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {-3, -2}},
+    /* groups, one channel each, several results of each */
+    {2, 6, 9, 3, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 7, 7, 7, {9, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 5, 5, 5, {11, 37}, {3, 5}, {2, 2}, {1, 1}, {1, 2}, {0, 0}},
+    {1, 3, 6, 3, {8, 5}, {5, 3}, {1, 1}, {1, 2}, {2, 2}, {0, 0}},
+    {1, 8, 4, 4, {5, 5}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    /* one dimension; one element; many channels of one place */
+    {3, 4, 6, 1, {1, 29}, {1, 5}, {1, 2}, {1, 1}, {0, 2}, {0, 0}},
+    {1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 67, 41, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {1, 1, 2, 1, {40, 3}, {9, 1}, {1, 1}, {1, 1}, {4, 0}, {0, 0}},
+    /* nothing: to store, or to sum */
+    {0, 3, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 0, 4, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 3, 0, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 3, 4, 1, {0, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {0, 0}},
+    {2, 3, 4, 1, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+};
+
+/* By place in the list above: what every layout, dtype and ending is tried with. */
+enum {
+  ODD = 1,
+  TWO_STRIDES = 2,
+  CHANNELED = 3,
+  POINTWISE = 4,
+  DEPTHWISE = 15,
+  GROUPED = 14,
+  STRIDED = 8,
+  NOTHING_SUMMED = 24
+};
+
+static int64_t result_size(const sample_convolution_shape *c, int i) {
+  const int64_t room =
+      c->data[i] + 2 * c->padding[i] - c->dilation[i] * (c->filter[i] - 1) - 1 + c->stride[i];
+  const int64_t count = (room < 0 ? 0 : room / c->stride[i]) + c->more[i];
+  return count < 0 ? 0 : count;
+}
+
+static compute_conv_attributes convolution_of(const sample_convolution_shape *c,
+                                              compute_convolution_direction direction) {
+  compute_conv_attributes made = {.direction = direction,
+                                  .groups = c->groups,
+                                  .batch = c->n,
+                                  .data_channels = c->c,
+                                  .result_channels = c->k};
+  for (int i = 0; i < 2; i++) {
+    made.data_size[i] = c->data[i];
+    made.result_size[i] = result_size(c, i);
+    made.filter_size[i] = c->filter[i];
+    made.stride[i] = c->stride[i];
+    made.dilation[i] = c->dilation[i];
+    made.padding[i] = c->padding[i];
+  }
+  return made;
+}
+
+/* ---- Sizes and strides --------------------------------------------------------------------- */
+
+typedef enum role { DATA, FILTER, RESULT } role;
+
+/* Which of x, w and y an input is, or with number 2 the space. */
+static role role_of(compute_convolution_direction direction, uint32_t operand) {
+  static const role roles[3][3] = {
+      [COMPUTE_CONVOLUTION_FORWARD] = {DATA, FILTER, RESULT},
+      [COMPUTE_CONVOLUTION_BY_DATA] = {RESULT, FILTER, DATA},
+      [COMPUTE_CONVOLUTION_BY_FILTER] = {DATA, RESULT, FILTER},
+  };
+  return roles[direction][operand];
+}
+
+void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]) {
+  const role which = role_of(c->direction, input);
+  const int64_t *plane = which == DATA     ? c->data_size
+                         : which == FILTER ? c->filter_size
+                                           : c->result_size;
+  size[0] = which == FILTER ? c->result_channels : c->batch;
+  size[1] = which == DATA     ? c->data_channels
+            : which == FILTER ? c->data_channels / c->groups
+                              : c->result_channels;
+  size[2] = plane[0];
+  size[3] = plane[1];
+}
+
+static void lay_out(sample_layout how, const int64_t size[4], bool input, role which,
+                    int64_t stride[COMPUTE_MAX_RANK]) {
+  static const int orders[LAYOUT_COUNT][4] = {
+      [LAYOUT_NCHW] = {3, 2, 1, 0},    [LAYOUT_NHWC] = {1, 3, 2, 0},
+      [LAYOUT_GAPS] = {3, 2, 1, 0},    [LAYOUT_TURNED] = {0, 1, 2, 3},
+      [LAYOUT_FLIPPED] = {3, 2, 1, 0}, [LAYOUT_SHARED] = {3, 2, 1, 0},
+  };
+  const bool gaps = how == LAYOUT_GAPS;
+  int64_t step = gaps ? 2 : 1;
+  for (int i = 0; i < 4; i++) {
+    const int d = orders[how][i];
+    const bool repeats = how == LAYOUT_SHARED && input && d == 0;
+    stride[d] = repeats ? 0 : step;
+    if (!repeats) step *= (size[d] > 0 ? size[d] : 1) + (gaps && i < 2 ? 1 : 0);
+  }
+  if (how != LAYOUT_FLIPPED || !input) return;
+  for (int d = 2; d < 4; d++)
+    if (which != FILTER || d == 3) stride[d] = -stride[d];
+}
+
+/* ---- Making samples ------------------------------------------------------------------------ */
+
+static compute_dtype type_of(compute_dtype dtype) {
+  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
+         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
+                                                       : dtype;
+}
+
+static const char *const direction_names[] = {"forward", "by data", "by filter"};
+static const char *const layout_names[] = {"nchw", "nhwc", "gaps", "turned", "flipped", "shared"};
+static const char *const ending_names[] = {"", " + bias", " + residual", " two outputs", " places"};
+
+static void begin(sample_kernel *s, const sample_convolution_shape *c,
+                  compute_convolution_direction direction, sample_layout how, compute_dtype dtype,
+                  sample_ending end) {
+  compute_shape space = {.rank = 4};
+  const compute_conv_attributes made = convolution_of(c, direction);
+  sample_convolution_sizes(&made, 2, space.size);
+  sample_begin(s, COMPUTE_KERNEL_CONV, space,
+               "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s",
+               direction_names[direction], (long long)c->n, (long long)c->c, (long long)c->data[0],
+               (long long)c->data[1], (long long)c->k, (long long)c->filter[0],
+               (long long)c->filter[1], (long long)c->stride[1], (int)c->groups, layout_names[how],
+               compute_dtype_name(dtype), ending_names[end]);
+  s->attributes.conv = made;
+  s->descriptor.accumulate = type_of(dtype);
+  s->low = -2;
+  s->high = 2;
+  s->tolerance =
+      dtype == COMPUTE_F64 ? (test_tolerance){8, 1e-11, 1e-11} : (test_tolerance){8, 1e-3, 1e-5};
+  for (uint32_t i = 0; i < 2; i++) {
+    int64_t size[4];
+    sample_convolution_sizes(&made, i, size);
+    lay_out(how, size, true, role_of(direction, i), sample_input(s, dtype, 0)->stride);
+  }
+}
+
+static void add_output(sample_kernel *s, compute_dtype dtype, sample_layout how) {
+  const compute_conv_attributes *c = compute_conv_of(&s->descriptor);
+  lay_out(how, s->descriptor.size, false, role_of(c->direction, 2),
+          sample_output(s, dtype, 0)->stride);
+}
+
+/* The sum with position and coordinates, each with a weight of its own. */
+static uint16_t add_places(program_builder *e, compute_dtype type, uint16_t sum) {
+  uint16_t place = program_instruction(
+      e, (compute_instruction){.code = COMPUTE_I_POSITION, .type = COMPUTE_I64});
+  for (int d = 0; d < 4; d++) {
+    const uint16_t coordinate = program_instruction(
+        e, (compute_instruction){
+               .code = COMPUTE_I_COORDINATE, .type = COMPUTE_I64, .immediate.i64 = d});
+    const uint16_t weight = program_constant_integer(e, COMPUTE_I64, INT64_C(1) << (2 * d));
+    place = program_apply(e, COMPUTE_I_ADD, COMPUTE_I64, place,
+                          program_apply(e, COMPUTE_I_MUL, COMPUTE_I64, coordinate, weight, 0), 0);
+  }
+  return program_apply(e, COMPUTE_I_ADD, type, sum,
+                       program_apply(e, COMPUTE_I_CAST, type, place, 0, 0), 0);
+}
+
+static void add_ending(sample_kernel *s, sample_layout how, compute_dtype dtype,
+                       compute_dtype result, sample_ending end) {
+  const compute_dtype type = s->descriptor.accumulate;
+  program_builder *e = &s->epilogue;
+  if (end == ENDING_PLAIN) {
+    add_output(s, result, how);
+    return;
+  }
+  const uint16_t sum = program_load(e, type, 0);
+  if (end == ENDING_PLACES) {
+    program_store(e, add_places(e, type, sum));
+    add_output(s, result, how);
+    return;
+  }
+  compute_operand *extra = sample_input(s, dtype, CHANNELS);
+  if (end == ENDING_RESIDUAL) lay_out(how, s->descriptor.size, false, RESULT, extra->stride);
+  const uint16_t added = program_apply(e, COMPUTE_I_ADD, type, sum, program_load(e, type, 1), 0);
+  program_store(e, program_apply(e, COMPUTE_I_RELU, type, added, 0, 0));
+  add_output(s, result, how);
+  if (end != ENDING_TWO_OUTPUTS) return;
+  program_store(e, sum);
+  add_output(s, type, how == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW);
+}
+
+/* Ways to cut generated kernels up (generate/kinds/conv/conv.h). */
+static void add_cuts(sample_kernel *s) {
+  static const compute_tuning cuts[] = {
+      {.variant = 2, .tile_m = 16, .tile_n = 16, .tile_k = 8, .item_m = 1, .item_n = 1},
+      {.variant = 2, .tile_m = 64, .tile_n = 32, .tile_k = 16, .item_m = 8, .item_n = 2},
+      {.variant = 3,
+       .tile_m = 32,
+       .tile_n = 32,
+       .tile_k = 8,
+       .item_m = 4,
+       .item_n = 4,
+       .groups = 3},
+      {.variant = 4, .group_x = 16, .groups = 2},
+      {.variant = 5, .group_x = 7, .item_m = 3},
+      {.variant = 6, .item_m = 4, .item_n = 8, .vector = 4, .groups = 5},
+  };
+  for (uint32_t variant = 1; variant <= 6; variant++) sample_tuning(s)->variant = variant;
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) *sample_tuning(s) = cuts[i];
+}
+
+static bool is_cut(const sample_convolution_shape *c) {
+  return c == &cases[TWO_STRIDES] || c == &cases[CHANNELED] || c == &cases[DEPTHWISE];
+}
+
+static void sample(const sample_convolution_shape *c, compute_convolution_direction direction,
+                   sample_layout how, compute_dtype dtype, compute_dtype result, sample_ending end,
+                   sample_visitor visit, void *user) {
+  sample_kernel s;
+  begin(&s, c, direction, how, dtype, end);
+  s.large = c->n > 10000;
+  add_ending(&s, how, dtype, result, end);
+  if (how == LAYOUT_NCHW && dtype == COMPUTE_F32 && end == ENDING_PLAIN && is_cut(c)) add_cuts(&s);
+  sample_end(&s, visit, user);
+}
+
+void sample_convolution_visit(const sample_convolution *c, sample_visitor visit, void *user) {
+  sample(&c->shape, c->direction, c->layout, c->dtype, c->result, c->ending, visit, user);
+}
+
+void sample_convolutions(sample_visitor visit, void *user) {
+  static const compute_dtype dtypes[][2] = {
+      {COMPUTE_F64, COMPUTE_F64}, {COMPUTE_F16, COMPUTE_F16},   {COMPUTE_F16, COMPUTE_F32},
+      {COMPUTE_F32, COMPUTE_F16}, {COMPUTE_BF16, COMPUTE_BF16}, {COMPUTE_I64, COMPUTE_I64},
+      {COMPUTE_I32, COMPUTE_I32}, {COMPUTE_U8, COMPUTE_I32}};
+  static const int shapes[] = {ODD, POINTWISE, DEPTHWISE, GROUPED, STRIDED};
+  static const compute_dtype f32 = COMPUTE_F32;
+  static const sample_convolution_shape large[] = {
+      {20011, 64, 96, 1, {112, 113}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {20011, 97, 97, 97, {112, 113}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}}};
+  for (int i = 0; i < 3; i++) {
+    const compute_convolution_direction direction = (compute_convolution_direction)i;
+    for (size_t j = 0; j < sizeof cases / sizeof *cases; j++)
+      sample(&cases[j], direction, LAYOUT_NCHW, f32, f32, ENDING_PLAIN, visit, user);
+    for (size_t j = 0; j < sizeof large / sizeof *large; j++)
+      sample(&large[j], direction, LAYOUT_NCHW, f32, f32, ENDING_PLAIN, visit, user);
+    for (int how = LAYOUT_NHWC; how < LAYOUT_COUNT; how++)
+      for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
+        if (how > LAYOUT_NHWC && (size_t)(how + i) % 2 == j % 2)
+          continue; /* half of them will do */
+        sample(&cases[shapes[j]], direction, (sample_layout)how, f32, f32, ENDING_PLAIN, visit,
+               user);
+      }
+    for (size_t j = 0; j < sizeof dtypes / sizeof *dtypes; j++) {
+      const sample_layout how = j % 2 ? LAYOUT_NHWC : LAYOUT_NCHW;
+      sample(&cases[ODD], direction, how, dtypes[j][0], dtypes[j][1], ENDING_PLAIN, visit, user);
+      if (i == 0 || j == 0)
+        sample(&cases[DEPTHWISE], direction, how, dtypes[j][0], dtypes[j][1], ENDING_BIAS, visit,
+               user);
+    }
+    for (int end = ENDING_BIAS; end < ENDING_COUNT; end++) {
+      sample(&cases[ODD], direction, LAYOUT_NCHW, f32, f32, (sample_ending)end, visit, user);
+      sample(&cases[end % 2 ? POINTWISE : GROUPED], direction, LAYOUT_NHWC, f32, f32,
+             (sample_ending)end, visit, user);
+    }
+    sample(&cases[NOTHING_SUMMED], direction, LAYOUT_NCHW, f32, f32, ENDING_BIAS, visit, user);
+  }
+}
+
+/* ---- The reference ------------------------------------------------------------------------- */
+
+static sample_element load(compute_dtype dtype, const void *data, int64_t at) {
+  const unsigned char *address =
+      (const unsigned char *)data + at * (int64_t)compute_dtype_size(dtype);
+  sample_element value = {.real = dtype_load(dtype, address)};
+  if (!dtype_is_float(dtype)) value.whole = dtype_load_integer(dtype, address);
+  return value;
+}
+
+static int64_t wrap_multiply(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+static int64_t wrap_add(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* Adds x[at x]·w[at w]·y[at y] without the factor that the direction asks for. */
+static void add_product(const compute_kernel_descriptor *d, const void *const *operands,
+                        const int64_t at[3][4], sample_element *sum) {
+  sample_element factor[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    const int64_t *place = at[role_of(compute_conv_of(d)->direction, i)];
+    int64_t offset = 0;
+    for (int j = 0; j < 4; j++) offset += place[j] * d->inputs[i].stride[j];
+    factor[i] = load(d->inputs[i].dtype, operands[i], offset);
+  }
+  sum->real += factor[0].real * factor[1].real;
+  sum->terms += fabs(factor[0].real * factor[1].real);
+  sum->whole = wrap_add(sum->whole, wrap_multiply(factor[0].whole, factor[1].whole));
+  sum->count++;
+}
+
+/* Walks all products of the definition that belong to one element: the loops of those indices that
+ * the point fixes have one step. */
+static sample_element sum_of(const compute_kernel_descriptor *d, const void *const *operands,
+                             const int64_t point[4]) {
+  const compute_conv_attributes *v = compute_conv_of(d);
+  const role result = role_of(v->direction, 2);
+  const int64_t per_group = v->data_channels / v->groups;
+  const int64_t results_per_group = v->result_channels / v->groups;
+  /* n, o, c within the group, r, s, p, q */
+  int64_t low[7] = {0};
+  int64_t high[7] = {v->batch,          v->result_channels, per_group,        v->filter_size[0],
+                     v->filter_size[1], v->result_size[0],  v->result_size[1]};
+  int64_t group = 0;
+  static const int fixed[3][4] = {
+      [DATA] = {0, 2, -1, -1}, [FILTER] = {1, 2, 3, 4}, [RESULT] = {0, 1, 5, 6}};
+  for (int i = 0; i < 4; i++) {
+    const int index = fixed[result][i];
+    if (index < 0) continue;
+    int64_t at = point[i];
+    if (result == DATA && i == 1) {
+      group = at / per_group;
+      at %= per_group;
+      low[1] = group * results_per_group;
+      high[1] = low[1] + results_per_group;
+    }
+    low[index] = at;
+    high[index] = at + 1;
+  }
+  sample_element sum = {0};
+  int64_t at[3][4];
+  for (int64_t n = low[0]; n < high[0]; n++)
+    for (int64_t o = low[1]; o < high[1]; o++)
+      for (int64_t c = low[2]; c < high[2]; c++)
+        for (int64_t r = low[3]; r < high[3]; r++)
+          for (int64_t s = low[4]; s < high[4]; s++)
+            for (int64_t p = low[5]; p < high[5]; p++) {
+              const int64_t row = p * v->stride[0] + r * v->dilation[0] - v->padding[0];
+              if (result == DATA && row != point[2]) continue; /* soon: most rows are others */
+              for (int64_t q = low[6]; q < high[6]; q++) {
+                const int64_t h = p * v->stride[0] + r * v->dilation[0] - v->padding[0];
+                const int64_t w = q * v->stride[1] + s * v->dilation[1] - v->padding[1];
+                if (h < 0 || h >= v->data_size[0] || w < 0 || w >= v->data_size[1]) continue;
+                if (result == DATA && (h != point[2] || w != point[3])) continue;
+                const int64_t channel = per_group * (o / results_per_group) + c;
+                const int64_t places[3][4] = {{n, channel, h, w}, {o, c, r, s}, {n, o, p, q}};
+                memcpy(at, places, sizeof at);
+                add_product(d, operands, (const int64_t(*)[4])at, &sum);
+              }
+            }
+  return sum;
+}
+
+static int64_t position_of(const compute_kernel_descriptor *d, const int64_t point[4]) {
+  int64_t position = 0;
+  for (int i = 0; i < 4; i++) position = position * d->size[i] + point[i];
+  return position;
+}
+
+static sample_element whole(int64_t value) {
+  return (sample_element){.real = (double)value, .whole = value};
+}
+
+sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
+                                       const void *const *operands, uint32_t own,
+                                       sample_element sum, uint32_t output,
+                                       const int64_t point[4]) {
+  if (d->epilogue.count == 0) return sum;
+  static sample_element value[COMPUTE_MAX_INSTRUCTIONS];
+  for (uint32_t i = 0; i < d->epilogue.count; i++) {
+    const compute_instruction *in = &d->epilogue.instructions[i];
+    const sample_element a = value[in->a], b = value[in->b];
+    const int64_t number = in->immediate.i64;
+    switch (in->code) {
+    case COMPUTE_I_LOAD: {
+      if (number == 0) {
+        value[i] = sum;
+        break;
+      }
+      const uint32_t input = own - 1 + (uint32_t)number;
+      const compute_operand *extra = &d->inputs[input];
+      int64_t at = 0;
+      for (int j = 0; j < 4; j++) at += point[j] * extra->stride[j];
+      value[i] = load(extra->dtype, operands[input], at);
+      break;
+    }
+    case COMPUTE_I_CONSTANT:
+      value[i] = dtype_is_float((compute_dtype)in->type)
+                     ? (sample_element){.real = in->immediate.f64}
+                     : whole(number);
+      break;
+    case COMPUTE_I_COORDINATE: value[i] = whole(point[number]); break;
+    case COMPUTE_I_POSITION: value[i] = whole(position_of(d, point)); break;
+    case COMPUTE_I_CAST: value[i] = a; break;
+    case COMPUTE_I_ADD:
+      value[i] = (sample_element){.real = a.real + b.real, .whole = wrap_add(a.whole, b.whole)};
+      break;
+    case COMPUTE_I_MUL:
+      value[i] =
+          (sample_element){.real = a.real * b.real, .whole = wrap_multiply(a.whole, b.whole)};
+      break;
+    case COMPUTE_I_RELU:
+      value[i] =
+          (sample_element){.real = a.real > 0 ? a.real : 0, .whole = a.whole > 0 ? a.whole : 0};
+      break;
+    default: return (sample_element){.real = NAN};
+    }
+    if (in->type == COMPUTE_I32) value[i].whole = (int32_t)value[i].whole;
+  }
+  sample_element result = value[d->epilogue.outputs[output]];
+  result.terms = sum.terms;
+  result.count = sum.count;
+  return result;
+}
+
+sample_element sample_convolution_element(const compute_kernel_descriptor *d,
+                                          const void *const *operands, uint32_t output,
+                                          const int64_t point[4]) {
+  return sample_epilogue_element(d, operands, 2, sum_of(d, operands, point), output, point);
+}

@@ -1,0 +1,72 @@
+/* Samples of CONV (support/samples/sample_kernels.h), and what they must come to. */
+#ifndef SUPPORT_SAMPLE_CONVOLUTIONS_H
+#define SUPPORT_SAMPLE_CONVOLUTIONS_H
+
+#include "support/samples/sample_kernels.h"
+
+void sample_convolutions(sample_visitor visit, void *user);
+
+/* How the dimensions follow each other in memory. */
+typedef enum sample_layout {
+  LAYOUT_NCHW,
+  LAYOUT_NHWC,
+  LAYOUT_GAPS,    /* as NCHW, with unused elements between any two */
+  LAYOUT_TURNED,  /* the first dimension runs fastest */
+  LAYOUT_FLIPPED, /* inputs as NCHW, but height and width run backwards */
+  LAYOUT_SHARED,  /* inputs as NCHW, but their first dimension repeats */
+  LAYOUT_COUNT
+} sample_layout;
+
+typedef enum sample_ending {
+  ENDING_PLAIN,
+  ENDING_BIAS,        /* relu(sum + one number per channel) */
+  ENDING_RESIDUAL,    /* relu(sum + one number per element) */
+  ENDING_TWO_OUTPUTS, /* the first of these, and the sum */
+  ENDING_PLACES,      /* sum + what position and coordinates say */
+  ENDING_COUNT
+} sample_ending;
+
+typedef struct sample_convolution_shape {
+  int64_t n, c, k;
+  int32_t groups;
+  int64_t data[2], filter[2], stride[2], dilation[2], padding[2];
+  int64_t more[2]; /* results than those that lie in the padding on both sides */
+} sample_convolution_shape;
+
+typedef struct sample_convolution {
+  sample_convolution_shape shape;
+  compute_convolution_direction direction;
+  sample_layout layout;
+  compute_dtype dtype, result;
+  sample_ending ending;
+} sample_convolution;
+
+/* Makes the sample and visits it. */
+void sample_convolution_visit(const sample_convolution *c, sample_visitor visit, void *user);
+
+/* The sizes over which the strides of input 0 or 1 of a convolution run. */
+void sample_convolution_sizes(const compute_conv_attributes *c, uint32_t input, int64_t size[4]);
+
+/* An element worked out plainly, in double or in integers that wrap at 64 bits. */
+typedef struct sample_element {
+  double real;
+  int64_t whole;
+  double terms;  /* sum of the products' magnitudes: what an error bound grows with */
+  int64_t count; /* of the products, those with x's padding left out */
+} sample_element;
+
+/* Output number `output` at a point of the space, before it is rounded to the output's dtype.
+ * `operands` are the addresses of the inputs' first elements. Epilogues may use LOAD, CONSTANT,
+ * COORDINATE, POSITION, CAST, ADD, MUL and RELU. */
+sample_element sample_convolution_element(const compute_kernel_descriptor *d,
+                                          const void *const *operands, uint32_t output,
+                                          const int64_t point[4]);
+
+/* The same for any value that an epilogue over four dimensions begins with; `own` inputs come
+ * before those that it reads. */
+sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
+                                       const void *const *operands, uint32_t own,
+                                       sample_element value, uint32_t output,
+                                       const int64_t point[4]);
+
+#endif

@@ -1,0 +1,82 @@
+/* Descriptors for the tests of the kernel generator: every kind, dtype, instruction, pattern of
+ * strides and way to cut a kernel up, in sizes that run in moments (and a few that never run: they
+ * show the 64-bit form). */
+#ifndef SUPPORT_SAMPLE_KERNELS_H
+#define SUPPORT_SAMPLE_KERNELS_H
+
+#include "kernel/program.h"
+#include "support/harness/values.h"
+#include "support/samples/attributes.h"
+
+enum { SAMPLE_TUNINGS = 12 };
+
+typedef struct sample_kernel {
+  char name[96];
+  compute_kernel_descriptor descriptor; /* points into this struct */
+  compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
+  program_builder prologue, epilogue;
+  any_attributes attributes;
+  bool large;       /* too large to run */
+  double low, high; /* of the inputs' elements */
+  bool whole;       /* inputs are whole numbers, so that many are equal */
+  /* NaN, infinities and zeros of both signs are among the first input (of integers, the smallest
+   * and the largest); of ATTENTION, minus infinity in the bias. */
+  bool special;
+  int64_t index_limit; /* if not 0: inputs[1] are indices, from −index_limit to index_limit − 1 */
+  test_tolerance tolerance;
+  compute_tuning tuning[SAMPLE_TUNINGS]; /* besides the generator's judgement */
+  uint32_t tuning_count;
+} sample_kernel;
+
+typedef void (*sample_visitor)(const sample_kernel *sample, void *user);
+
+/* Calls `visit` with every sample of what the generator writes: all kinds but SPOTS. */
+void sample_kernels_visit(sample_visitor visit, void *user);
+
+/* With those and all others: for backends. */
+void sample_kernels_visit_all(sample_visitor visit, void *user);
+
+/* The elements that an operand (inputs, then outputs) reaches, from its first one: low ≤ 0 ≤ high.
+ * False if it has none. */
+bool sample_kernel_extent(const sample_kernel *sample, uint32_t operand, int64_t *low,
+                          int64_t *high);
+
+const compute_operand *sample_kernel_operand(const sample_kernel *sample, uint32_t operand);
+
+/* Whether it computes or stores f64. */
+bool sample_kernel_uses_f64(const sample_kernel *sample);
+
+/* A target of a dialect as a processor, as an NVIDIA GPU, and as a device with little of anything.
+ */
+typedef enum sample_target { TARGET_CPU, TARGET_GPU, TARGET_SMALL, TARGET_COUNT } sample_target;
+
+compute_target sample_target_create(sample_target target, compute_dialect dialect);
+const char *sample_target_name(sample_target target);
+
+/* ---- For the files that make samples ------------------------------------------------------- */
+
+void sample_begin(sample_kernel *s, compute_kernel_kind kind, compute_shape space,
+                  const char *format, ...) COMPUTE_PRINTF(4, 5);
+
+/* Row-major strides over the dimensions whose bit is set; 0 elsewhere. */
+void sample_dense(const compute_kernel_descriptor *d, uint32_t dimensions,
+                  int64_t stride[COMPUTE_MAX_RANK]);
+
+/* Add an operand over these dimensions, dense, and return it for changes. */
+compute_operand *sample_input(sample_kernel *s, compute_dtype dtype, uint32_t dimensions);
+compute_operand *sample_output(sample_kernel *s, compute_dtype dtype, uint32_t dimensions);
+compute_tuning *sample_tuning(sample_kernel *s);
+
+/* Sets pointers and programs, and calls the visitor. */
+void sample_end(sample_kernel *s, sample_visitor visit, void *user);
+
+void sample_maps(sample_visitor visit, void *user);
+void sample_copies(sample_visitor visit, void *user);
+void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
+void sample_products(sample_visitor visit, void *user);
+void sample_indexed(sample_visitor visit, void *user);
+void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION */
+void sample_spots(sample_visitor visit, void *user);
+void sample_every_instruction(sample_visitor visit, void *user); /* with every type, one by one */
+
+#endif
