@@ -163,12 +163,10 @@ bool descriptor_is_arithmetic(compute_dtype type) {
 }
 
 /* The two factors of a product and the type in which it is summed. */
-bool descriptor_check_product(const compute_kernel_descriptor *d, compute_precision precision,
-                              unsigned known, const explanation *why) {
-  if (d->input_count < 2)
-    return descriptor_refuse(why, "%s needs two factors", kernel_kind_name(d->kind));
-  if (d->prologue.count > 0)
-    return descriptor_refuse(why, "%s has no prologue", kernel_kind_name(d->kind));
+bool descriptor_check_product(const compute_kernel_descriptor *d, const char *kind,
+                              compute_precision precision, unsigned known, const explanation *why) {
+  if (d->input_count < 2) return descriptor_refuse(why, "%s needs two factors", kind);
+  if (d->prologue.count > 0) return descriptor_refuse(why, "%s has no prologue", kind);
   if ((unsigned)precision & ~known) return descriptor_refuse(why, "unknown precision");
   bool is_float = d->accumulate == COMPUTE_F64 || d->accumulate == COMPUTE_F32;
   for (int i = 0; i < 2; i++) {
@@ -205,16 +203,6 @@ static bool check_strides(const compute_kernel_descriptor *d, const explanation 
   return true;
 }
 
-bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes) {
-  const explanation why = {reason, reason_bytes};
-  if (!d) return descriptor_refuse(&why, "descriptor is NULL");
-  if (d->struct_size < sizeof *d)
-    return descriptor_refuse(&why, "struct_size is %zu", d->struct_size);
-  const kernel_kind *kind = kernel_kind_of(d->kind);
-  if (!kind) return descriptor_refuse(&why, "kind %d is unknown", (int)d->kind);
-  if (!check_space(d, &why) || !check_operands(d, &why) || !check_strides(d, &why)) return false;
-  if (!kernel_attributes_fit(d))
-    return descriptor_refuse(&why, "attributes of %zu bytes instead of %zu",
-                             d->attributes ? d->attribute_bytes : 0, kind->attribute_bytes);
-  return kind->check(d, &why);
+bool descriptor_check_operands(const compute_kernel_descriptor *d, const explanation *why) {
+  return check_space(d, why) && check_operands(d, why) && check_strides(d, why);
 }

@@ -62,6 +62,9 @@ bool kernel_attributes_fit(const compute_kernel_descriptor *d);
 
 bool descriptor_refuse(const explanation *why, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
+/* What all kinds have: the space, the operands and their strides. */
+bool descriptor_check_operands(const compute_kernel_descriptor *d, const explanation *why);
+
 bool descriptor_check_counts(const compute_kernel_descriptor *d, uint32_t inputs, uint32_t outputs,
                              const explanation *why);
 bool descriptor_check_no_programs(const compute_kernel_descriptor *d, const explanation *why);
@@ -84,9 +87,10 @@ bool descriptor_check_prologue(const compute_kernel_descriptor *d, const explana
 bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype first,
                                uint32_t rest, int32_t rank, const explanation *why);
 
-/* The two factors of a product, what it may round (bits of `known`), and its epilogue. */
-bool descriptor_check_product(const compute_kernel_descriptor *d, compute_precision precision,
-                              unsigned known, const explanation *why);
+/* The two factors of a product, what it may round (bits of `known`), and its epilogue. `kind` names
+ * it in reasons. */
+bool descriptor_check_product(const compute_kernel_descriptor *d, const char *kind,
+                              compute_precision precision, unsigned known, const explanation *why);
 
 /* Whether programs can sum in this type. */
 bool descriptor_is_arithmetic(compute_dtype type);
@@ -95,9 +99,10 @@ bool descriptor_is_arithmetic(compute_dtype type);
 
 void class_add(class_text *t, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* "f32+f16>f32/": the dtypes of the first `inputs` inputs and of the outputs; with accumulate
- * between them if the kind has one. */
+/* "f32+f16>f32/": the dtypes of the first `inputs` inputs and of the outputs; the second with
+ * accumulate between them. */
 void class_add_types(class_text *t, const compute_kernel_descriptor *d, uint32_t inputs);
+void class_add_sum_types(class_text *t, const compute_kernel_descriptor *d, uint32_t inputs);
 
 /* The base-2 logarithm rounded to nearest; 0 for 0. */
 int class_bucket(int64_t count);

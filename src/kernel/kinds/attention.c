@@ -69,7 +69,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const compute_attention_attributes *a = compute_attention_of(d);
-  class_add_types(t, d, 3);
+  class_add_sum_types(t, d, 3);
   class_add(t, "%s%s/b%dm%dk%dw%de%d", a->causal ? "causal" : "full", a->biased ? ".biased" : "",
             class_bucket(kernel_elements(d, 0, d->rank - 2)), class_bucket(d->size[d->rank - 2]),
             class_bucket(a->keys), class_bucket(a->width), class_bucket(d->size[d->rank - 1]));

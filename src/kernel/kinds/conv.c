@@ -72,7 +72,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
     }
   }
   return check_convolution_space(d, why) &&
-         descriptor_check_product(d, c->precision,
+         descriptor_check_product(d, "CONV", c->precision,
                                   COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD, why) &&
          check_convolution_strides(d, reach, why);
 }
@@ -115,7 +115,7 @@ static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const compute_conv_attributes *c = compute_conv_of(d);
   const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
   const bool strided = c->stride[0] > 1 || c->stride[1] > 1;
-  class_add_types(t, d, 2);
+  class_add_sum_types(t, d, 2);
   class_add(t, "%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
             strided ? ".strided" : "", c->groups > 1 ? ".groups" : "", class_bucket(c->batch),
             class_bucket(c->data_channels / c->groups),

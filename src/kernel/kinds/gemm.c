@@ -8,7 +8,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank < 2) return descriptor_refuse(why, "GEMM needs two dimensions");
   if (a->k < 0) return descriptor_refuse(why, "k is negative");
   return descriptor_check_axis(a->k, why) &&
-         descriptor_check_product(d, a->precision, COMPUTE_PRECISION_TF32, why);
+         descriptor_check_product(d, "GEMM", a->precision, COMPUTE_PRECISION_TF32, why);
 }
 
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {
@@ -53,7 +53,7 @@ static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const int32_t i = d->rank - 2, j = d->rank - 1;
   const int64_t m = d->size[i], n = d->size[j], k = compute_gemm_of(d)->k;
   const int64_t batch = kernel_elements(d, 0, i);
-  class_add_types(t, d, 2);
+  class_add_sum_types(t, d, 2);
   class_add(t, "%c%c.%s/b%dm%dn%dk%d", letter(a->stride[i], m, a->stride[j], k),
             letter(b->stride[i], k, b->stride[j], n), batch > 1 ? "batch" : "single",
             class_bucket(batch), class_bucket(m), class_bucket(n), class_bucket(k));

@@ -72,7 +72,7 @@ static const char *pattern(const compute_kernel_descriptor *d) {
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const int32_t kept = output_rank(d);
-  class_add_types(t, d, d->prologue_inputs);
+  class_add_sum_types(t, d, d->prologue_inputs);
   class_add(t, "%s%s/k%dr%d", pattern(d), is_position(d) ? ".position" : "",
             class_bucket(kernel_elements(d, 0, kept)),
             class_bucket(kernel_elements(d, kept, d->rank)));

@@ -43,7 +43,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
-  class_add_types(t, d, d->prologue_inputs);
+  class_add_sum_types(t, d, d->prologue_inputs);
   class_add(t, "%s/r%dn%d",
             compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? "normalize" : "softmax",
             class_bucket(kernel_elements(d, 0, d->rank - 1)), class_bucket(d->size[d->rank - 1]));

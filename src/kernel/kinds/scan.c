@@ -39,7 +39,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
-  class_add_types(t, d, 1);
+  class_add_sum_types(t, d, 1);
   class_add(t, "%s/r%dn%d", class_fastest(d, &d->inputs[0]) == d->rank - 1 ? "along" : "across",
             class_bucket(kernel_elements(d, 0, d->rank - 1)), class_bucket(d->size[d->rank - 1]));
 }

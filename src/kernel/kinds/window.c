@@ -95,7 +95,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const compute_window_attributes *w = compute_window_of(d);
-  class_add_types(t, d, own(d));
+  class_add_sum_types(t, d, own(d));
   class_add(t, "%s%s/b%dp%dw%d", w->operation == COMPUTE_WINDOW_MAX ? "max" : "average",
             w->by_data ? ".data" : "", class_bucket(kernel_elements(d, 0, 2)),
             class_bucket(kernel_elements(d, 2, 4)), class_bucket(w->size[0] * w->size[1]));

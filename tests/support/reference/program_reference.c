@@ -154,7 +154,7 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_CAST:
   case COMPUTE_I_ROUND_F16:
   case COMPUTE_I_ROUND_BF16:
-  case COMPUTE_I_SELECT:
+  case COMPUTE_I_SELECT: break;
   }
   return -1;
 }
