@@ -201,9 +201,10 @@ void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t le
   /* Coordinates grow by one along a tile. */
   const bool alone = pace != 1 && program->places & ~CPU_PLACES_POSITION;
   const int64_t most = alone ? 1 : program->tile_elements;
-  for (int64_t left = length; left > 0; left -= tile->count) {
+  for (int64_t left = length;; left -= tile->count) {
     tile->count = cpu_min(left, most);
     cpu_program_run(program, tile, scratch, stream);
+    if (tile->count == left) break;
     for (uint32_t i = 0; i < program->input_count; i++)
       tile->input[i] = (const unsigned char *)tile->input[i] +
                        tile->count * tile->input_stride[i] * program->input_bytes[i];

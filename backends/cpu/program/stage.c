@@ -154,6 +154,7 @@ static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile)
   for (uint32_t k = 0; k < program->output_count; k++)
     tile->output[k] = box->output[k] +
                       distance(box, index, box->output_step[k]) * program->output[k].element_bytes;
+  if (!program->places) return;
   tile->position = box->position + distance(box, index, box->position_step);
   for (int32_t d = 0; d < box->rank; d++)
     tile->coordinate[box->dimension[d]] =
@@ -171,6 +172,7 @@ void cpu_box_run(const cpu_box *box, int32_t along) {
     tile.output_stride[k] = box->output_step[k][along];
   for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile.coordinate[d] = box->coordinate[d];
   tile.dimension = box->dimension[along];
+  tile.position = 0;
   tile.position_step = box->position_step[along];
   for (int32_t d = box->rank; d >= 0;) {
     place_tile(box, index, &tile);

@@ -8,11 +8,11 @@
 
 typedef ELEMENT (*combination)(ELEMENT a, ELEMENT b);
 
-static inline ELEMENT add(ELEMENT a, ELEMENT b) {
+ALWAYS_INLINE ELEMENT add(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a + (ARITHMETIC)b);
 }
 
-static inline ELEMENT multiply(ELEMENT a, ELEMENT b) {
+ALWAYS_INLINE ELEMENT multiply(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
 }
 
