@@ -24,7 +24,7 @@ struct compute_device {
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
   struct kernel_cache *kernels;      /* src/device/kernel_cache.h */
   pthread_mutex_t route_mutex;       /* of `route` */
-  struct route_held *route;          /* src/route/route.h; NULL until it is asked for */
+  struct route_held *route;          /* src/cost/held.h; NULL until it is asked for */
   uint32_t queue_count;              /* atomic: queues made so far */
   double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: not known */
   int32_t loss;                      /* atomic, a device_loss: loss.c */

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "compute/spots.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "fit/spots.h"
 
 static const char operation[] = "find_spots";

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "compute/graph_nn.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "type/dtype.h"
 
 static const char operation[] = "clip_gradients";

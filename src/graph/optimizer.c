@@ -8,7 +8,7 @@
  * f16 and bf16 parameters keep their state and calculate their update in f32; only the new value is
  * rounded. */
 #include "compute/graph_nn.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 
 #include <math.h>
 #include <stdio.h>

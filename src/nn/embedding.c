@@ -1,6 +1,6 @@
 /* The embedding: rows of a table, chosen by the input, which is whole numbers and so cannot say in
  * which precision the layers behind are to compute. */
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,

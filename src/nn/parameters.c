@@ -1,6 +1,6 @@
 /* The parameters of a network: listed, counted, as nodes of a graph. */
 #include "base/error.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/shape.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "graph/network.h"
+#include "graph/build/network.h"
 #include "nn/trace.h"
 #include "type/shape.h"
 

@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "device/kernel_cache.h"
 #include "device/buffer.h"
-#include "route/costs.h"
+#include "cost/costs.h"
 
 /* The plan's device, and the CPU for steps that it refuses or that are faster there. */
 enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };

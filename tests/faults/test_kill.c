@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "cache/disk_cache.h"
 #include "cache/entry.h"
-#include "route/file.h"
+#include "cost/file.h"
 #include "support/test.h"
 #include "support/values.h"
 #include "tune/entry.h"

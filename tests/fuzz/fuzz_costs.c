@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "fuzz.h"
-#include "route/file.h"
+#include "cost/file.h"
 
 enum { KEY = 0x1234 };
 

@@ -1,5 +1,5 @@
 /* Overlaps of tensors are found whatever their number and order. */
-#include "plan/spans.h"
+#include "plan/run/spans.h"
 #include "support/test.h"
 #include "support/values.h"
 

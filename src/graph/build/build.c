@@ -1,0 +1,191 @@
+/* Checking operands and appending nodes: what every builder does. */
+#include "graph/build/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arithmetic.h"
+#include "base/error.h"
+#include "type/dtype.h"
+#include "type/shape.h"
+
+bool build_start(compute_graph *graph, const char *operation) {
+  if (!graph) {
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: graph is NULL", operation);
+    return false;
+  }
+  return graph->status == COMPUTE_OK;
+}
+
+bool build_operands(compute_graph *graph, const char *operation, const compute_node *operands,
+                    size_t count, uint32_t *indices) {
+  if (!build_start(graph, operation)) return false;
+  for (size_t i = 0; i < count; i++) {
+    if (operands[i].id == 0) {
+      graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
+                 "operand %zu is {0}, the result of a failed call", i);
+      return false;
+    }
+    int64_t index = graph_resolve(graph, operands[i], operation);
+    if (index < 0) return false;
+    graph_op op = graph->nodes[index].op;
+    if (op == OP_assign || op == OP_group) {
+      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                 "operand %zu comes from %s, which has no value", i, graph_op_describe(op)->name);
+      return false;
+    }
+    indices[i] = (uint32_t)index;
+  }
+  return true;
+}
+
+bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype) {
+  if (dtype_is_valid(dtype)) return true;
+  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "%d is no dtype", (int)dtype);
+  return false;
+}
+
+bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
+                  compute_dtype dtype) {
+  bool is_float = dtype_is_float(dtype), is_integer = dtype_is_integer(dtype);
+  bool fits = true;
+  const char *wanted = "";
+  switch (domain) {
+  case DOMAIN_FLOAT: fits = is_float, wanted = "a float"; break;
+  case DOMAIN_NUMBER: fits = is_float || is_integer, wanted = "a number"; break;
+  case DOMAIN_INTEGER: fits = is_integer, wanted = "an integer"; break;
+  case DOMAIN_LOGIC: fits = dtype == COMPUTE_BOOL, wanted = "a bool"; break;
+  case DOMAIN_ANY: break;
+  }
+  if (!fits) {
+    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "needs %s dtype, not %s", wanted,
+               compute_dtype_name(dtype));
+  }
+  return fits;
+}
+
+bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
+                      compute_dtype b) {
+  if (a == b) return true;
+  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation,
+             "dtypes differ: %s and %s; convert one with compute_cast", compute_dtype_name(a),
+             compute_dtype_name(b));
+  return false;
+}
+
+bool build_shape(compute_graph *graph, const char *operation, compute_shape shape) {
+  if (shape.rank < 0 || shape.rank > COMPUTE_MAX_RANK) {
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "rank %d is outside 0 … %d", shape.rank,
+               COMPUTE_MAX_RANK);
+    return false;
+  }
+  char text[BUILD_TEXT];
+  compute_shape_text(shape, text, sizeof text);
+  int64_t count;
+  compute_status status = compute_shape_count(shape, &count);
+  if (status == COMPUTE_ERROR_OVERFLOW) {
+    graph_fail(graph, status, operation, "the elements of %s cannot be counted in 63 bits", text);
+  } else if (status) {
+    graph_fail(graph, status, operation, "shape %s has a negative size", text);
+  }
+  return status == COMPUTE_OK;
+}
+
+bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
+                int32_t *result) {
+  int32_t from_zero = shape_axis(shape.rank, axis);
+  if (from_zero < 0) {
+    char text[BUILD_TEXT];
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is outside the %d axes of %s", axis,
+               shape.rank, compute_shape_text(shape, text, sizeof text));
+    return false;
+  }
+  *result = from_zero;
+  return true;
+}
+
+bool build_size(compute_graph *graph, const char *operation, compute_shape shape) {
+  if (!build_shape(graph, operation, shape)) return false;
+  if (shape_fits_memory(shape)) return true;
+  char text[BUILD_TEXT];
+  graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
+             "%s has 2^55 elements or more, too large for any memory",
+             compute_shape_text(shape, text, sizeof text));
+  return false;
+}
+
+compute_node build_same(compute_graph *graph, compute_node x) {
+  return compute_reshape(graph, x, compute_node_shape(graph, x));
+}
+
+/* Everything about a new node that can fail, except its shape; the graph is unchanged then. */
+static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, uint32_t **copy) {
+  void *nodes = graph->nodes;
+  if (base_grow(&nodes, &graph->capacity, graph->count + 1, sizeof *graph->nodes)) return false;
+  graph->nodes = nodes;
+  *copy = NULL;
+  if (count == 0) return true;
+  *copy = base_allocate(count, sizeof **copy);
+  if (!*copy) return false;
+  memcpy(*copy, inputs, count * sizeof **copy);
+  return true;
+}
+
+compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
+                        const uint32_t *inputs, size_t count) {
+  uint32_t *copy;
+  if (!build_size(graph, operation, node->shape)) goto failed;
+  if (graph->count >= UINT32_MAX - 1 || count > UINT32_MAX) {
+    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation, "the graph has too many nodes");
+    goto failed;
+  }
+  if (!reserve(graph, inputs, count, &copy)) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for another node");
+    goto failed;
+  }
+  graph_node *added = &graph->nodes[graph->count];
+  *added = *node;
+  added->shape = shape_normalize(node->shape);
+  added->inputs = copy;
+  added->input_count = (uint32_t)count;
+  return graph_handle(graph, graph->count++);
+
+failed:
+  graph_constant_release(node->constant);
+  compute_tensor_release(node->tensor);
+  return BUILD_NONE;
+}
+
+void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
+                 const compute_node *operands, size_t count) {
+  if (graph->status) return;
+  graph_whole *whole = &graph->nodes[result.id - 1].whole;
+  whole->kind = kind;
+  for (size_t i = 0; i < GRAPH_WHOLE_OPERANDS; i++)
+    whole->operands[i] = i < count && operands[i].id != 0 ? operands[i].id - 1 : GRAPH_NO_OPERAND;
+}
+
+void build_origin(compute_graph *graph, size_t first, const graph_origin *origin) {
+  for (size_t i = first; i < graph->count; i++)
+    if (graph_is_indexed(graph->nodes[i].op)) graph->nodes[i].origin = *origin;
+}
+
+static int by_tensor(const void *a, const void *b) {
+  const build_target *x = a, *y = b;
+  if (x->tensor != y->tensor) return (uintptr_t)x->tensor < (uintptr_t)y->tensor ? -1 : 1;
+  return x->number < y->number ? -1 : x->number > y->number;
+}
+
+bool build_find_repeated(build_target *targets, size_t count, size_t *first, size_t *second) {
+  bool found = false;
+  qsort(targets, count, sizeof *targets, by_tensor);
+  for (size_t i = 1; i < count; i++) {
+    if (targets[i].tensor != targets[i - 1].tensor) continue;
+    if (found && targets[i].number > *second) continue;
+    *first = targets[i - 1].number;
+    *second = targets[i].number;
+    found = true;
+  }
+  return found;
+}
