@@ -7,7 +7,7 @@
 #ifndef ROUTE_COSTS_H
 #define ROUTE_COSTS_H
 
-#include "compute/backend.h"
+#include "device/device.h"
 #include "compute/route.h"
 #include "kernel/kernel.h"
 
@@ -48,5 +48,29 @@ void route_costs_complete(const route_costs *guess, route_costs *costs);
 
 /* "stream", "gemm_f32", …: their names in the file. */
 const char *work_class_name(work_class class);
+
+/* ---- measure.c --------------------------------------------------------------------------------- */
+
+/* Times the probes on a queue of its own, the most telling first, until `limit` seconds are over:
+ * curves that it has not come to are empty then. Errors are those of the device and of memory; what
+ * the device refuses is no error, its curve is empty. */
+compute_status route_measure_device(compute_device *device, double limit, route_costs *costs);
+
+/* ---- held.c: the costs of a device, measured, stored or guessed ---------------------------------- */
+
+/* The costs in force, copied. With `measure`, a device of which nothing is stored is measured now,
+ * unless COMPUTE_COSTS forbids it; what goes wrong then is logged, and guesses serve. Never fails
+ * and leaves the thread's error as it was. Thread-safe. */
+void route_costs_get(compute_device *device, bool measure, route_costs *costs);
+
+/* Puts other costs in force, as if they had been measured; for tests. False when memory is short.
+ */
+bool route_costs_set(compute_device *device, const route_costs *costs);
+
+/* The best rates known of a device, for fractions of them; 0 where there is none. Products are in
+ * FLOP/s, for GEMM and CONV kernels with factors of that dtype; bytes are those that kernels read
+ * and write in memory larger than the caches. Measures nothing; may read a file the first time. */
+double route_peak_flops(compute_device *device, compute_dtype factors);
+double route_peak_bytes(compute_device *device);
 
 #endif

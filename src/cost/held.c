@@ -3,7 +3,6 @@
  * A device keeps the figures as they were measured; curves that are missing are made up anew for
  * whoever asks. One lock for each device is held while it is measured, so that two plans that are
  * compiled at once measure it once. */
-#include "cost/held.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 #include "cost/file.h"
-#include "cost/measure.h"
+#include "cost/costs.h"
 
 static const double DEFAULT_LIMIT = 0.8;
 

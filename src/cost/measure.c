@@ -1,7 +1,7 @@
 /* A point of a curve is the least of a few timings: whatever else the machine does only adds to
  * them. Small kernels are timed many at a time, so that what is seen is the cost of one among
  * others and not that of waiting. */
-#include "cost/measure.h"
+#include "cost/costs.h"
 
 #include "base/alloc.h"
 #include "base/arithmetic.h"

@@ -13,7 +13,7 @@
 #include "cache/disk_cache.h"
 #include "device/collector_private.h"
 #include "report/json.h"
-#include "cost/held.h"
+#include "cost/costs.h"
 
 #define FORMAT_VERSION 1
 

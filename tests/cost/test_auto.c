@@ -7,7 +7,7 @@
 
 #include "device/device.h"
 #include "device/kernel_cache.h"
-#include "cost/held.h"
+#include "cost/costs.h"
 #include "support/failing_allocator.h"
 #include "support/test.h"
 

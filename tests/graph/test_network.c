@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/build/network.h"
+#include "graph/build/build.h"
 #include "support/test.h"
 
 static compute_graph *graph;

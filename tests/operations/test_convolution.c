@@ -2,7 +2,7 @@
  * any way, gradients and gradients of gradients. */
 #include <math.h>
 
-#include "graph/build/network.h"
+#include "graph/build/build.h"
 #include "support/gradient.h"
 #include "support/operation.h"
 #include "support/test.h"

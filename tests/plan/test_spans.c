@@ -1,5 +1,5 @@
 /* Overlaps of tensors are found whatever their number and order. */
-#include "plan/run/spans.h"
+#include "plan/run/run.h"
 #include "support/test.h"
 #include "support/values.h"
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <inttypes.h>
+#include <math.h>
 
 #include "base/alloc.h"
 #include "base/arithmetic.h"
@@ -115,10 +117,6 @@ bool build_size(compute_graph *graph, const char *operation, compute_shape shape
   return false;
 }
 
-compute_node build_same(compute_graph *graph, compute_node x) {
-  return compute_reshape(graph, x, compute_node_shape(graph, x));
-}
-
 /* Everything about a new node that can fail, except its shape; the graph is unchanged then. */
 static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, uint32_t **copy) {
   void *nodes = graph->nodes;
@@ -189,3 +187,113 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
   }
   return found;
 }
+
+/* ---- Numbers among the arguments --------------------------------------------------------------- */
+
+/* Numbers among a builder's arguments: what the dtype at hand cannot hold is refused here, by the
+ * name of the argument, rather than rounded, wrapped or found out by a later stage. */
+
+bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
+                 int64_t step, int64_t *start) {
+  char text[SHAPE_RANGE_TEXT];
+  const compute_status status = shape_range(size, count, step, start, text, sizeof text);
+  if (status) graph_fail(graph, status, operation, "%s", text);
+  return status == COMPUTE_OK;
+}
+
+bool build_element_of(compute_graph *graph, const char *operation, const char *name,
+                      compute_dtype dtype, double value, build_element *element) {
+  char text[DTYPE_REFUSAL];
+  if (!dtype_holds(dtype, value)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
+               dtype_refusal(dtype, value, text, sizeof text));
+    return false;
+  }
+  *element = (build_element){{0}};
+  dtype_store(dtype, element->bytes, value);
+  return true;
+}
+
+bool build_element_of_i64(compute_graph *graph, const char *operation, const char *name,
+                          compute_dtype dtype, int64_t value, build_element *element) {
+  char text[DTYPE_REFUSAL];
+  if (!dtype_holds_integer(dtype, value)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
+               dtype_refusal_integer(dtype, value, text, sizeof text));
+    return false;
+  }
+  *element = (build_element){{0}};
+  dtype_store_integer(dtype, element->bytes, value);
+  return true;
+}
+
+bool build_number(compute_graph *graph, const char *operation, const char *name,
+                  compute_dtype dtype, double value) {
+  build_element unused;
+  if (isfinite(value)) return build_element_of(graph, operation, name, dtype, value, &unused);
+  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %g; it must be finite", name,
+             value);
+  return false;
+}
+
+bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dtype,
+                   double epsilon) {
+  if (isfinite(epsilon) && epsilon >= 0)
+    return build_number(graph, operation, "epsilon", dtype, epsilon);
+  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+             "epsilon is %g; it must be finite and not negative", epsilon);
+  return false;
+}
+
+/* ---- Constants of one value ---------------------------------------------------------------- */
+
+compute_node build_uniform(compute_graph *graph, const char *operation, compute_dtype dtype,
+                           compute_shape shape, const build_element *element) {
+  const size_t size = compute_dtype_size(dtype);
+  void *copy = graph_constant_create(1, size);
+  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  memcpy(copy, element->bytes, size);
+  graph_node node = {
+      .op = OP_constant, .dtype = dtype, .shape = shape, .constant = copy, .uniform = true};
+  return build_node(graph, operation, &node, NULL, 0);
+}
+
+static compute_node fill(compute_graph *graph, const char *operation, compute_dtype dtype,
+                         compute_shape shape, double value) {
+  build_element element;
+  if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype) ||
+      !build_element_of(graph, operation, "value", dtype, value, &element)) {
+    return BUILD_NONE;
+  }
+  return build_uniform(graph, operation, dtype, shape, &element);
+}
+
+static compute_node fill_i64(compute_graph *graph, const char *operation, compute_dtype dtype,
+                             compute_shape shape, int64_t value) {
+  build_element element;
+  if (!build_start(graph, operation) || !build_dtype(graph, operation, dtype) ||
+      !build_element_of_i64(graph, operation, "value", dtype, value, &element)) {
+    return BUILD_NONE;
+  }
+  return build_uniform(graph, operation, dtype, shape, &element);
+}
+
+compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value) {
+  return fill(graph, "scalar", dtype, COMPUTE_SCALAR, value);
+}
+
+compute_node compute_scalar_i64(compute_graph *graph, compute_dtype dtype, int64_t value) {
+  return fill_i64(graph, "scalar_i64", dtype, COMPUTE_SCALAR, value);
+}
+
+compute_node compute_full(compute_graph *graph, compute_dtype dtype, compute_shape shape,
+                          double value) {
+  return fill(graph, "full", dtype, shape, value);
+}
+
+compute_node compute_full_i64(compute_graph *graph, compute_dtype dtype, compute_shape shape,
+                              int64_t value) {
+  return fill_i64(graph, "full_i64", dtype, shape, value);
+}
+
+/* ---- Clamp --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #ifndef GRAPH_BUILD_H
 #define GRAPH_BUILD_H
 
+#include "compute/graph_nn.h"
 #include "graph/graph.h"
 
 #define BUILD_NONE ((compute_node){0})
@@ -131,5 +132,33 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
 static inline const graph_node *build_at(const compute_graph *graph, uint32_t index) {
   return &graph->nodes[index];
 }
+
+/* ---- conv.c: convolution and pooling, whose geometry is in their block (graph.h) ---------------- */
+
+static inline const compute_conv_attributes *network_convolution(const graph_node *node) {
+  return (const compute_conv_attributes *)node->constant;
+}
+
+static inline const compute_window_attributes *network_window(const graph_node *node) {
+  return (const compute_window_attributes *)node->constant;
+}
+
+/* A node of a convolution with this geometry, in the direction that it says; a and b are the
+ * factors of that direction (compute/backend.h), and fit it. */
+compute_node network_convolve(compute_graph *graph, const char *operation,
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b);
+
+/* A node of pooling; `shape` is that of the result. b may be {0}. */
+compute_node network_pool(compute_graph *graph, const char *operation,
+                          const compute_window_attributes *geometry, compute_shape shape,
+                          compute_node a, compute_node b);
+
+/* Whether `reserved` fields are zero, with an error if not. */
+bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
+                      size_t count);
+
+/* A vector [n] as it broadcasts to `rank` axes with its own at `axis`. */
+compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank);
 
 #endif

@@ -1,6 +1,6 @@
 /* Batch normalisation and dropout, made of others' nodes: they become part of the kernels around
  * them. */
-#include "graph/build/network.h"
+#include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -157,4 +157,43 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
       compute_greater_equal(graph, drawn, compute_scalar(graph, COMPUTE_F32, probability));
   compute_node larger = compute_mul(graph, x, compute_scalar(graph, dtype, 1 / (1 - probability)));
   return compute_select(graph, keep, larger, compute_scalar(graph, dtype, 0));
+}
+
+/* ---- Layer norm -------------------------------------------------------------------------------- */
+
+/* Whether gain or bias has the dtype of x and the size of its last axis. */
+static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,
+                           compute_node x, compute_node vector) {
+  uint32_t inputs[2];
+  if (!build_operands(graph, operation, (const compute_node[]){x, vector}, 2, inputs)) return false;
+  const graph_node *to = build_at(graph, inputs[0]), *from = build_at(graph, inputs[1]);
+  if (!build_same_dtype(graph, operation, to->dtype, from->dtype)) return false;
+  const compute_shape shape = to->shape, given = from->shape;
+  if (shape.rank > 0 && given.rank == 1 && given.size[0] == shape.size[shape.rank - 1]) return true;
+  char a[BUILD_TEXT], b[BUILD_TEXT];
+  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "%s %s does not fit the last axis of %s", what,
+             compute_shape_text(given, a, sizeof a), compute_shape_text(shape, b, sizeof b));
+  return false;
+}
+
+compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,
+                                compute_node bias, double epsilon) {
+  BUILD_ALL_OR_NOTHING(graph);
+  const char *operation = "layer_norm";
+  uint32_t input;
+  if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, input)->dtype;
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype) ||
+      !build_epsilon(graph, operation, dtype_compute_type(dtype), epsilon)) {
+    return BUILD_NONE;
+  }
+  const bool has_gain = gain.id || gain.graph, has_bias = bias.id || bias.graph;
+  if ((has_gain && !fits_last_axis(graph, operation, "gain", x, gain)) ||
+      (has_bias && !fits_last_axis(graph, operation, "bias", x, bias))) {
+    return BUILD_NONE;
+  }
+  compute_node y = compute_normalize(graph, x, epsilon);
+  if (has_gain) y = compute_mul(graph, y, gain);
+  if (has_bias) y = compute_add(graph, y, bias);
+  return y;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "graph/build/network.h"
+#include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 

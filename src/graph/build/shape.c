@@ -198,3 +198,7 @@ done:
   base_release(inputs);
   return result;
 }
+
+compute_node build_same(compute_graph *graph, compute_node x) {
+  return compute_reshape(graph, x, compute_node_shape(graph, x));
+}

@@ -12,13 +12,19 @@
 
 #include "graph/graph.h"
 
-struct gradient_walk;
+/* One call of compute_gradients: what is known about the nodes 0 … loss. */
+typedef struct gradient_walk {
+  size_t loss;
+  bool *wanted;           /* some of[i] flows into it */
+  compute_node *gradient; /* {0} where nothing has arrived yet */
+  uint32_t *path;         /* how the loss depends on it; NULL until somebody asks */
+} gradient_walk;
 
 /* One operation on the way back. `node` is a copy, because the graph's array may move while the
  * rule adds nodes. */
 typedef struct gradient_step {
   compute_graph *graph;
-  struct gradient_walk *walk;
+  gradient_walk *walk;
   graph_node node;
   compute_node result;
   compute_node upstream; /* d(loss)/d(result), of the result's shape and dtype */
@@ -40,7 +46,7 @@ void gradient_give(gradient_step *step, uint32_t index, compute_node part);
 compute_node gradient_widen(const gradient_step *step, compute_node x);
 compute_node gradient_number(const gradient_step *step, double value);
 
-/* gradient_network.c: relu's gradient where all of it comes from max pooling; false if not so. */
+/* network.c: relu's gradient where all of it comes from max pooling; false if not so. */
 bool gradient_pooled_relu(gradient_step *step);
 
 /* Rules of formulas as wholes (graph.h). In them an operand's number is that within the whole. */

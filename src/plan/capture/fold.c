@@ -1,7 +1,7 @@
 /* The constants to fold are the last nodes of constant sub-graphs. They are computed by a plan of
  * their own, so that a folded value is the very value that the plan would have computed. Large
  * results of small operands (a broadcast sum, say) are left to the run: memory is dearer. */
-#include "plan/capture/fold.h"
+#include "plan/capture/ir.h"
 
 #include "base/error.h"
 #include "compute/plan.h"

@@ -65,4 +65,19 @@ static inline graph_category ir_category(const ir_node *n) {
 /* The one value of a uniform constant as a number. */
 double ir_uniform_value(const ir_node *node);
 
+/* ---- fold.c: parts of a graph that depend on constants alone, computed when compiling --------- */
+
+typedef struct folding {
+  ir_folded *values; /* in scratch memory */
+  uint32_t count;
+  compute_tensor **tensors; /* hold the values; release with fold_release */
+} folding;
+
+/* Finds and computes them on the context's CPU device, for a plan with these `kernels`
+ * (ir_capture). What cannot be computed stays as it is. */
+compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
+                              uint32_t output_count, const compute_device *kernels, scratch *memory,
+                              folding *result);
+void fold_release(folding *f);
+
 #endif

@@ -62,4 +62,23 @@ static inline bool fuse_is_immediate(const ir_node *n) {
   return n->op == OP_constant && n->uniform;
 }
 
+/* ---- refine.c ------------------------------------------------------------------------------ */
+
+/* Gives every cluster that reads such a kernel's value a node of its own for it, in a new array of
+ * nodes; *changed tells whether there was any, and then the nodes must be fused anew. Memory is the
+ * only failure. */
+compute_status repeat_cheap(ir *r, const fusion *f, bool *changed);
+
+/* Merges updates of parameters of one small shape, as far as a kernel has room. Memory is the only
+ * failure. */
+compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
+
+/* ---- layout of views ----------------------------------------------------------------------- */
+
+/* Fills layouts[i] for every live node. A view that needs a copy is its own base. */
+void layout_resolve(const ir *r, layout *layouts);
+
+/* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
+bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
+
 #endif

@@ -8,7 +8,7 @@
  * What overwrites a parameter must follow everybody who reads the old value. On devices that runs
  * can be repeated without, such clusters come last of all, so that a run that fails before has
  * changed nothing. The CPU is the last resort itself: there they run early, too. */
-#include "plan/fuse/order.h"
+#include "plan/lower/lower.h"
 
 #include "base/error.h"
 #include "type/shape.h"

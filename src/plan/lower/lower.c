@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "plan/lower/ports.h"
-#include "plan/lower/step_text.h"
 #include "device/collector.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -124,6 +122,32 @@ static bool is_empty(const compute_kernel_descriptor *d) {
   for (int32_t i = 0; i < kernel_output_rank(d); i++)
     if (d->size[i] == 0) return true;
   return false;
+}
+
+static const char *keep(lowering *l, const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = scratch_take(l->memory, bytes, 1);
+  if (copy != NULL) memcpy(copy, text, bytes);
+  return copy;
+}
+
+/* Fills text, shape, flops and bytes of the step; false when memory is short. */
+static bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
+  const compute_kernel_descriptor *k = &draft->descriptor;
+  text_buffer text = {0};
+  kernel_describe(k, &text);
+  char shape[160];
+  kernel_describe_size(k, shape, sizeof shape);
+  bool ok = !text.failed;
+  s->text = ok ? keep(l, text.data) : NULL;
+  s->shape = keep(l, shape);
+  text_release(&text);
+  kernel_cost cost = kernel_cost_of(k);
+  s->flops = cost.flops;
+  s->bytes_read += cost.bytes_read;
+  s->bytes_written += cost.bytes_written;
+  s->work = kernel_work_of(k);
+  return s->text != NULL && s->shape != NULL;
 }
 
 /* Operands whose elements lie exactly as the first output's can be overwritten in place. */

@@ -76,11 +76,6 @@ typedef struct lowering {
   constant_piece *constant_pieces;
 } lowering;
 
-struct port_plan;
-
-/* All steps, with their storages placed. */
-compute_status lower_all(lowering *l, const struct port_plan *ports);
-
 /* Gives back the kernels of a lowering that will not become a plan. */
 void lower_abandon(lowering *l);
 
@@ -114,5 +109,54 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *dr
 
 /* arena.c: offsets for all storages without a slot, and in-place reuse. */
 compute_status arena_place(lowering *l);
+
+/* ---- ports.c ----------------------------------------------------------------------------------- */
+
+typedef struct port_output {
+  uint32_t node;        /* in the IR */
+  uint32_t graph_index; /* as the caller named it */
+  uint32_t repeats;     /* how many times more */
+  uint32_t storage;
+} port_output;
+
+typedef struct port_assign {
+  uint32_t parameter, value; /* IR nodes */
+  uint32_t storage;
+} port_assign;
+
+typedef struct port_plan {
+  uint32_t *inputs; /* IR nodes, ascending by graph index */
+  uint32_t input_count;
+  port_output *outputs; /* ascending by graph index */
+  uint32_t output_count;
+  uint32_t *parameters; /* IR nodes */
+  uint32_t parameter_count;
+  port_assign *assigns;
+  uint32_t assign_count;
+  uint32_t *order; /* clusters in running order */
+} port_plan;
+
+/* Numbers the slots, makes the storages of ports and parameters (l->home, l->target), and decides
+ * the order of clusters. Fails with COMPUTE_ERROR_INVALID_ARGUMENT when a parameter is assigned
+ * twice or lies on a device that the plan cannot reach. */
+compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_t count,
+                             port_plan *ports);
+
+/* fuse/order.c: in which order clusters run. */
+/* Fills in ports->order. `late` marks the clusters that write parameters; those that read what they
+ * compute are marked, too. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
+
+/* ---- lower.c ----------------------------------------------------------------------------------- */
+
+/* All steps, with their storages placed. */
+compute_status lower_all(lowering *l, const port_plan *ports);
+
+/* ---- place.c: where clusters run, by what they and the copies between devices cost ------------- */
+
+/* Considers `only`, or every device that runs kernels, together with the CPU. Sets the plan's
+ * devices, where its ports live, and l->places. Leaves everything as it is where there is no CPU
+ * to share the work with. */
+compute_status place_clusters(lowering *l, compute_device *only);
 
 #endif

@@ -4,14 +4,14 @@
  * with a compiler means writing the source. A refusal makes that choice impossible, and the rest is
  * placed again; since refusals only make a placement dearer, the first one without any is the best.
  */
-#include "plan/lower/place.h"
+#include "plan/lower/lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cost/placement.h"
-#include "cost/held.h"
+#include "cost/costs.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"

@@ -1,13 +1,12 @@
 /* Ports. A parameter's new value may be computed straight into the parameter when it comes from a
  * kernel that reads the old value, if at all, only element for element, and every other reader runs
  * earlier. Where a run that fails may be repeated elsewhere, such kernels run last (order.c). */
-#include "plan/lower/ports.h"
+#include "plan/lower/lower.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "plan/fuse/order.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/run/run.h"
-#include "cost/held.h"
+#include "cost/costs.h"
 #include "tensor/tensor.h"
 
 static void print_bytes(text_buffer *t, uint64_t bytes) {

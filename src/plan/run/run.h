@@ -6,8 +6,49 @@
 #include <stdatomic.h>
 
 #include "plan/plan.h"
-#include "plan/run/record.h"
-#include "plan/run/spans.h"
+#include "tensor/tensor.h"
+
+/* ---- bind.c: which bytes tensors span, and whether any of many overlap -------------------------- */
+
+/* From the first element of a tensor to the end of the last. Addresses are the host's where memory
+ * has one, since two wraps of one array are two buffers; else offsets into a buffer. */
+typedef struct memory_span {
+  const void *space; /* NULL: the host's memory */
+  uint64_t begin, end;
+  uint64_t reach; /* in a sorted list: the largest end up to here, of one space */
+} memory_span;
+
+typedef struct span_list {
+  memory_span *at; /* room for as many as will be added */
+  uint32_t count;
+} span_list;
+
+/* Nothing for a tensor without elements, which overlaps no other one. */
+void spans_add(span_list *list, const compute_tensor *tensor);
+
+/* To be called after the last spans_add. */
+void spans_sort(span_list *list);
+
+/* Whether a tensor overlaps any of a sorted list. */
+bool spans_meet(const span_list *list, const compute_tensor *tensor);
+
+/* Whether any two of a sorted list overlap. */
+bool spans_collide(const span_list *list);
+
+/* ---- One run ----------------------------------------------------------------------------------- */
+
+/* A plan's steps as one recording of the device, for backends that can record (backend.h).
+ *
+ * Submitting a hundred small kernels one by one costs a driver call each; a recording is submitted
+ * with one. A run's scratch keeps its own recording, made at its second run: the first one warms
+ * the device up, and a plan that runs only once is not worth recording. */
+typedef struct plan_recording {
+  void *handle;                /* the backend's, or NULL */
+  compute_argument *arguments; /* of all steps, one behind the other */
+  uint32_t count;
+  uint32_t runs; /* submitted step by step so far */
+  bool given_up; /* the plan or the device cannot be recorded */
+} plan_recording;
 
 /* What may end a run before its last step, and where others see how far it is. */
 typedef struct run_control {
@@ -54,6 +95,9 @@ compute_status bind_ports(const compute_plan *plan, plan_run *run);
  * first that writes parameters; COMPUTE_ERROR_TIMEOUT also when a transfer does not end in time. */
 compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue,
                          const run_control *control);
+
+/* steps.c: frees a recording. */
+void record_release(const compute_plan *plan, plan_recording *recording);
 
 /* What a failed attempt leaves behind. */
 typedef struct run_attempt {

@@ -1,7 +1,7 @@
 /* Which bytes of an arena are in use at which steps: blocks, each with a range of steps and a range
  * of bytes, and the lowest place where another one fits. */
-#ifndef PLAN_OCCUPANCY_H
-#define PLAN_OCCUPANCY_H
+#ifndef PLAN_ARENA_H
+#define PLAN_ARENA_H
 
 #include <stdbool.h>
 #include <stdint.h>
