@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "compute/plan.h"
-#include "plan/capture/composed.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
@@ -20,7 +19,7 @@ typedef struct operands {
 } operands;
 
 static operand_range range_of(const operands *o, const graph_node *n) {
-  return composed_operands(o->kernels, o->graph, n);
+  return ir_operands(o->kernels, o->graph, n);
 }
 
 static void flag_operands(const operands *o, const graph_node *n, unsigned char *flags,

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "plan/run/check.h"
-#include "plan/capture/composed.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -107,6 +106,23 @@ double ir_uniform_value(const ir_node *node) {
   return dtype_load(node->dtype, node->constant);
 }
 
+static bool is_composed(const graph_node *node) {
+  return plan_rule_of(node->op)->has_kernel != NULL;
+}
+
+static bool has_kernel(const compute_device *device, const compute_graph *graph,
+                       const graph_node *node) {
+  return device && plan_rule_of(node->op)->has_kernel(device, graph, node);
+}
+
+operand_range ir_operands(const compute_device *device, const compute_graph *graph,
+                          const graph_node *node) {
+  const uint32_t count = node->input_count;
+  if (!is_composed(node)) return (operand_range){0, count};
+  return has_kernel(device, graph, node) ? (operand_range){0, count - 1}
+                                         : (operand_range){count - 1, count};
+}
+
 /* Marks the graph nodes that the outputs need; folded ones need no operands. */
 static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_count,
                         unsigned char *needed, const ir_folded *folded, uint32_t folded_count) {
@@ -115,7 +131,7 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
   for (uint32_t i = 0; i < folded_count; i++) needed[folded[i].graph_index] |= 2;
   for (size_t i = g->count; i-- > 0;) {
     if (needed[i] != 1) continue;
-    const operand_range used = composed_operands(r->kernels, g, &g->nodes[i]);
+    const operand_range used = ir_operands(r->kernels, g, &g->nodes[i]);
     for (uint32_t k = used.begin; k < used.end; k++) needed[g->nodes[i].inputs[k]] |= 1;
   }
 }
@@ -123,8 +139,7 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
 /* The composed form, where a node in two forms is captured as that; else IR_NONE. */
 static uint32_t composed_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
-  if (values != NULL || !composed_is(n) || composed_has_kernel(r->kernels, r->graph, n))
-    return IR_NONE;
+  if (values != NULL || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
 
@@ -150,7 +165,7 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
     n.uniform = shape_count(n.shape) == 1;
     memset(&n.attributes, 0, sizeof n.attributes);
   }
-  if (composed_is(g) && n.input_count > 0) n.input_count--;
+  if (is_composed(g) && n.input_count > 0) n.input_count--;
   for (uint32_t k = 0; k < n.input_count; k++) inputs[k] = r->of_graph[g->inputs[k]];
   return n;
 }

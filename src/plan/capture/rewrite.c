@@ -103,15 +103,8 @@ static uint32_t rewrite_view(ir *r, const ir_node *n) {
 
 /* Whether a kernel may hand the node's value on in a register: for f16 and bf16 in f32. */
 static bool may_stay_in_register(const ir_node *n) {
-  switch (ir_category(n)) {
-  case CATEGORY_ELEMENTWISE:
-  case CATEGORY_MATMUL:
-  case CATEGORY_CONVOLUTION:
-  case CATEGORY_REDUCTION:
-  case CATEGORY_ROW:
-  case CATEGORY_WINDOW: return true;
-  default: return n->op == OP_index || n->op == OP_random_uniform;
-  }
+  const plan_rule *rule = ir_rule(n);
+  return rule->is_anchor || (rule->is_element && n->op != OP_cast);
 }
 
 /* A cast to the dtype that the operand has. Of 16-bit floats it asks for the rounded value. */

@@ -30,18 +30,6 @@ typedef struct builder {
   uint32_t *weight;      /* … and the most instructions that they need */
 } builder;
 
-bool fuse_is_elementwise(const ir_node *n) {
-  graph_category c = ir_category(n);
-  return c == CATEGORY_ELEMENTWISE || c == CATEGORY_CAST || n->op == OP_index ||
-         n->op == OP_random_uniform;
-}
-
-static bool is_anchor(const ir_node *n) {
-  graph_category c = ir_category(n);
-  return c == CATEGORY_MATMUL || c == CATEGORY_REDUCTION || c == CATEGORY_ROW ||
-         c == CATEGORY_CONVOLUTION || c == CATEGORY_WINDOW;
-}
-
 static bool is_positional(const ir_node *n) {
   return n->op == OP_index || n->op == OP_random_uniform;
 }
@@ -49,10 +37,7 @@ static bool is_positional(const ir_node *n) {
 /* Whether a kernel computes the node at all. */
 static bool is_computed(const builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
-  graph_category c = ir_category(n);
-  if (c == CATEGORY_STATE) return false;
-  if (c == CATEGORY_SOURCE) return is_positional(n);
-  return c != CATEGORY_VIEW || b->f->layouts[i].base == i;
+  return ir_rule(n)->draft && (ir_category(n) != CATEGORY_VIEW || b->f->layouts[i].base == i);
 }
 
 /* A stored value of these is narrower than what a program would hand on in registers. Casts to f16
@@ -93,8 +78,7 @@ static bool inlines(const builder *b, uint32_t d, cluster_part *part) {
     return true;
   }
   *part = PART_PROLOGUE;
-  graph_category c = ir_category(n);
-  return c == CATEGORY_REDUCTION || c == CATEGORY_ROW;
+  return ir_rule(n)->has_prologue;
 }
 
 uint32_t fuse_instructions(const ir *r, const ir_node *n) {
@@ -200,7 +184,7 @@ static bool may_join_as_anchor(const builder *b, const ir_node *n, uint32_t targ
 
 static bool try_join(builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
-  bool anchor = is_anchor(n);
+  bool anchor = ir_rule(n)->is_anchor;
   if ((!anchor && !fuse_is_elementwise(n)) || must_store(b->r, n)) return false;
   uint32_t target = find_target(b, i);
   if (target == IR_NONE) return false;
@@ -231,11 +215,11 @@ static bool try_join(builder *b, uint32_t i) {
 static void start_cluster(builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
   b->clusters[b->count] = (cluster){.root = i,
-                                    .anchor = is_anchor(n) ? i : IR_NONE,
+                                    .anchor = ir_rule(n)->is_anchor ? i : IR_NONE,
                                     .output_count = 1,
                                     .positional = is_positional(n)};
   b->f->cluster_of[i] = b->count;
-  b->f->part[i] = (unsigned char)(is_anchor(n) ? PART_ANCHOR : PART_BODY);
+  b->f->part[i] = (unsigned char)(ir_rule(n)->is_anchor ? PART_ANCHOR : PART_BODY);
   b->f->stored[i] = 1;
   b->next[i] = IR_NONE;
   b->head[b->count] = i;
@@ -322,7 +306,8 @@ short_of_memory:
                    "no memory to fuse %u nodes", (unsigned)n);
 }
 
-/* ---- Layouts: views become offsets and strides; only a reshape that strides cannot express is copied. */
+/* ---- Layouts: views become offsets and strides; only a reshape that strides cannot express is
+ * copied. */
 
 static void dense(const ir_node *n, uint32_t self, layout *l) {
   *l = (layout){.base = self};

@@ -49,7 +49,9 @@ typedef struct fuse_options {
 compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result);
 
 /* A node that a program computes element by element. */
-bool fuse_is_elementwise(const ir_node *n);
+static inline bool fuse_is_elementwise(const ir_node *n) {
+  return ir_rule(n)->is_element;
+}
 
 /* The most instructions that a node becomes: its own, its constants, and its operands rounded. */
 uint32_t fuse_instructions(const ir *r, const ir_node *n);

@@ -1,5 +1,5 @@
-/* Two passes after fusion: cheap kernels are repeated by those that read them, and small updates become
- * one kernel.
+/* Two passes after fusion: cheap kernels are repeated by those that read them, and small updates
+ * become one kernel.
  *
  * A kernel of its own that does little more than copy, like x − mean for every channel, costs a
  * pass over memory, and its value takes as much room as x, which lies in memory anyway. Whoever
@@ -60,9 +60,7 @@ static bool takes_in(const ir *r, const fusion *f, uint32_t d) {
   const ir_node *n = &r->nodes[d];
   const uint32_t c = f->cluster_of[d];
   if (c == IR_NONE || f->clusters[c].member_count > MOST_MEMBERS) return false;
-  const graph_category category = ir_category(n);
-  return (fuse_is_elementwise(n) && n->op != OP_random_uniform) || category == CATEGORY_REDUCTION ||
-         category == CATEGORY_ROW;
+  return (fuse_is_elementwise(n) && n->op != OP_random_uniform) || ir_rule(n)->has_prologue;
 }
 
 /* One look at all nodes: which are kernels of their own that could be repeated. */

@@ -1,5 +1,5 @@
-/* What drafts of kernels are put together from; the drafts themselves are in lower_kernel.c and
- * lower_network.c. */
+/* What drafts of kernels are put together from; the drafts themselves are in draft_fused.c and
+ * draft_single.c. */
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
 
@@ -18,13 +18,13 @@ dimension_map draft_identity(int32_t rank);
 void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *result);
 
 /* An empty draft over `space`. */
+void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
+                 const dimension_map *map);
+
 /* The attributes of the kernel begun, zeros. */
 static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
   return kernel_attributes_in(&d->attributes, &d->descriptor, bytes);
 }
-
-void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
-                 const dimension_map *map);
 
 /* One more input: `node` through its layout, broadcast to `shape`. Returns its number. */
 uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
@@ -33,18 +33,16 @@ uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_
 /* One more output: `node`, dense. */
 void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map);
 
-/* Body members, operands from outside and stored values, over the shape of the root. Input
- * `first_input` of the kernel is the program's input number `reserved`. */
-void draft_body(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d,
-                uint32_t first_input, uint32_t reserved, const dimension_map *map);
+/* An input added before: it reads `node` through its layout, broadcast to `shape`. */
+void draft_place(const lowering *l, kernel_draft *d, uint32_t input, uint32_t node,
+                 compute_shape shape, const dimension_map *map);
 
-/* ---- lower_network.c: the kinds of neural networks, and spots -------------------------------- */
+/* One more input with the strides of its own layout, whose axes are aligned to the right of `rank`
+ * dimensions; the leading `batch` ones broadcast. */
+void draft_own_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
+                     int32_t batch);
 
-void draft_convolution(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d);
-void draft_window(const lowering *l, const cluster *c, uint32_t *value, kernel_draft *d);
-void draft_scan(const lowering *l, const cluster *c, kernel_draft *d);
-void draft_top_k(const lowering *l, const cluster *c, kernel_draft *d);
-void draft_attention(const lowering *l, const cluster *c, kernel_draft *d);
-void draft_spots(const lowering *l, const cluster *c, kernel_draft *d);
+/* Ties the parts of a draft together. */
+void draft_finish(kernel_draft *d);
 
 #endif

@@ -303,10 +303,10 @@ static const char *cluster_operation(const lowering *l, const cluster *c) {
 }
 
 /* The kernel that add_kernel has just added is one of the cluster's. */
-static void label_step(lowering *l, const cluster *c) {
+static void label_step(lowering *l, const cluster *c, const kernel_draft *d) {
   build_step *s = &l->steps[l->step_count - 1];
   s->operation = cluster_operation(l, c);
-  if (s->kind == COMPUTE_KERNEL_GATHER || s->kind == COMPUTE_KERNEL_SCATTER) s->checked = c->root;
+  if (d->checks_indices) s->checked = c->root;
 }
 
 static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d) {
@@ -320,7 +320,7 @@ static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d
     for (uint32_t i = 0; i < d->descriptor.output_count; i++)
       outputs[i] = l->home[d->output_node[i]];
     s = add_kernel(l, d, &where, IR_NONE, outputs);
-    if (s == COMPUTE_OK) label_step(l, c);
+    if (s == COMPUTE_OK) label_step(l, c, d);
     where.placement = where.reason = NULL; /* told once */
   }
   if (s != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));

@@ -82,7 +82,7 @@ void lower_abandon(lowering *l);
 /* A new storage; IR_NONE when memory is short. `slot` IR_NONE asks for a place in an arena. */
 uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes);
 
-/* lower_kernel.c: one cluster (or copy, or fill) to a descriptor and its operands. */
+/* One cluster (or copy, or fill) as a descriptor and its operands. */
 typedef struct kernel_draft {
   compute_kernel_descriptor descriptor;
   kernel_attributes attributes;
@@ -93,12 +93,14 @@ typedef struct kernel_draft {
   int64_t output_offset[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
   uint32_t operations;
-  int64_t joined; /* of a concat: length of the parts drafted so far */
+  bool checks_indices; /* reports those outside, in the words of the root's call */
+  uint32_t part;       /* which one this is */
+  int64_t joined;      /* of a concat: length of the parts drafted so far */
 } kernel_draft;
 
-/* The drafts of a cluster: at most two, of which the first may fill the output with zeros, plus one
- * for each part of a concat. Ask for them in order, `part` counting from 0, with the same `draft`;
- * returns false when there is no such part. */
+/* The drafts of a cluster: one, or as many as the rule of its operation has parts. Ask for them in
+ * order, `part` counting from 0, with the same `draft`; returns false when there is no such part.
+ */
 bool draft_cluster(const lowering *l, uint32_t cluster, uint32_t part, kernel_draft *draft);
 
 /* A copy of node's elements (through its layout) to a dense space of output_node. */
@@ -110,7 +112,8 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *dr
 /* arena.c: offsets for all storages without a slot, and in-place reuse. */
 compute_status arena_place(lowering *l);
 
-/* ---- ports.c ----------------------------------------------------------------------------------- */
+/* ---- ports.c -----------------------------------------------------------------------------------
+ */
 
 typedef struct port_output {
   uint32_t node;        /* in the IR */
@@ -147,12 +150,14 @@ compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_
  * compute are marked, too. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
 
-/* ---- lower.c ----------------------------------------------------------------------------------- */
+/* ---- lower.c -----------------------------------------------------------------------------------
+ */
 
 /* All steps, with their storages placed. */
 compute_status lower_all(lowering *l, const port_plan *ports);
 
-/* ---- place.c: where clusters run, by what they and the copies between devices cost ------------- */
+/* ---- place.c: where clusters run, by what they and the copies between devices cost -------------
+ */
 
 /* Considers `only`, or every device that runs kernels, together with the CPU. Sets the plan's
  * devices, where its ports live, and l->places. Leaves everything as it is where there is no CPU

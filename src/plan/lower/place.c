@@ -70,7 +70,7 @@ static bool list_add(scratch *memory, list *l, uint32_t item) {
 }
 
 static bool is_empty(const compute_kernel_descriptor *d) {
-  int32_t rank = d->kind == COMPUTE_KERNEL_REDUCE ? compute_reduce_of(d)->kept_rank : d->rank;
+  int32_t rank = kernel_output_rank(d);
   for (int32_t i = 0; i < rank; i++)
     if (d->size[i] == 0) return true;
   return false;

@@ -218,14 +218,13 @@ static bool collect_parameter_reads(const lowering *l, const port_plan *p, param
 static bool readers_allow(const lowering *l, const port_assign *a, const parameter_reads *reads) {
   const uint32_t home = l->f->cluster_of[a->value];
   const cluster *c = &l->f->clusters[home];
-  const graph_category anchor =
-      c->anchor == IR_NONE ? CATEGORY_ELEMENTWISE : ir_category(&l->r->nodes[c->anchor]);
-  const bool in_place_kind = anchor != CATEGORY_ROW && anchor != CATEGORY_WINDOW;
+  const uint32_t kernel = c->anchor == IR_NONE ? c->root : c->anchor;
+  const bool in_place = ir_rule(&l->r->nodes[kernel])->in_place;
   for (uint32_t i = reads->start[a->parameter]; i < reads->start[a->parameter + 1]; i++) {
     const uint32_t d = reads->at[i].node, reader = l->f->cluster_of[d];
     if (reader == IR_NONE) return false; /* an assignment of the old value to something else */
     const uint32_t operand = l->r->nodes[d].inputs[reads->at[i].input];
-    if (reader == home ? !in_place_kind || !reads_in_step(l, c, d, operand, a->parameter)
+    if (reader == home ? !in_place || !reads_in_step(l, c, d, operand, a->parameter)
                        : l->f->clusters[reader].root > c->root)
       return false;
   }
@@ -241,10 +240,7 @@ static bool can_assign_directly(const lowering *l, const port_assign *a,
       (l->places == NULL && l->storages[a->storage].device != PLAN_MAIN) || p->tensor->read_only ||
       !shape_is_dense(p->shape, p->tensor->strides))
     return false;
-  const graph_category category = ir_category(&r->nodes[l->f->clusters[home].root]);
-  if (category == CATEGORY_JOIN || category == CATEGORY_INDEXED || category == CATEGORY_FIT ||
-      category == CATEGORY_SCAN || category == CATEGORY_ORDER || category == CATEGORY_ATTENTION)
-    return false;
+  if (!ir_rule(&r->nodes[l->f->clusters[home].root])->assigns) return false;
   return !reads->forbidden[a->parameter] && readers_allow(l, a, reads);
 }
 
