@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "plan/run/check.h"
+#include "plan/fuse/fuse.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 

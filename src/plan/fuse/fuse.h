@@ -83,4 +83,13 @@ void layout_resolve(const ir *r, layout *layouts);
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 
+/* ---- check.c: what runs say of indices outside (device/index_fault.h) --------------------------- */
+
+/* Describes the check of node `node`, a gather or scatter, in the words of the call that recorded
+ * it. False if memory is short. */
+bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *row);
+
+/* Whether the call that recorded an indexed node of the graph has a name to report. */
+bool check_is_named(const compute_graph *graph, uint32_t node);
+
 #endif

@@ -74,6 +74,30 @@ bool spans_collide(const span_list *list) {
 
 static const char HERE[] = "compute_run";
 
+/* The port among `count` ascending ones that is for this node, or NULL. */
+static const plan_port *find_port(const plan_port *ports, uint32_t count, uint32_t node) {
+  uint32_t low = 0;
+  const uint32_t end = count;
+  while (count > 0) {
+    const uint32_t half = count / 2;
+    if (ports[low + half].node < node) {
+      low += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return low < end && ports[low].node == node ? &ports[low] : NULL;
+}
+
+const plan_port *plan_find_input(const compute_plan *plan, uint32_t node) {
+  return find_port(plan->ports, plan->input_count, node);
+}
+
+const plan_port *plan_find_output(const compute_plan *plan, uint32_t node) {
+  return find_port(plan->ports + plan->input_count, plan->output_count, node);
+}
+
 static const char *port_label(const plan_port *port, char *text, size_t bytes) {
   if (port->name != NULL)
     snprintf(text, bytes, "'%s'", port->name);

@@ -1,32 +1,17 @@
 /* The clone keeps the numbers of its nodes and the serial of the graph, so that the caller's
  * bindings fit the plan made from it as they are. Nodes that the plan does not need are empty.
  *
- * Parameters on another device get a tensor of the CPU in the clone. It belongs to the twin, not to
- * a run, which is why runs of one twin take turns: they are a rescue, not a way to be fast. */
-#include "plan/run/cpu_plan.h"
+ * Parameters on another device get a tensor of the CPU in the clone. It belongs to the plan for the CPU, not
+ * to a run, which is why its runs take turns: they are a rescue, not a way to be fast. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "plan/run/run.h"
 #include "graph/graph.h"
 #include "tensor/tensor.h"
-
-typedef struct staged_parameter {
-  compute_tensor *original, *copy; /* a reference each; copy NULL until first needed */
-  bool assigned;
-} staged_parameter;
-
-struct plan_twin {
-  pthread_mutex_t mutex;
-  compute_graph graph; /* the clone; it is no object of the context */
-  uint32_t *outputs;
-  uint32_t output_count, flags;
-  staged_parameter *staged;
-  uint32_t staged_count;
-  compute_plan *plan; /* NULL until first needed */
-};
 
 static const char HERE[] = "compute_run";
 
@@ -35,7 +20,7 @@ static compute_status short_of_memory(const compute_context *context) {
                    "no memory for a plan's copy of its graph");
 }
 
-bool twin_is_wanted(const compute_plan *plan) {
+bool cpu_plan_is_wanted(const compute_plan *plan) {
   const compute_context *context = plan->context;
   return plan->fallback != COMPUTE_FALLBACK_STRICT && context->cpu != NULL &&
          plan->device[PLAN_MAIN] != context->cpu;
@@ -64,17 +49,17 @@ static bool clone_node(const graph_node *from, graph_node *to) {
 }
 
 /* Clones what `outputs` need; a node needs only earlier ones. */
-static bool clone_nodes(plan_twin *twin, const compute_graph *graph) {
+static bool clone_nodes(cpu_plan *cpu, const compute_graph *graph) {
   uint32_t last = 0;
-  for (uint32_t i = 0; i < twin->output_count; i++)
-    if (twin->outputs[i] > last) last = twin->outputs[i];
+  for (uint32_t i = 0; i < cpu->output_count; i++)
+    if (cpu->outputs[i] > last) last = cpu->outputs[i];
   size_t count = (size_t)last + 1;
   unsigned char *needed = base_allocate(count, 1);
   graph_node *nodes = base_allocate(count, sizeof *nodes);
-  twin->graph.nodes = nodes;
-  twin->graph.count = twin->graph.capacity = nodes ? count : 0;
+  cpu->graph.nodes = nodes;
+  cpu->graph.count = cpu->graph.capacity = nodes ? count : 0;
   bool ok = needed && nodes;
-  for (uint32_t i = 0; ok && i < twin->output_count; i++) needed[twin->outputs[i]] = 1;
+  for (uint32_t i = 0; ok && i < cpu->output_count; i++) needed[cpu->outputs[i]] = 1;
   for (size_t i = count; ok && i-- > 0;) {
     if (!needed[i]) continue;
     const graph_node *from = &graph->nodes[i];
@@ -92,58 +77,58 @@ static int by_original(const void *a, const void *b) {
 }
 
 /* The entry for a tensor that does not lie on the CPU. */
-static staged_parameter *find_staged(const plan_twin *twin, compute_tensor *original) {
+static staged_parameter *find_staged(const cpu_plan *cpu, compute_tensor *original) {
   const staged_parameter key = {.original = original};
-  return twin->staged_count == 0
+  return cpu->staged_count == 0
              ? NULL
-             : bsearch(&key, twin->staged, twin->staged_count, sizeof *twin->staged, by_original);
+             : bsearch(&key, cpu->staged, cpu->staged_count, sizeof *cpu->staged, by_original);
 }
 
-static bool collect_parameters(plan_twin *twin) {
-  const compute_graph *g = &twin->graph;
+static bool collect_parameters(cpu_plan *cpu) {
+  const compute_graph *g = &cpu->graph;
   size_t most = 0;
   for (size_t i = 0; i < g->count; i++) most += g->nodes[i].op == OP_parameter;
   if (most == 0) return true;
-  twin->staged = base_allocate(most, sizeof *twin->staged);
-  if (!twin->staged) return false;
+  cpu->staged = base_allocate(most, sizeof *cpu->staged);
+  if (!cpu->staged) return false;
   uint32_t count = 0, kept = 0;
   for (size_t i = 0; i < g->count; i++) {
     const graph_node *n = &g->nodes[i];
     if (n->op == OP_parameter && n->tensor->buffer->device != g->context->cpu)
-      twin->staged[count++].original = n->tensor;
+      cpu->staged[count++].original = n->tensor;
   }
-  qsort(twin->staged, count, sizeof *twin->staged, by_original);
+  qsort(cpu->staged, count, sizeof *cpu->staged, by_original);
   for (uint32_t i = 0; i < count; i++)
-    if (kept == 0 || twin->staged[kept - 1].original != twin->staged[i].original)
-      twin->staged[kept++].original = compute_tensor_retain(twin->staged[i].original);
-  twin->staged_count = kept;
+    if (kept == 0 || cpu->staged[kept - 1].original != cpu->staged[i].original)
+      cpu->staged[kept++].original = compute_tensor_retain(cpu->staged[i].original);
+  cpu->staged_count = kept;
   for (size_t i = 0; i < g->count; i++) {
     if (g->nodes[i].op != OP_assign) continue;
-    staged_parameter *p = find_staged(twin, g->nodes[g->nodes[i].inputs[0]].tensor);
+    staged_parameter *p = find_staged(cpu, g->nodes[g->nodes[i].inputs[0]].tensor);
     if (p) p->assigned = true;
   }
   return true;
 }
 
-compute_status twin_create(const compute_graph *graph, const uint32_t *outputs, uint32_t count,
-                           uint32_t flags, plan_twin **result) {
-  plan_twin *twin = base_allocate(1, sizeof *twin);
-  if (!twin) return short_of_memory(graph->context);
-  pthread_mutex_init(&twin->mutex, NULL);
-  twin->graph.context = graph->context;
-  twin->graph.serial = graph->serial;
-  twin->flags = flags;
-  twin->outputs = base_allocate(count, sizeof *twin->outputs);
-  bool ok = twin->outputs != NULL;
+compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outputs, uint32_t count,
+                           uint32_t flags, cpu_plan **result) {
+  cpu_plan *cpu = base_allocate(1, sizeof *cpu);
+  if (!cpu) return short_of_memory(graph->context);
+  pthread_mutex_init(&cpu->mutex, NULL);
+  cpu->graph.context = graph->context;
+  cpu->graph.serial = graph->serial;
+  cpu->flags = flags;
+  cpu->outputs = base_allocate(count, sizeof *cpu->outputs);
+  bool ok = cpu->outputs != NULL;
   if (ok) {
-    memcpy(twin->outputs, outputs, count * sizeof *outputs);
-    twin->output_count = count;
+    memcpy(cpu->outputs, outputs, count * sizeof *outputs);
+    cpu->output_count = count;
   }
-  if (!ok || !clone_nodes(twin, graph) || !collect_parameters(twin)) {
-    twin_release(twin);
+  if (!ok || !clone_nodes(cpu, graph) || !collect_parameters(cpu)) {
+    cpu_plan_release(cpu);
     return short_of_memory(graph->context);
   }
-  *result = twin;
+  *result = cpu;
   return COMPUTE_OK;
 }
 
@@ -154,22 +139,21 @@ static void release_nodes(compute_graph *graph) {
   graph->count = graph->capacity = 0;
 }
 
-void twin_release(plan_twin *twin) {
-  if (!twin) return;
-  compute_plan_release(twin->plan);
-  release_nodes(&twin->graph);
-  for (uint32_t i = 0; i < twin->staged_count; i++) {
-    compute_tensor_release(twin->staged[i].original);
-    compute_tensor_release(twin->staged[i].copy);
+void cpu_plan_release(cpu_plan *cpu) {
+  if (!cpu) return;
+  compute_plan_release(cpu->plan);
+  release_nodes(&cpu->graph);
+  for (uint32_t i = 0; i < cpu->staged_count; i++) {
+    compute_tensor_release(cpu->staged[i].original);
+    compute_tensor_release(cpu->staged[i].copy);
   }
-  base_release(twin->staged);
-  base_release(twin->outputs);
-  pthread_mutex_destroy(&twin->mutex);
-  base_release(twin);
+  base_release(cpu->staged);
+  base_release(cpu->outputs);
+  pthread_mutex_destroy(&cpu->mutex);
+  base_release(cpu);
 }
 
-/* ---- The run (mutex held) ----------------------------------------------------------------------
- */
+/* ---- Parameters (mutex held) ------------------------------------------------------------------- */
 
 /* What lies on the CPU, or has been replaced in an earlier attempt, stays. */
 static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {
@@ -178,59 +162,14 @@ static compute_status choose_staged(void *user, compute_tensor *tensor, compute_
   return COMPUTE_OK;
 }
 
-/* A tensor of the CPU for each parameter that lies elsewhere, put into the clone in its place. */
-static compute_status make_copies(plan_twin *twin) {
-  compute_graph *g = &twin->graph;
-  for (uint32_t i = 0; i < twin->staged_count; i++) {
-    staged_parameter *p = &twin->staged[i];
+compute_status cpu_plan_stage(cpu_plan *cpu) {
+  compute_graph *g = &cpu->graph;
+  for (uint32_t i = 0; i < cpu->staged_count; i++) {
+    staged_parameter *p = &cpu->staged[i];
     if (p->copy) continue;
     compute_status s =
         tensor_create_private(g->context->cpu, p->original->dtype, p->original->shape, &p->copy);
     if (s != COMPUTE_OK) return s;
   }
-  return graph_replace_tensors(g, choose_staged, twin);
-}
-
-static compute_status make_plan(plan_twin *twin) {
-  if (twin->plan) return COMPUTE_OK;
-  compute_status s = make_copies(twin);
-  if (s != COMPUTE_OK) return s;
-  compute_node *nodes = base_allocate(twin->output_count, sizeof *nodes);
-  if (!nodes) return short_of_memory(twin->graph.context);
-  for (uint32_t i = 0; i < twin->output_count; i++)
-    nodes[i] = graph_handle(&twin->graph, twin->outputs[i]);
-  uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
-  s = compute_compile(&twin->graph, nodes, twin->output_count,
-                      &(compute_plan_options){.device = twin->graph.context->cpu,
-                                              .fallback = COMPUTE_FALLBACK_STRICT,
-                                              .flags = twin->flags & kept,
-                                              .name = "repetition on the CPU"},
-                      &twin->plan);
-  base_release(nodes);
-  return s;
-}
-
-/* Assigned parameters, back to where they belong. */
-static compute_status store_parameters(const plan_twin *twin, bool *touched) {
-  for (uint32_t i = 0; i < twin->staged_count; i++) {
-    const staged_parameter *p = &twin->staged[i];
-    if (!p->assigned) continue;
-    *touched = true;
-    compute_status s = compute_tensor_copy(p->original, p->copy);
-    if (s != COMPUTE_OK) return s;
-  }
-  return COMPUTE_OK;
-}
-
-compute_status twin_run(plan_twin *twin, const compute_binding *bindings, size_t count,
-                        const run_control *control, run_attempt *attempt) {
-  *attempt = (run_attempt){0};
-  pthread_mutex_lock(&twin->mutex);
-  compute_status s = make_plan(twin);
-  for (uint32_t i = 0; s == COMPUTE_OK && i < twin->staged_count; i++)
-    s = compute_tensor_copy(twin->staged[i].copy, twin->staged[i].original);
-  if (s == COMPUTE_OK) s = run_once(twin->plan, bindings, count, NULL, control, attempt);
-  if (s == COMPUTE_OK) s = store_parameters(twin, &attempt->touched);
-  pthread_mutex_unlock(&twin->mutex);
-  return s;
+  return graph_replace_tensors(g, choose_staged, cpu);
 }

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "plan/run/run.h"
-#include "plan/run/cpu_plan.h"
 #include "device/collector.h"
 #include "tensor/tensor.h"
 
@@ -70,7 +70,58 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   return NULL;
 }
 
-/* ---- The ladder ------------------------------------------------------------------------------ */
+/* ---- The plan for the CPU (its mutex held) ----------------------------------------------------- */
+
+static compute_status make_plan(cpu_plan *cpu) {
+  if (cpu->plan) return COMPUTE_OK;
+  compute_status s = cpu_plan_stage(cpu);
+  if (s != COMPUTE_OK) return s;
+  compute_node *nodes = base_allocate(cpu->output_count, sizeof *nodes);
+  if (!nodes)
+    return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "no memory for a plan's copy of its graph");
+  for (uint32_t i = 0; i < cpu->output_count; i++)
+    nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
+  uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
+  s = compute_compile(&cpu->graph, nodes, cpu->output_count,
+                      &(compute_plan_options){.device = cpu->graph.context->cpu,
+                                              .fallback = COMPUTE_FALLBACK_STRICT,
+                                              .flags = cpu->flags & kept,
+                                              .name = "repetition on the CPU"},
+                      &cpu->plan);
+  base_release(nodes);
+  return s;
+}
+
+/* Assigned parameters, back to where they belong. */
+static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
+  for (uint32_t i = 0; i < cpu->staged_count; i++) {
+    const staged_parameter *p = &cpu->staged[i];
+    if (!p->assigned) continue;
+    *touched = true;
+    compute_status s = compute_tensor_copy(p->original, p->copy);
+    if (s != COMPUTE_OK) return s;
+  }
+  return COMPUTE_OK;
+}
+
+/* Runs it to the end with the bindings of the plan; parameters that do not lie on the CPU are copied
+ * there first and, where they are assigned to, back afterwards. One run at a time; others wait. The
+ * status and the error are those of the CPU's run. */
+static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings, size_t count,
+                        const run_control *control, run_attempt *attempt) {
+  *attempt = (run_attempt){0};
+  pthread_mutex_lock(&cpu->mutex);
+  compute_status s = make_plan(cpu);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < cpu->staged_count; i++)
+    s = compute_tensor_copy(cpu->staged[i].copy, cpu->staged[i].original);
+  if (s == COMPUTE_OK) s = run_once(cpu->plan, bindings, count, NULL, control, attempt);
+  if (s == COMPUTE_OK) s = store_parameters(cpu, &attempt->touched);
+  pthread_mutex_unlock(&cpu->mutex);
+  return s;
+}
+
+/* ---- Fallback -------------------------------------------------------------------------------- */
 
 /* A lost device, for those who come later; what this run has there stays lost. */
 static void bring_back(compute_device *device) {
@@ -108,7 +159,7 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
   run_control control = {.cancelled = request->cancelled,
                          .deadline = run_deadline(request->time_limit),
                          .progress = request->progress};
-  compute_status s = twin_run(plan->twin, bindings, count, &control, attempt);
+  compute_status s = run_on_cpu(plan->cpu_plan, bindings, count, &control, attempt);
   bool loud = policy_of(plan, request->fallback) == COMPUTE_FALLBACK_WARN;
   if (s == COMPUTE_OK) {
     fallback_note(plan->context, device, FALLBACK_RUN_ON_CPU, loud,
@@ -133,7 +184,7 @@ static void tell_of_parameters(const compute_plan *plan, const run_attempt *atte
   (void)final_failure(plan, &cause, "parameters may have been changed", "");
 }
 
-compute_status run_with_ladder(const compute_plan *plan, const compute_binding *bindings,
+compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
                                size_t count, const run_request *request,
                                compute_run_report *report) {
   int64_t start = report != NULL ? clock_now() : 0;
@@ -142,9 +193,9 @@ compute_status run_with_ladder(const compute_plan *plan, const compute_binding *
                          .progress = request->progress};
   run_attempt attempt;
   compute_error before;
-  if (plan->twin != NULL) compute_error_get(NULL, &before);
+  if (plan->cpu_plan != NULL) compute_error_get(NULL, &before);
   compute_status s = run_once(plan, bindings, count, request->queue, &control, &attempt), first = s;
-  bool again = s != COMPUTE_OK && plan->twin != NULL && is_failure_of_device(s, &attempt) &&
+  bool again = s != COMPUTE_OK && plan->cpu_plan != NULL && is_failure_of_device(s, &attempt) &&
                policy_of(plan, request->fallback) != COMPUTE_FALLBACK_STRICT;
   if (again)
     s = repeat(plan, bindings, count, request, &before, &attempt);
@@ -195,7 +246,7 @@ compute_status compute_run(const compute_plan *plan, const compute_binding *bind
                            compute_queue *queue) {
   compute_status s = check_call(plan, bindings, count, queue);
   if (s != COMPUTE_OK) return s;
-  return run_with_ladder(plan, bindings, count, &(run_request){.queue = queue}, NULL);
+  return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
 }
 
 compute_status compute_run_with(const compute_plan *plan, const compute_binding *bindings,
@@ -209,5 +260,5 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
   if (s != COMPUTE_OK) return s;
   const run_request request = {
       .queue = options->queue, .fallback = options->fallback, .time_limit = options->time_limit};
-  return run_with_ladder(plan, bindings, count, &request, report);
+  return run_with_fallback(plan, bindings, count, &request, report);
 }

@@ -1,5 +1,5 @@
-/* One run of a plan, from the bindings to the last step: bind.c, run_steps.c, run.c; and what
- * happens when it fails: ladder.c. */
+/* One run of a plan, from the bindings to the last step: bind.c, steps.c, run.c; and what
+ * happens when it fails: cpu_plan.c, fallback.c. */
 #ifndef PLAN_RUN_H
 #define PLAN_RUN_H
 
@@ -82,6 +82,10 @@ typedef struct plan_run {
   int64_t deadline;      /* of this run's control; 0: none */
 } plan_run;
 
+/* bind.c: the input or output port for a node of the graph, by its index; NULL if there is none. */
+const plan_port *plan_find_input(const compute_plan *plan, uint32_t node);
+const plan_port *plan_find_output(const compute_plan *plan, uint32_t node);
+
 /* bind.c: checks the bindings and notes them per port. COMPUTE_ERROR_BINDING and its like. */
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,
                         size_t count);
@@ -90,7 +94,7 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
  * as they are. */
 compute_status bind_ports(const compute_plan *plan, plan_run *run);
 
-/* run_steps.c: submits every step to `queue` (and what runs on the CPU to the run's own).
+/* steps.c: submits every step to `queue` (and what runs on the CPU to the run's own).
  * COMPUTE_ERROR_CANCELLED or _TIMEOUT between steps when `control` (or NULL) says so, before the
  * first that writes parameters; COMPUTE_ERROR_TIMEOUT also when a transfer does not end in time. */
 compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue,
@@ -123,13 +127,45 @@ typedef struct run_request {
   atomic_uint *progress;
 } run_request;
 
-/* ladder.c: compute_run_with for checked arguments. `report` may be NULL. */
-compute_status run_with_ladder(const compute_plan *plan, const compute_binding *bindings,
+/* fallback.c: compute_run_with for checked arguments. `report` may be NULL. */
+compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
                                size_t count, const run_request *request,
                                compute_run_report *report);
 
-/* ladder.c: whether a time limit is one, and the time at which it will have passed (0: never). */
+/* fallback.c: whether a time limit is one, and the time at which it will have passed (0: never). */
 bool run_limit_is_valid(double seconds);
 int64_t run_deadline(double seconds);
+
+/* ---- cpu_plan.c -------------------------------------------------------------------------------- */
+
+typedef struct staged_parameter {
+  compute_tensor *original, *copy; /* a reference each; copy NULL until first needed */
+  bool assigned;
+} staged_parameter;
+
+/* What a plan for another device keeps so that a run which fails there can be repeated on the CPU:
+ * the part of the graph that it needs. The constants are shared with the graph it was made from;
+ * the plan for the CPU is compiled when it is first needed. */
+typedef struct cpu_plan {
+  pthread_mutex_t mutex;
+  compute_graph graph; /* the clone; it is no object of the context */
+  uint32_t *outputs;
+  uint32_t output_count, flags;
+  staged_parameter *staged;
+  uint32_t staged_count;
+  compute_plan *plan; /* NULL until first needed */
+} cpu_plan;
+
+/* Whether a plan should have one: it is not strict, and not for the CPU. */
+bool cpu_plan_is_wanted(const compute_plan *plan);
+
+/* `outputs` are indices in the graph. */
+compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outputs, uint32_t count,
+                               uint32_t flags, cpu_plan **result);
+void cpu_plan_release(cpu_plan *cpu); /* NULL is allowed */
+
+/* A tensor of the CPU for each parameter that lies elsewhere, put into the copy of the graph in its place;
+ * with the mutex held. */
+compute_status cpu_plan_stage(cpu_plan *cpu);
 
 #endif

@@ -1,4 +1,4 @@
-#include "plan/run/check.h"
+#include "plan/fuse/fuse.h"
 
 #include <string.h>
 
