@@ -14,8 +14,8 @@ static bool is_transfer(work_class class) {
   return class == WORK_UPLOAD || class == WORK_DOWNLOAD;
 }
 
-double route_curve_seconds(const route_costs *costs, work_class class, double work) {
-  const route_curve *c = &costs->curve[class];
+double costs_curve_seconds(const device_costs *costs, work_class class, double work) {
+  const cost_curve *c = &costs->curve[class];
   double before = 0, seconds = is_transfer(class) ? 0 : costs->launch;
   if (work <= 0 || c->count == 0) return seconds;
   for (uint32_t i = 0; i < c->count; i++) {
@@ -36,25 +36,25 @@ double route_curve_seconds(const route_costs *costs, work_class class, double wo
   return seconds + (work - before) * (slope > average / 4 ? slope : average);
 }
 
-double route_curve_rate(const route_curve *curve) {
+double costs_curve_rate(const cost_curve *curve) {
   double best = 0;
   for (uint32_t i = 0; i < curve->count; i++)
     if (curve->work[i] > best * curve->seconds[i]) best = curve->work[i] / curve->seconds[i];
   return best;
 }
 
-double route_copy_seconds(const route_costs *costs, bool upload, double bytes) {
-  return route_curve_seconds(costs, upload ? WORK_UPLOAD : WORK_DOWNLOAD, bytes);
+double costs_copy_seconds(const device_costs *costs, bool upload, double bytes) {
+  return costs_curve_seconds(costs, upload ? WORK_UPLOAD : WORK_DOWNLOAD, bytes);
 }
 
-static double beyond_launch(const route_costs *costs, work_class class, double work) {
-  double seconds = route_curve_seconds(costs, class, work) - costs->launch;
+static double beyond_launch(const device_costs *costs, work_class class, double work) {
+  double seconds = costs_curve_seconds(costs, class, work) - costs->launch;
   return max_f64(seconds, 0);
 }
 
 /* Memory and arithmetic overlap, so the slower of the two decides; but programs beside a reduction,
  * a row or a product are work on top of it. */
-double route_kernel_seconds(const route_costs *costs, const kernel_work *work) {
+double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) {
   double moved = beyond_launch(costs, work->moved, work->bytes);
   double programs = beyond_launch(costs, WORK_SIMPLE, work->simple) +
                     beyond_launch(costs, WORK_FUNCTION, work->functions);
@@ -68,18 +68,18 @@ double route_kernel_seconds(const route_costs *costs, const kernel_work *work) {
 
 /* ---- Guesses ------------------------------------------------------------------------------- */
 
-static void guess_rate(route_costs *costs, work_class class, double per_second) {
-  costs->curve[class] = (route_curve){.count = 1, .work = {1e9}, .seconds = {1e9 / per_second}};
+static void guess_rate(device_costs *costs, work_class class, double per_second) {
+  costs->curve[class] = (cost_curve){.count = 1, .work = {1e9}, .seconds = {1e9 / per_second}};
 }
 
-static void guess_copy(route_costs *costs, work_class class, double latency, double per_second) {
-  costs->curve[class] = (route_curve){
+static void guess_copy(device_costs *costs, work_class class, double latency, double per_second) {
+  costs->curve[class] = (cost_curve){
       .count = 2, .work = {4096, 1e8}, .seconds = {latency, latency + 1e8 / per_second}};
 }
 
 /* Lanes that multiply and add in one cycle, at a clock that most devices come near to. */
-void route_costs_guess(const compute_device_info *info, route_costs *costs) {
-  *costs = (route_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << WORK_CLASSES) - 1};
+void costs_guess(const compute_device_info *info, device_costs *costs) {
+  *costs = (device_costs){.source = COMPUTE_COSTS_GUESSED, .guessed = (1u << WORK_CLASSES) - 1};
   bool host = info->type == COMPUTE_DEVICE_CPU,
        native = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0;
   double units = info->compute_units > 0 ? info->compute_units : 1;
@@ -124,7 +124,7 @@ static const work_class likeness[WORK_CLASSES][4] = {
 };
 
 /* A single small point shows the launch and nothing of the rate. */
-static void extend(const route_curve *guess, route_curve *c) {
+static void extend(const cost_curve *guess, cost_curve *c) {
   double work = guess->work[guess->count - 1], seconds = guess->seconds[guess->count - 1];
   if (c->count != 1 || c->work[0] >= work) return;
   c->work[1] = work;
@@ -132,10 +132,10 @@ static void extend(const route_curve *guess, route_curve *c) {
   c->count = 2;
 }
 
-void route_costs_complete(const route_costs *guess, route_costs *costs) {
+void costs_complete(const device_costs *guess, device_costs *costs) {
   for (uint32_t class = 0; class < WORK_CLASSES; class ++)
     extend(&guess->curve[class], &costs->curve[class]);
-  route_costs whole = *costs;
+  device_costs whole = *costs;
   whole.guessed = 0;
   for (uint32_t class = 0; class < WORK_CLASSES; class ++) {
     if (costs->curve[class].count > 0) continue;
@@ -145,8 +145,8 @@ void route_costs_complete(const route_costs *guess, route_costs *costs) {
       work_class like = likeness[class][i];
       if (costs->curve[like].count == 0) continue;
       double ratio = is_transfer(class) ? 1
-                                        : route_curve_rate(&guess->curve[class]) /
-                                              route_curve_rate(&guess->curve[like]);
+                                        : costs_curve_rate(&guess->curve[class]) /
+                                              costs_curve_rate(&guess->curve[like]);
       whole.curve[class] = costs->curve[like];
       for (uint32_t p = 0; p < whole.curve[class].count; p++) whole.curve[class].work[p] *= ratio;
       break;

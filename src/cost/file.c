@@ -52,7 +52,7 @@ static uint64_t picoseconds(double seconds) {
   return value >= (double)MOST_NUMBER ? MOST_NUMBER : value < 1 ? 1 : (uint64_t)(value + 0.5);
 }
 
-static size_t print_curve(work_class class, const route_curve *c, char *text, size_t room) {
+static size_t print_curve(work_class class, const cost_curve *c, char *text, size_t room) {
   size_t used = (size_t)snprintf(text, room, " %s=", work_class_name(class));
   for (uint32_t i = 0; i < c->count && used < room; i++)
     used += (size_t)snprintf(text + used, room - used, "%s%" PRIu64 ":%" PRIu64, i ? "," : "",
@@ -61,7 +61,7 @@ static size_t print_curve(work_class class, const route_curve *c, char *text, si
 }
 
 /* The longest line, 14 classes of 6 points of two numbers of 16 digits, fits. */
-size_t costs_line_print(uint64_t key, const char *model, const route_costs *costs, char *line) {
+size_t costs_line_print(uint64_t key, const char *model, const device_costs *costs, char *line) {
   char words[MODEL_CHARACTERS + 1];
   size_t length = 0;
   for (; model[length] && length < MODEL_CHARACTERS; length++)
@@ -114,13 +114,13 @@ static bool find_class(reader *r, work_class *class) {
   return false;
 }
 
-static bool parse_curve(reader *r, route_costs *costs) {
+static bool parse_curve(reader *r, device_costs *costs) {
   work_class class;
   if (!find_class(r, &class) || costs->curve[class].count > 0) return false;
-  route_curve *c = &costs->curve[class];
+  cost_curve *c = &costs->curve[class];
   do {
     uint32_t i = c->count;
-    if (i == ROUTE_POINTS || !number(r, &c->work[i]) || !take(r, ':') || !number(r, &c->seconds[i]))
+    if (i == COSTS_POINTS || !number(r, &c->work[i]) || !take(r, ':') || !number(r, &c->seconds[i]))
       return false;
     c->seconds[i] /= PICOSECONDS;
     if (i > 0 && (c->work[i] <= c->work[i - 1] || c->seconds[i] < c->seconds[i - 1])) return false;
@@ -136,13 +136,13 @@ static bool checksum_holds(const char *line, size_t length) {
   return memcmp(line + length - CHECKSUM_DIGITS, expected, CHECKSUM_DIGITS) == 0;
 }
 
-bool costs_line_parse(const char *line, size_t length, uint64_t key, route_costs *costs) {
+bool costs_line_parse(const char *line, size_t length, uint64_t key, device_costs *costs) {
   char begin[sizeof magic + KEY_DIGITS];
   size_t head = (size_t)snprintf(begin, sizeof begin, "%s%016" PRIx64, magic, key);
   if (length <= head + CHECKSUM_DIGITS || length >= COSTS_LINE_BYTES ||
       memcmp(line, begin, head) != 0 || !checksum_holds(line, length))
     return false;
-  *costs = (route_costs){.source = COMPUTE_COSTS_STORED};
+  *costs = (device_costs){.source = COMPUTE_COSTS_STORED};
   reader r = {line + head, line + length - CHECKSUM_DIGITS - 1};
   if (!take(&r, ' ')) return false;
   while (r.at < r.end && *r.at != ' ') r.at++; /* the model is for people */
@@ -158,7 +158,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, route_costs
 /* ---- The file ------------------------------------------------------------------------------ */
 
 /* A writer that died may have left a line without its end, so one may begin inside another. */
-static bool find_in_line(const char *line, const char *end, uint64_t key, route_costs *costs) {
+static bool find_in_line(const char *line, const char *end, uint64_t key, device_costs *costs) {
   while (line != NULL && line < end) {
     if (costs_line_parse(line, (size_t)(end - line), key, costs)) return true;
     line = memmem(line + 1, (size_t)(end - line - 1), magic, sizeof magic - 1);
@@ -166,12 +166,12 @@ static bool find_in_line(const char *line, const char *end, uint64_t key, route_
   return false;
 }
 
-bool costs_text_find(const char *text, size_t bytes, uint64_t key, route_costs *costs) {
+bool costs_text_find(const char *text, size_t bytes, uint64_t key, device_costs *costs) {
   bool found = false;
   for (const char *line = text, *end = text + bytes; line < end;) {
     const char *stop = memchr(line, '\n', (size_t)(end - line));
     if (!stop) stop = end;
-    route_costs one;
+    device_costs one;
     if (find_in_line(line, stop, key, &one)) {
       *costs = one;
       found = true;
@@ -193,7 +193,7 @@ char *costs_file_path(const compute_context *context) {
   return path;
 }
 
-bool costs_file_find(const compute_device *device, route_costs *costs) {
+bool costs_file_find(const compute_device *device, device_costs *costs) {
   enum { MOST_BYTES = 1 << 20 }; /* of which the last are read: lines are only ever appended */
   char *path = costs_file_path(device->context), *text = NULL;
   FILE *file = path ? fopen(path, "rbe") : NULL;
@@ -213,7 +213,7 @@ bool costs_file_find(const compute_device *device, route_costs *costs) {
   return found;
 }
 
-compute_status costs_file_add(const compute_device *device, const route_costs *costs,
+compute_status costs_file_add(const compute_device *device, const device_costs *costs,
                               char *reason) {
   char *path = costs_file_path(device->context);
   if (!path) return COMPUTE_OK; /* switched off */

@@ -1,6 +1,6 @@
 /* The costs that a device holds: found in the file, measured, or guessed, once and for all.
  *
- * A device keeps the figures as they were measured; curves that are missing are made up anew for
+ * A device keeps the figures as they were measured; curves that are missing are computed again for
  * whoever asks. One lock for each device is held while it is measured, so that two plans that are
  * compiled at once measure it once. */
 
@@ -17,8 +17,8 @@
 static const double DEFAULT_LIMIT = 0.8;
 
 /* Freed with the device. */
-struct route_held {
-  route_costs costs;
+struct held_costs {
+  device_costs costs;
   bool looked;  /* in the file */
   bool refused; /* measuring failed: not tried again of itself */
 };
@@ -41,27 +41,27 @@ static bool runs_kernels(const compute_device *device) {
 
 /* ---- Holding (the device's lock is held) ---------------------------------------------------- */
 
-static struct route_held *hold(compute_device *device) {
-  if (!device->route) device->route = base_allocate(1, sizeof *device->route);
-  return device->route;
+static struct held_costs *hold(compute_device *device) {
+  if (!device->costs) device->costs = base_allocate(1, sizeof *device->costs);
+  return device->costs;
 }
 
 /* At the largest size: smaller ones stay in caches. */
-static double streaming_rate(const route_costs *costs) {
-  const route_curve *c = &costs->curve[WORK_STREAM];
+static double streaming_rate(const device_costs *costs) {
+  const cost_curve *c = &costs->curve[WORK_STREAM];
   return c->count ? c->work[c->count - 1] / c->seconds[c->count - 1] : 0;
 }
 
 /* What the profile compares kernels with; sizes too small to show a peak give none. */
-static void publish_peaks(compute_device *device, const route_costs *costs) {
-  const route_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
-  double flops = gemm->count > 2 ? route_curve_rate(gemm) : 0;
+static void publish_peaks(compute_device *device, const device_costs *costs) {
+  const cost_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
+  double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
   double bytes = stream->count > 2 ? streaming_rate(costs) : 0;
   __atomic_store(&device->peak_flops, &flops, __ATOMIC_RELAXED);
   __atomic_store(&device->peak_bytes, &bytes, __ATOMIC_RELAXED);
 }
 
-static void look_up(compute_device *device, struct route_held *held) {
+static void look_up(compute_device *device, struct held_costs *held) {
   if (held->looked || held->costs.source != COMPUTE_COSTS_GUESSED) return;
   held->looked = true;
   if (mode() != MODE_GUESS && costs_file_find(device, &held->costs))
@@ -69,10 +69,10 @@ static void look_up(compute_device *device, struct route_held *held) {
 }
 
 /* Measures, keeps and stores. */
-static compute_status measure_now(compute_device *device, double limit, struct route_held *held) {
+static compute_status measure_now(compute_device *device, double limit, struct held_costs *held) {
   char reason[COSTS_REASON_BYTES] = "";
-  route_costs fresh;
-  compute_status status = route_measure_device(device, limit, &fresh);
+  device_costs fresh;
+  compute_status status = costs_measure_device(device, limit, &fresh);
   if (status) return status;
   held->costs = fresh;
   publish_peaks(device, &fresh);
@@ -81,7 +81,7 @@ static compute_status measure_now(compute_device *device, double limit, struct r
                 : COMPUTE_OK;
 }
 
-static void measure_unasked(compute_device *device, struct route_held *held) {
+static void measure_unasked(compute_device *device, struct held_costs *held) {
   compute_error before;
   compute_error_get(NULL, &before);
   if (!measure_now(device, DEFAULT_LIMIT, held)) return;
@@ -91,77 +91,77 @@ static void measure_unasked(compute_device *device, struct route_held *held) {
   error_restore(NULL, &before);
 }
 
-static void complete(const compute_device *device, route_costs *costs) {
-  route_costs guess;
-  route_costs_guess(&device->info, &guess);
+static void complete(const compute_device *device, device_costs *costs) {
+  device_costs guess;
+  costs_guess(&device->info, &guess);
   if (costs->source == COMPUTE_COSTS_GUESSED)
     *costs = guess;
   else
-    route_costs_complete(&guess, costs);
+    costs_complete(&guess, costs);
 }
 
-void route_costs_get(compute_device *device, bool measure, route_costs *costs) {
-  pthread_mutex_lock(&device->route_mutex);
-  struct route_held *held = hold(device);
+void costs_get(compute_device *device, bool measure, device_costs *costs) {
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
   if (held) look_up(device, held);
   if (held && measure && held->costs.source == COMPUTE_COSTS_GUESSED && !held->refused &&
       runs_kernels(device) && mode() == MODE_MEASURE)
     measure_unasked(device, held);
-  *costs = held ? held->costs : (route_costs){.source = COMPUTE_COSTS_GUESSED};
-  pthread_mutex_unlock(&device->route_mutex);
+  *costs = held ? held->costs : (device_costs){.source = COMPUTE_COSTS_GUESSED};
+  pthread_mutex_unlock(&device->costs_mutex);
   complete(device, costs);
 }
 
-bool route_costs_set(compute_device *device, const route_costs *costs) {
-  pthread_mutex_lock(&device->route_mutex);
-  struct route_held *held = hold(device);
+bool costs_set(compute_device *device, const device_costs *costs) {
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
   if (held) {
     held->costs = *costs;
     held->costs.source = COMPUTE_COSTS_MEASURED;
   }
-  pthread_mutex_unlock(&device->route_mutex);
+  pthread_mutex_unlock(&device->costs_mutex);
   return held != NULL;
 }
 
 /* ---- Questions ----------------------------------------------------------------------------- */
 
-double route_peak_flops(compute_device *device, compute_dtype factors) {
-  route_costs costs;
-  route_costs_get(device, false, &costs);
+double costs_peak_flops(compute_device *device, compute_dtype factors) {
+  device_costs costs;
+  costs_get(device, false, &costs);
   if (costs.source == COMPUTE_COSTS_GUESSED) return 0;
   work_class class = factors == COMPUTE_F64    ? WORK_GEMM_F64
                      : factors == COMPUTE_F16  ? WORK_GEMM_F16
                      : factors == COMPUTE_BF16 ? WORK_GEMM_BF16
                                                : WORK_GEMM_F32;
-  return costs.guessed >> class & 1 ? 0 : route_curve_rate(&costs.curve[class]);
+  return costs.guessed >> class & 1 ? 0 : costs_curve_rate(&costs.curve[class]);
 }
 
-double route_peak_bytes(compute_device *device) {
-  route_costs costs;
-  route_costs_get(device, false, &costs);
+double costs_peak_bytes(compute_device *device) {
+  device_costs costs;
+  costs_get(device, false, &costs);
   return costs.source == COMPUTE_COSTS_GUESSED ? 0 : streaming_rate(&costs);
 }
 
-static void describe(const route_costs *c, compute_device_costs *result) {
-  const route_curve *up = &c->curve[WORK_UPLOAD], *down = &c->curve[WORK_DOWNLOAD];
+static void describe(const device_costs *c, compute_device_costs *result) {
+  const cost_curve *up = &c->curve[WORK_UPLOAD], *down = &c->curve[WORK_DOWNLOAD];
   *result =
       (compute_device_costs){.source = c->source,
                              .guessed = (uint32_t)__builtin_popcount(c->guessed),
                              .launch_seconds = c->launch,
                              .wait_seconds = c->wait,
                              .bytes_per_second = streaming_rate(c),
-                             .cached_bytes_per_second = route_curve_rate(&c->curve[WORK_STREAM]),
+                             .cached_bytes_per_second = costs_curve_rate(&c->curve[WORK_STREAM]),
                              .upload_seconds = up->count ? up->seconds[0] : 0,
                              .download_seconds = down->count ? down->seconds[0] : 0,
-                             .upload_bytes_per_second = route_curve_rate(up),
-                             .download_bytes_per_second = route_curve_rate(down),
-                             .operations_per_second = route_curve_rate(&c->curve[WORK_SIMPLE]),
-                             .functions_per_second = route_curve_rate(&c->curve[WORK_FUNCTION]),
-                             .gemm_f32 = route_curve_rate(&c->curve[WORK_GEMM_F32]),
-                             .gemm_f64 = route_curve_rate(&c->curve[WORK_GEMM_F64]),
-                             .gemm_f16 = route_curve_rate(&c->curve[WORK_GEMM_F16]),
-                             .gemm_bf16 = route_curve_rate(&c->curve[WORK_GEMM_BF16]),
-                             .convolution_f32 = route_curve_rate(&c->curve[WORK_CONVOLUTION])};
+                             .upload_bytes_per_second = costs_curve_rate(up),
+                             .download_bytes_per_second = costs_curve_rate(down),
+                             .operations_per_second = costs_curve_rate(&c->curve[WORK_SIMPLE]),
+                             .functions_per_second = costs_curve_rate(&c->curve[WORK_FUNCTION]),
+                             .gemm_f32 = costs_curve_rate(&c->curve[WORK_GEMM_F32]),
+                             .gemm_f64 = costs_curve_rate(&c->curve[WORK_GEMM_F64]),
+                             .gemm_f16 = costs_curve_rate(&c->curve[WORK_GEMM_F16]),
+                             .gemm_bf16 = costs_curve_rate(&c->curve[WORK_GEMM_BF16]),
+                             .convolution_f32 = costs_curve_rate(&c->curve[WORK_CONVOLUTION])};
 }
 
 /* ---- Public -------------------------------------------------------------------------------- */
@@ -170,8 +170,8 @@ compute_status compute_route_query(compute_device *device, compute_device_costs 
   if (!device || !costs)
     return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_route_query", "%s is NULL", device ? "costs" : "device");
-  route_costs all;
-  route_costs_get(device, false, &all);
+  device_costs all;
+  costs_get(device, false, &all);
   describe(&all, costs);
   return COMPUTE_OK;
 }
@@ -187,13 +187,13 @@ compute_status compute_route_measure(compute_device *device, double limit_second
     return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                      "%s runs no kernels, so there is nothing to measure", device->info.name);
   const int64_t start = clock_now();
-  pthread_mutex_lock(&device->route_mutex);
-  struct route_held *held = hold(device);
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
   compute_status status =
       held ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, held)
            : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "no memory for the costs of %s", device->info.name);
-  pthread_mutex_unlock(&device->route_mutex);
+  pthread_mutex_unlock(&device->costs_mutex);
   if (costs && (!status || status == COMPUTE_ERROR_FILE)) {
     compute_route_query(device, costs);
     costs->measure_seconds = 1e-9 * (double)(clock_now() - start);

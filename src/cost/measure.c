@@ -30,7 +30,7 @@ typedef struct session {
   probe_data held[PROBE_INPUTS];
   uint64_t held_elements[PROBE_INPUTS];
   double deadline;
-  route_costs *costs;
+  device_costs *costs;
 } session;
 
 static bool is_late(const session *s) {
@@ -186,8 +186,8 @@ static compute_status run_probe(const session *s, const void *what, uint32_t rep
   return wait_after(s, status);
 }
 
-static void add_point(route_curve *curve, double work, double seconds) {
-  if (curve->count == ROUTE_POINTS || !(seconds > 0)) return;
+static void add_point(cost_curve *curve, double work, double seconds) {
+  if (curve->count == COSTS_POINTS || !(seconds > 0)) return;
   /* More work never takes less time; where it seems so, noise spoke. */
   if (curve->count > 0 && seconds < curve->seconds[curve->count - 1])
     seconds = curve->seconds[curve->count - 1];
@@ -232,7 +232,7 @@ static compute_status measure_point(session *s, work_class class, uint32_t point
  * point is measured however late it is: nothing can be told without any. */
 static compute_status measure_class(session *s, work_class class, probe *p) {
   const double longest = 20e-3;
-  const route_curve *c = &s->costs->curve[class];
+  const cost_curve *c = &s->costs->curve[class];
   for (uint32_t point = 0; probe_build(class, point, s->elements, p); point++) {
     if (is_late(s) && s->costs->curve[WORK_STREAM].count > 0) break;
     uint32_t n = c->count;
@@ -279,9 +279,9 @@ static const work_class in_turn[] = {WORK_STREAM,  WORK_GEMM_F32,    WORK_UPLOAD
                                      WORK_GATHER,  WORK_CONVOLUTION, WORK_GEMM_F64, WORK_GEMM_BF16,
                                      WORK_GEMM_F16};
 
-compute_status route_measure_device(compute_device *device, double limit, route_costs *costs) {
+compute_status costs_measure_device(compute_device *device, double limit, device_costs *costs) {
   session s = {.device = device, .costs = costs, .deadline = clock_seconds() + limit};
-  *costs = (route_costs){.source = COMPUTE_COSTS_MEASURED};
+  *costs = (device_costs){.source = COMPUTE_COSTS_MEASURED};
   probe *p = base_allocate(1, sizeof *p);
   if (!p)
     return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_route_measure",

@@ -12,7 +12,8 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 
-/* ---- Flow -------------------------------------------------------------------------------------- */
+/* ---- Flow --------------------------------------------------------------------------------------
+ */
 
 /* The largest flow into the sink of a network of directed edges, and with it the cheapest cut
  * between its source and that (push and relabel, Goldberg and Tarjan 1988, the highest node first:
@@ -207,7 +208,8 @@ static void mark_sink_side(flow_network *n, uint32_t source, uint32_t sink,
   for (uint32_t i = 0; i < n->node_count; i++) sink_side[i] = n->level[i] < n->node_count;
 }
 
-static int64_t flow_cut(flow_network *network, uint32_t source, uint32_t sink, unsigned char *sink_side) {
+static int64_t flow_cut(flow_network *network, uint32_t source, uint32_t sink,
+                        unsigned char *sink_side) {
   flow_network *n = network;
   memset(n->excess, 0, sizeof *n->excess * n->node_count);
   for (uint32_t e = n->first[source]; e != NONE; e = n->edges[e].next)
@@ -221,7 +223,8 @@ static int64_t flow_cut(flow_network *network, uint32_t source, uint32_t sink, u
   return n->excess[sink];
 }
 
-/* ---- Placement --------------------------------------------------------------------------------- */
+/* ---- Placement ---------------------------------------------------------------------------------
+ */
 
 enum { CPU_NODE = 0, ACCELERATOR_NODE = 1, FIRST_UNIT = 2 };
 

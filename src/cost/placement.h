@@ -4,8 +4,8 @@
  * device than its maker; one copy, however many readers there are. With two devices the cheapest
  * placement is the cheapest cut of a network, so it is found exactly for every graph, and not only
  * for chains and trees. */
-#ifndef ROUTE_PLACEMENT_H
-#define ROUTE_PLACEMENT_H
+#ifndef COST_PLACEMENT_H
+#define COST_PLACEMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

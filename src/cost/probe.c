@@ -1,6 +1,6 @@
 /* Sizes are those between which devices change their ways: what a launch hides, what caches hold,
  * and what they do not. One kernel text serves all sizes of a class wherever the generator's
- * judgement allows, because compilers take longer than anything that is measured here. */
+ * seems necessary, because compilers take longer than anything that is measured here. */
 #include "cost/probe.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The kernels whose times make the curves of a device. */
-#ifndef ROUTE_PROBE_H
-#define ROUTE_PROBE_H
+#ifndef COST_PROBE_H
+#define COST_PROBE_H
 
 #include "kernel/kernel.h"
 #include "kernel/program.h"

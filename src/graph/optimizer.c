@@ -494,7 +494,8 @@ compute_node compute_rmsprop_apply(compute_graph *graph, const compute_node *par
   return descend_rmsprop(graph, "rmsprop_apply", &from, parameters, count, options);
 }
 
-/* ---- Clipping by the norm of all gradients together -------------------------------------------- */
+/* ---- Clipping by the norm of all gradients together --------------------------------------------
+ */
 
 static const char clip_operation[] = "clip_gradients";
 
@@ -557,7 +558,8 @@ void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_
   if (!check_gradients(graph, gradients, count, limit, &work)) return;
   compute_node *scaled = base_allocate(count, sizeof *scaled);
   if (!scaled) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation, "no memory for %zu gradients", count);
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation, "no memory for %zu gradients",
+               count);
     return;
   }
   const compute_node length = clip(graph, gradients, count, limit, work, scaled);

@@ -88,9 +88,9 @@ struct compute_plan {
   index_checks *checks; /* or NULL */
   bool assigns;         /* writes parameters */
   compute_fallback fallback;
-  uint32_t generation;    /* of its device when the kernels were made (device.h) */
+  uint32_t generation;       /* of its device when the kernels were made (device.h) */
   struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */
-  int32_t references;     /* atomic: the caller's and those of jobs */
+  int32_t references;        /* atomic: the caller's and those of jobs */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
   struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */

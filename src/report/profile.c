@@ -219,7 +219,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {
     if (i > 0) text_add(text, ",\n");
-    (void)route_peak_bytes(context->devices[i]); /* has stored peaks looked up */
+    (void)costs_peak_bytes(context->devices[i]); /* has stored peaks looked up */
     add_device(text, context->devices[i]);
   }
   pthread_mutex_unlock(&context->registry_mutex);

@@ -108,15 +108,15 @@ static int tear_down(void **state) {
 
 /* ---- Costs --------------------------------------------------------------------------------- */
 
-static void set_rate(route_costs *c, work_class class, double launch, double per_second) {
-  c->curve[class] = (route_curve){.count = 2,
+static void set_rate(device_costs *c, work_class class, double launch, double per_second) {
+  c->curve[class] = (cost_curve){.count = 2,
                                   .work = {1, 1e9},
                                   .seconds = {launch + 1 / per_second, launch + 1e9 / per_second}};
 }
 
 /* A device on which everything but products goes at `rate`. */
-static route_costs make_costs(double launch, double rate, double products) {
-  route_costs c = {.launch = launch, .wait = launch};
+static device_costs make_costs(double launch, double rate, double products) {
+  device_costs c = {.launch = launch, .wait = launch};
   for (work_class class = 0; class < WORK_UPLOAD; class ++)
     set_rate(&c, class, launch, class >= WORK_GEMM_F32 ? products : rate);
   set_rate(&c, WORK_UPLOAD, 0, 1e12);
@@ -124,14 +124,14 @@ static route_costs make_costs(double launch, double rate, double products) {
   return c;
 }
 
-static void set_copies(route_costs *c, double latency, double per_second) {
+static void set_copies(device_costs *c, double latency, double per_second) {
   set_rate(c, WORK_UPLOAD, latency, per_second);
   set_rate(c, WORK_DOWNLOAD, latency, per_second);
 }
 
-static void put_costs(const route_costs *here, const route_costs *there) {
-  assert_true(route_costs_set(cpu, here));
-  assert_true(route_costs_set(fast, there));
+static void put_costs(const device_costs *here, const device_costs *there) {
+  assert_true(costs_set(cpu, here));
+  assert_true(costs_set(fast, there));
 }
 
 /* ---- Plans --------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static compute_device *device_for_product(int64_t n) {
  * 1.98 n³ ns = 12 n² ns + 30 µs at n = 27.4. */
 static void the_crossing_point_is_where_the_figures_say(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-9, 1e15, 1e9), there = make_costs(1e-9, 1e15, 1e11);
+  device_costs here = make_costs(1e-9, 1e15, 1e9), there = make_costs(1e-9, 1e15, 1e11);
   set_copies(&there, 10e-6, 1e9);
   put_costs(&here, &there);
   /* Below 32, products are priced as if they were larger: by 1 + 8 / n. */
@@ -216,7 +216,7 @@ static void run_twice_alike(const compute_graph *g, const compute_node *inputs, 
 /* softmax(x · w1) · w2, products on the one device, the softmax on the other. */
 static void one_plan_uses_both_devices_when_that_is_fastest(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
+  device_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
   set_rate(&there, WORK_STREAM, 1e-9, 1e12);
   set_copies(&there, 1e-9, 1e12);
   put_costs(&here, &there);
@@ -247,7 +247,7 @@ static void one_plan_uses_both_devices_when_that_is_fastest(void **state) {
 /* The softmax would be faster on the CPU, but not by as much as two copies cost. */
 static void a_chain_stays_together_where_copies_cost_more(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-6, 1e9, 1e7), there = make_costs(1e-6, 5e8, 1e12);
+  device_costs here = make_costs(1e-6, 1e9, 1e7), there = make_costs(1e-6, 5e8, 1e12);
   set_copies(&there, 5e-6, 1e12);
   put_costs(&here, &there);
   compute_graph *g = compute_graph_create(context);
@@ -265,7 +265,7 @@ static void a_chain_stays_together_where_copies_cost_more(void **state) {
 
 static void what_the_device_refuses_runs_on_the_cpu_without_ado(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-6, 1e6, 1e6), there = make_costs(1e-6, 1e12, 1e12);
+  device_costs here = make_costs(1e-6, 1e6, 1e6), there = make_costs(1e-6, 1e12, 1e12);
   put_costs(&here, &there);
   refuses[COMPUTE_KERNEL_ROW] = true;
   compute_graph *g = compute_graph_create(context);
@@ -285,7 +285,7 @@ static void what_the_device_refuses_runs_on_the_cpu_without_ado(void **state) {
 
 static void a_device_that_is_slower_anyway_is_not_asked(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-9, 1e12, 1e12), there = make_costs(1e-3, 1e9, 1e9);
+  device_costs here = make_costs(1e-9, 1e12, 1e12), there = make_costs(1e-3, 1e9, 1e9);
   put_costs(&here, &there);
   assert_ptr_equal(device_for_product(64), cpu);
   assert_int_equal(questions, 0);
@@ -294,7 +294,7 @@ static void a_device_that_is_slower_anyway_is_not_asked(void **state) {
 /* What a run takes is shown beside what was predicted. */
 static void measured_times_stand_in_the_explanation(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-6, 1e6, 1e6), there = make_costs(1e-6, 1e12, 1e12);
+  device_costs here = make_costs(1e-6, 1e6, 1e6), there = make_costs(1e-6, 1e12, 1e12);
   put_costs(&here, &there);
   launch_seconds = 2e-3;
   compute_graph *g = compute_graph_create(context);
@@ -365,8 +365,8 @@ static compute_node draw_operation(compute_graph *g, const compute_node *from, u
   }
 }
 
-static route_costs draw_costs(void) {
-  route_costs c = {.launch = 1e-6, .wait = 1e-6};
+static device_costs draw_costs(void) {
+  device_costs c = {.launch = 1e-6, .wait = 1e-6};
   for (work_class class = 0; class < WORK_CLASSES; class ++)
     set_rate(&c, class, 1e-6, pow(10, 7 + (double)draw(4)));
   set_copies(&c, 1e-7 * (double)(1 + draw(100)), 1e10);
@@ -388,7 +388,7 @@ static void wherever_steps_run_the_results_are_the_same(void **state) {
       count++;
     }
     for (uint32_t i = 0; i < outputs; i++) output[i] = node[count - 1 - i];
-    route_costs here = draw_costs(), there = draw_costs();
+    device_costs here = draw_costs(), there = draw_costs();
     put_costs(&here, &there);
     compute_plan *plan = compile_for(g, output, outputs, NULL, COMPUTE_PLAN_AUTO);
     int before = launches;
@@ -421,7 +421,7 @@ static void parameters_are_assigned_where_they_lie(void **state) {
         compute_assign(g, p,
                        round & 2 ? compute_add(g, p, step)
                                  : compute_transpose(g, compute_add(g, p, step), COMPUTE_ALL_AXES));
-    route_costs here = draw_costs(), there = draw_costs();
+    device_costs here = draw_costs(), there = draw_costs();
     put_costs(&here, &there);
     compute_plan *plan = compile_auto(g, assign);
     const compute_binding b = {in, x};
@@ -442,7 +442,7 @@ static void parameters_are_assigned_where_they_lie(void **state) {
 static void graphs_without_work_are_placed_too(void **state) {
   (void)state;
   for (int round = 0; round < 8; round++) {
-    route_costs here = draw_costs(), there = draw_costs();
+    device_costs here = draw_costs(), there = draw_costs();
     put_costs(&here, &there);
     float held[64];
     for (int i = 0; i < 64; i++) held[i] = (float)i;
@@ -514,7 +514,7 @@ static compute_status place_run_and_explain(const compute_graph *g, compute_node
 /* Whichever request fails: a clean error and nothing kept, and then it works. */
 static void a_failing_allocation_is_an_error_and_no_more(void **state) {
   (void)state;
-  route_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
+  device_costs here = make_costs(1e-9, 1e12, 1e7), there = make_costs(1e-9, 1e6, 1e12);
   set_copies(&there, 1e-9, 1e12);
   set_rate(&there, WORK_STREAM, 1e-9, 1e12);
   put_costs(&here, &there);

@@ -64,10 +64,10 @@ static void add_tuning(uint32_t number) {
 
 static void add_costs(compute_device *device) {
   compute_device_info info;
-  route_costs costs;
+  device_costs costs;
   char reason[COSTS_REASON_BYTES];
   if (compute_device_describe(device, &info) != COMPUTE_OK) _exit(4);
-  route_costs_guess(&info, &costs);
+  costs_guess(&info, &costs);
   if (costs_file_add(device, &costs, reason) != COMPUTE_OK) _exit(4);
 }
 
@@ -310,7 +310,7 @@ static void a_kill_leaves_every_file_valid(void **state) {
 static void the_costs_stay_readable(void **state) {
   (void)state;
   compute_context *context = NULL;
-  route_costs costs;
+  device_costs costs;
   assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu", .threads = 2}));
   add_costs(compute_default_device(context));
   assert_true(costs_file_find(compute_default_device(context), &costs));

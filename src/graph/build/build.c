@@ -44,7 +44,7 @@ bool build_operands(compute_graph *graph, const char *operation, const compute_n
 
 bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype) {
   if (dtype_is_valid(dtype)) return true;
-  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "%d is no dtype", (int)dtype);
+  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "invalid dtype %d", (int)dtype);
   return false;
 }
 
@@ -188,7 +188,8 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
   return found;
 }
 
-/* ---- Numbers among the arguments --------------------------------------------------------------- */
+/* ---- Numbers among the arguments ---------------------------------------------------------------
+ */
 
 /* Numbers among a builder's arguments: what the dtype at hand cannot hold is refused here, by the
  * name of the argument, rather than rounded, wrapped or found out by a later stage. */

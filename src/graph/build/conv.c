@@ -354,7 +354,8 @@ compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, comp
   return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
 }
 
-/* ---- Pooling ----------------------------------------------------------------------------------- */
+/* ---- Pooling -----------------------------------------------------------------------------------
+ */
 
 compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
@@ -378,7 +379,7 @@ compute_node network_pool(compute_graph *graph, const char *operation,
 /* ---- Windows ------------------------------------------------------------------------------- */
 
 static bool fail_pool_option(compute_graph *graph, const char *operation, const char *name,
-                        int64_t value, const char *allowed) {
+                             int64_t value, const char *allowed) {
   graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %" PRId64 "; it must be %s",
              name, value, allowed);
   return false;
@@ -386,7 +387,7 @@ static bool fail_pool_option(compute_graph *graph, const char *operation, const 
 
 /* The options with their defaults filled in. */
 static bool read_pool_options(compute_graph *graph, const char *operation,
-                         const compute_pool2d_options *o, compute_window_attributes *w) {
+                              const compute_pool2d_options *o, compute_window_attributes *w) {
   for (int i = 0; i < 2; i++) {
     w->size[i] = i && o->size[1] == 0 ? w->size[0] : o->size[i];
     w->stride[i] = o->stride[i] != 0 ? o->stride[i] : i && o->stride[0] ? w->stride[0] : w->size[i];
@@ -396,14 +397,16 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
     w->padding[i] = i && o->padding[1] == -1 ? w->padding[0] : o->padding[i];
     if (w->size[i] < 1) return fail_pool_option(graph, operation, "size", w->size[i], "at least 1");
     if (w->stride[i] < 1)
-      return fail_pool_option(graph, operation, "stride", w->stride[i], "at least 1 (0 means size)");
+      return fail_pool_option(graph, operation, "stride", w->stride[i],
+                              "at least 1 (0 means size)");
     if (w->dilation[i] < 1)
-      return fail_pool_option(graph, operation, "dilation", w->dilation[i], "at least 1 (0 means 1)");
+      return fail_pool_option(graph, operation, "dilation", w->dilation[i],
+                              "at least 1 (0 means 1)");
     if (w->dilation[i] != 1 && w->operation == COMPUTE_WINDOW_AVERAGE)
       return fail_pool_option(graph, operation, "dilation", w->dilation[i], "1 for averages");
     if (w->padding[i] < 0 || w->padding[i] > w->size[i] / 2)
       return fail_pool_option(graph, operation, "padding", w->padding[i],
-                         "at least 0 and at most half of size");
+                              "at least 0 and at most half of size");
   }
   if (w->operation == COMPUTE_WINDOW_MAX && o->exclude_padding)
     return fail_pool_option(graph, operation, "exclude_padding", 1, "false for maxima");

@@ -196,7 +196,8 @@ compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dt
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* ---- Clamp ------------------------------------------------------------------------------------- */
+/* ---- Clamp -------------------------------------------------------------------------------------
+ */
 
 static compute_node fail_limits(compute_graph *graph, compute_dtype dtype, double low,
                                 double high) {

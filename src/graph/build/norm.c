@@ -159,7 +159,8 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
   return compute_select(graph, keep, larger, compute_scalar(graph, dtype, 0));
 }
 
-/* ---- Layer norm -------------------------------------------------------------------------------- */
+/* ---- Layer norm --------------------------------------------------------------------------------
+ */
 
 /* Whether gain or bias has the dtype of x and the size of its last axis. */
 static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,

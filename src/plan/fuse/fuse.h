@@ -67,7 +67,7 @@ static inline bool fuse_is_immediate(const ir_node *n) {
 /* ---- refine.c ------------------------------------------------------------------------------ */
 
 /* Gives every cluster that reads such a kernel's value a node of its own for it, in a new array of
- * nodes; *changed tells whether there was any, and then the nodes must be fused anew. Memory is the
+ * nodes; *changed says whether there was any, and then the nodes must be fused again. Memory is the
  * only failure. */
 compute_status repeat_cheap(ir *r, const fusion *f, bool *changed);
 
@@ -83,7 +83,8 @@ void layout_resolve(const ir *r, layout *layouts);
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 
-/* ---- check.c: what runs say of indices outside (device/index_fault.h) --------------------------- */
+/* ---- check.c: what runs say of indices outside (device/index_fault.h) ---------------------------
+ */
 
 /* Describes the check of node `node`, a gather or scatter, in the words of the call that recorded
  * it. False if memory is short. */

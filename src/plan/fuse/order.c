@@ -1,7 +1,7 @@
 /* The order of clusters decides how long temporaries live.
  *
  * In the order of their roots clusters are always right (fuse.h), but an optimizer's updates, which
- * are recorded behind all gradients, would keep every gradient of an activation until then. So a
+ * are recorded after all gradients, would keep every gradient of an activation until then. So a
  * cluster that needs no memory, or no more than it gives back, runs as soon as its operands exist;
  * the others keep the order of their roots.
  *

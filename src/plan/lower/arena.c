@@ -11,7 +11,8 @@
 #include "plan/lower/lower.h"
 #include "plan/lower/arena.h"
 
-/* ---- Occupancy --------------------------------------------------------------------------------- */
+/* ---- Occupancy ---------------------------------------------------------------------------------
+ */
 
 /* Blocks that come in the order of their first steps, as most do, meet only those earlier ones that
  * have not ended by then: one set of ranges is enough, and it changes by a block that begins and
@@ -236,7 +237,8 @@ bool occupancy_place(occupancy *o, uint32_t first, uint32_t last, uint64_t bytes
   return note_block(o, &(occupancy_block){first, last, *offset, *offset + bytes});
 }
 
-/* ---- Storages ---------------------------------------------------------------------------------- */
+/* ---- Storages ----------------------------------------------------------------------------------
+ */
 
 static uint32_t find_home(const lowering *l, uint32_t id) {
   while (l->storages[id].home != id) id = l->storages[id].home;

@@ -83,6 +83,20 @@ static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x
 
 /* ---- 16-bit floats ------------------------------------------------------------------------- */
 
+/* Instructions whose result a dtype can hold if it can hold the operand; one that is missing here
+ * costs a rounding that changes nothing. */
+static const bool maps_to_itself[COMPUTE_I_END] = {
+    [COMPUTE_I_NEG] = true,   [COMPUTE_I_ABS] = true,  [COMPUTE_I_RELU] = true,
+    [COMPUTE_I_FLOOR] = true, [COMPUTE_I_CEIL] = true, [COMPUTE_I_ROUND] = true,
+    [COMPUTE_I_TRUNC] = true,
+};
+
+static bool constant_fits(compute_dtype dtype, double value) {
+  unsigned char element[8];
+  dtype_store(dtype, element, value);
+  return dtype_load(dtype, element) == value;
+}
+
 /* Whether a value is known to be one that `dtype` can hold. */
 static bool is_rounded(const program_site *at, uint16_t value, compute_dtype dtype) {
   const compute_instruction_code rounding =
@@ -90,25 +104,13 @@ static bool is_rounded(const program_site *at, uint16_t value, compute_dtype dty
   for (;;) {
     const compute_instruction *i = &at->builder->instruction[value];
     if (i->code == rounding || i->code == COMPUTE_I_SIGN) return true;
-    switch (i->code) {
-    case COMPUTE_I_LOAD:
+    if (i->code == COMPUTE_I_LOAD)
       return i->immediate.i64 >= at->reserved &&
              at->draft->inputs[i->immediate.i64 - at->reserved + at->first_input].dtype == dtype;
-    case COMPUTE_I_CONSTANT: {
-      unsigned char element[8];
-      dtype_store(dtype, element, i->immediate.f64);
-      return dtype_load(dtype, element) == i->immediate.f64;
-    }
-    case COMPUTE_I_CAST: return at->builder->instruction[i->a].type == COMPUTE_BOOL;
-    case COMPUTE_I_NEG:
-    case COMPUTE_I_ABS:
-    case COMPUTE_I_RELU:
-    case COMPUTE_I_FLOOR:
-    case COMPUTE_I_CEIL:
-    case COMPUTE_I_ROUND:
-    case COMPUTE_I_TRUNC: value = i->a; break; /* representable if the operand is */
-    default: return false;
-    }
+    if (i->code == COMPUTE_I_CONSTANT) return constant_fits(dtype, i->immediate.f64);
+    if (i->code == COMPUTE_I_CAST) return at->builder->instruction[i->a].type == COMPUTE_BOOL;
+    if (!maps_to_itself[i->code]) return false;
+    value = i->a;
   }
 }
 

@@ -321,7 +321,7 @@ static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d
       outputs[i] = l->home[d->output_node[i]];
     s = add_kernel(l, d, &where, IR_NONE, outputs);
     if (s == COMPUTE_OK) label_step(l, c, d);
-    where.placement = where.reason = NULL; /* told once */
+    where.placement = where.reason = NULL; /* said once */
   }
   if (s != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));
   return s;

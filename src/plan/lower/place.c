@@ -1,4 +1,4 @@
-/* A cluster is a unit of placement, a stored value what may have to be copied (route/placement.h).
+/* A cluster is a unit of placement, a stored value what may have to be copied (cost/placement.h).
  *
  * Whether a device takes a kernel is only asked where the kernel would go there: asking a device
  * with a compiler means writing the source. A refusal makes that choice impossible, and the rest is
@@ -41,7 +41,7 @@ typedef struct placing {
   uint32_t *value_node; /* per value */
   list *readers;        /* per value */
   uint32_t value_count;
-  uint32_t *flat_readers; /* of all values, one behind the other */
+  uint32_t *flat_readers; /* of all values, one after the other */
   /* Of the candidate that is looked at. */
   placement_unit *costs;
   placement_value *values;
@@ -205,11 +205,11 @@ static int64_t picoseconds(double seconds) {
   return value < 1e15 ? (int64_t)value : (int64_t)1e15;
 }
 
-static int64_t unit_cost(const placing *p, uint32_t index, const route_costs *costs) {
+static int64_t unit_cost(const placing *p, uint32_t index, const device_costs *costs) {
   const unit *u = &p->units[index];
   double seconds = 0;
   for (uint32_t i = 0; i < u->work_count; i++)
-    seconds += route_kernel_seconds(costs, &p->works[u->first_work + i]);
+    seconds += costs_kernel_seconds(costs, &p->works[u->first_work + i]);
   return picoseconds(seconds);
 }
 
@@ -218,9 +218,9 @@ static double node_bytes(const ir_node *n) {
 }
 
 static void price(placing *p, compute_device *candidate) {
-  route_costs here, there;
-  route_costs_get(p->l->plan->context->cpu, true, &here);
-  route_costs_get(candidate, true, &there);
+  device_costs here, there;
+  costs_get(p->l->plan->context->cpu, true, &here);
+  costs_get(candidate, true, &there);
   for (uint32_t i = 0; i < p->problem.unit_count; i++) {
     p->costs[i] = (placement_unit){unit_cost(p, i, &here), unit_cost(p, i, &there)};
     p->asked[i] = 0;
@@ -228,8 +228,8 @@ static void price(placing *p, compute_device *candidate) {
   }
   for (uint32_t v = 0; v < p->value_count; v++) {
     double bytes = node_bytes(&p->l->r->nodes[p->value_node[v]]);
-    p->values[v].to = picoseconds(route_copy_seconds(&there, true, bytes));
-    p->values[v].from = picoseconds(route_copy_seconds(&there, false, bytes));
+    p->values[v].to = picoseconds(costs_copy_seconds(&there, true, bytes));
+    p->values[v].from = picoseconds(costs_copy_seconds(&there, false, bytes));
   }
 }
 

@@ -1,7 +1,7 @@
 /* What a run reads and writes: the bindings checked, and each one's memory found.
  *
  * A tensor that the steps cannot use as it is (strided, on another device, overlapping another one
- * of the run) is replaced by a dense stand-in, copied before or after. */
+ * of the run) is replaced by a dense substitute, copied before or after. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
-/* ---- Spans ------------------------------------------------------------------------------------- */
+/* ---- Spans -------------------------------------------------------------------------------------
+ */
 
 /* Sorted by where they begin, so that those which begin before the end of another one are the first
  * few of the list; whether one of these ends too late, their largest end says. */
@@ -70,7 +71,8 @@ bool spans_collide(const span_list *list) {
   return false;
 }
 
-/* ---- Bindings ---------------------------------------------------------------------------------- */
+/* ---- Bindings ----------------------------------------------------------------------------------
+ */
 
 static const char HERE[] = "compute_run";
 
@@ -192,7 +194,7 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
   return COMPUTE_OK;
 }
 
-static bool needs_stand_in(const compute_plan *plan, const plan_run *run, uint32_t port) {
+static bool needs_substitute(const compute_plan *plan, const plan_run *run, uint32_t port) {
   const compute_tensor *t = run->bound[port];
   if (t->buffer->device != plan->device[plan->port_device] || !shape_is_dense(t->shape, t->strides))
     return true;
@@ -222,13 +224,13 @@ compute_status bind_ports(const compute_plan *plan, plan_run *run) {
   for (uint32_t i = 0; i < ports; i++) {
     const plan_port *port = &plan->ports[i];
     compute_tensor *used = run->bound[i];
-    if (needs_stand_in(plan, run, i)) {
+    if (needs_substitute(plan, run, i)) {
       s = tensor_create_private(plan->device[plan->port_device], port->dtype, port->shape,
-                                &run->stand_in[i]);
+                                &run->substitute[i]);
       if (s == COMPUTE_OK && i < plan->input_count)
-        s = compute_tensor_copy(run->stand_in[i], run->bound[i]);
+        s = compute_tensor_copy(run->substitute[i], run->bound[i]);
       if (s != COMPUTE_OK) return s;
-      used = run->stand_in[i];
+      used = run->substitute[i];
     }
     run->memory[i] = &used->buffer->memory;
     run->offset[i] = (uint64_t)used->offset;

@@ -1,8 +1,8 @@
 /* The clone keeps the numbers of its nodes and the serial of the graph, so that the caller's
  * bindings fit the plan made from it as they are. Nodes that the plan does not need are empty.
  *
- * Parameters on another device get a tensor of the CPU in the clone. It belongs to the plan for the CPU, not
- * to a run, which is why its runs take turns: they are a rescue, not a way to be fast. */
+ * Parameters on another device get a tensor of the CPU in the clone. It belongs to the plan for the
+ * CPU, not to a run, which is why its runs take turns: they are a rescue, not a way to be fast. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static bool collect_parameters(cpu_plan *cpu) {
 }
 
 compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outputs, uint32_t count,
-                           uint32_t flags, cpu_plan **result) {
+                               uint32_t flags, cpu_plan **result) {
   cpu_plan *cpu = base_allocate(1, sizeof *cpu);
   if (!cpu) return short_of_memory(graph->context);
   pthread_mutex_init(&cpu->mutex, NULL);
@@ -153,7 +153,8 @@ void cpu_plan_release(cpu_plan *cpu) {
   base_release(cpu);
 }
 
-/* ---- Parameters (mutex held) ------------------------------------------------------------------- */
+/* ---- Parameters (mutex held) -------------------------------------------------------------------
+ */
 
 /* What lies on the CPU, or has been replaced in an earlier attempt, stays. */
 static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {

@@ -45,13 +45,13 @@ static void print_time(text_buffer *t, double seconds) {
 }
 
 /* Predicted without waiting for the step; measured with it. */
-static double predicted_seconds(const plan_step *s, const route_costs *costs) {
+static double predicted_seconds(const plan_step *s, const device_costs *costs) {
   if (s->kernel == NULL)
-    return route_copy_seconds(&costs[PLAN_MAIN], s->device == PLAN_MAIN, (double)s->bytes);
-  return route_kernel_seconds(&costs[s->device], &s->work);
+    return costs_copy_seconds(&costs[PLAN_MAIN], s->device == PLAN_MAIN, (double)s->bytes);
+  return costs_kernel_seconds(&costs[s->device], &s->work);
 }
 
-static void print_times(text_buffer *t, const plan_step *s, const route_costs *costs) {
+static void print_times(text_buffer *t, const plan_step *s, const device_costs *costs) {
   uint64_t measured = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
   text_add(t, "      predicted ");
   print_time(t, predicted_seconds(s, costs));
@@ -63,7 +63,7 @@ static void print_times(text_buffer *t, const plan_step *s, const route_costs *c
 }
 
 static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number,
-                       const route_costs *costs) {
+                       const device_costs *costs) {
   const plan_step *s = &plan->steps[number];
   const compute_device *device = plan->device[s->device];
   text_add(t, "%4u  %s\n", number + 1, s->text);
@@ -112,9 +112,9 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
                      "compute_explain: %s is NULL", plan == NULL ? "plan" : "text");
   text_buffer t = {0};
-  route_costs costs[PLAN_DEVICES];
+  device_costs costs[PLAN_DEVICES];
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
-    if (plan->device[d] != NULL) route_costs_get(plan->device[d], false, &costs[d]);
+    if (plan->device[d] != NULL) costs_get(plan->device[d], false, &costs[d]);
   const compute_plan_info *info = &plan->info;
   text_add(&t, "plan %s on %s%s: %u steps for %u operations", plan->name ? plan->name : "(unnamed)",
            plan->device[PLAN_MAIN]->info.name,

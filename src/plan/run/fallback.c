@@ -70,7 +70,8 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   return NULL;
 }
 
-/* ---- The plan for the CPU (its mutex held) ----------------------------------------------------- */
+/* ---- The plan for the CPU (its mutex held) -----------------------------------------------------
+ */
 
 static compute_status make_plan(cpu_plan *cpu) {
   if (cpu->plan) return COMPUTE_OK;
@@ -105,11 +106,11 @@ static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
   return COMPUTE_OK;
 }
 
-/* Runs it to the end with the bindings of the plan; parameters that do not lie on the CPU are copied
- * there first and, where they are assigned to, back afterwards. One run at a time; others wait. The
- * status and the error are those of the CPU's run. */
+/* Runs it to the end with the bindings of the plan; parameters that do not lie on the CPU are
+ * copied there first and, where they are assigned to, back afterwards. One run at a time; others
+ * wait. The status and the error are those of the CPU's run. */
 static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings, size_t count,
-                        const run_control *control, run_attempt *attempt) {
+                                 const run_control *control, run_attempt *attempt) {
   *attempt = (run_attempt){0};
   pthread_mutex_lock(&cpu->mutex);
   compute_status s = make_plan(cpu);
@@ -185,8 +186,8 @@ static void tell_of_parameters(const compute_plan *plan, const run_attempt *atte
 }
 
 compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
-                               size_t count, const run_request *request,
-                               compute_run_report *report) {
+                                 size_t count, const run_request *request,
+                                 compute_run_report *report) {
   int64_t start = report != NULL ? clock_now() : 0;
   run_control control = {.cancelled = request->cancelled,
                          .deadline = run_deadline(request->time_limit),

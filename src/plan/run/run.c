@@ -13,7 +13,7 @@ static void run_destroy(const compute_plan *plan, plan_run *run) {
   record_release(plan, &run->recording);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
   base_release(run->bound);
-  base_release(run->stand_in);
+  base_release(run->substitute);
   base_release(run->repeats);
   base_release(run->inputs.at);
   base_release(run->outputs.at);
@@ -48,7 +48,7 @@ static plan_run *run_create(const compute_plan *plan) {
   if (run == NULL) return NULL;
   const size_t ports = plan_port_count(plan), outputs = (size_t)plan->output_count;
   run->bound = base_allocate(ports, sizeof *run->bound);
-  run->stand_in = base_allocate(ports, sizeof *run->stand_in);
+  run->substitute = base_allocate(ports, sizeof *run->substitute);
   run->repeats = base_allocate(plan->repeat_count, sizeof *run->repeats);
   run->inputs.at = base_allocate(plan->input_count, sizeof *run->inputs.at);
   run->outputs.at = base_allocate(outputs + plan->repeat_count, sizeof *run->outputs.at);
@@ -56,7 +56,7 @@ static plan_run *run_create(const compute_plan *plan) {
   run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
   run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
   run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
-  if (!run->bound || !run->stand_in || !run->repeats || !run->inputs.at || !run->outputs.at ||
+  if (!run->bound || !run->substitute || !run->repeats || !run->inputs.at || !run->outputs.at ||
       !run->parameters.at || !run->memory || !run->offset || !run->arguments) {
     run_destroy(plan, run);
     return NULL;
@@ -84,8 +84,8 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
 
 static void run_return(compute_plan *plan, plan_run *run) {
   for (uint32_t i = 0; i < plan_port_count(plan); i++) {
-    compute_tensor_release(run->stand_in[i]);
-    run->stand_in[i] = run->bound[i] = NULL;
+    compute_tensor_release(run->substitute[i]);
+    run->substitute[i] = run->bound[i] = NULL;
   }
   run->repeat_count = 0;
   pthread_mutex_lock(&plan->idle_mutex);
@@ -149,16 +149,16 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
                              run_attempt *attempt) {
   int64_t deadline = control != NULL ? control->deadline : 0;
   bool copies = run->repeat_count > 0, inputs_staged = false;
-  for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->stand_in[i] != NULL;
+  for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->substitute[i] != NULL;
   for (uint32_t i = 0; i < plan->output_count; i++)
-    copies |= run->stand_in[plan->input_count + i] != NULL;
+    copies |= run->substitute[plan->input_count + i] != NULL;
   if (!own && !copies && !inputs_staged && deadline == 0)
     return arena != NULL ? queue_keep(queue, arena) : COMPUTE_OK;
   compute_status s = queue_wait_until(queue, deadline);
   attempt->hung |= device_hangs(queue->device);
   attempt->foreign = s != COMPUTE_OK;
   for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
-    if (run->stand_in[i] != NULL) s = compute_tensor_copy(run->bound[i], run->stand_in[i]);
+    if (run->substitute[i] != NULL) s = compute_tensor_copy(run->bound[i], run->substitute[i]);
   for (uint32_t i = 0; s == COMPUTE_OK && i < run->repeat_count; i++)
     s = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
   return s;
@@ -180,7 +180,7 @@ static void keep_memory(const compute_plan *plan, const plan_run *run, compute_q
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
     if (arena[d] != NULL) queue_keep_hung(queue, arena[d]);
   for (uint32_t i = 0; i < plan_port_count(plan); i++)
-    if (run->stand_in[i] != NULL) queue_keep_hung(queue, run->stand_in[i]->buffer);
+    if (run->substitute[i] != NULL) queue_keep_hung(queue, run->substitute[i]->buffer);
 }
 
 static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,

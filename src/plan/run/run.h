@@ -8,7 +8,8 @@
 #include "plan/plan.h"
 #include "tensor/tensor.h"
 
-/* ---- bind.c: which bytes tensors span, and whether any of many overlap -------------------------- */
+/* ---- bind.c: which bytes tensors span, and whether any of many overlap --------------------------
+ */
 
 /* From the first element of a tensor to the end of the last. Addresses are the host's where memory
  * has one, since two wraps of one array are two buffers; else offsets into a buffer. */
@@ -35,7 +36,8 @@ bool spans_meet(const span_list *list, const compute_tensor *tensor);
 /* Whether any two of a sorted list overlap. */
 bool spans_collide(const span_list *list);
 
-/* ---- One run ----------------------------------------------------------------------------------- */
+/* ---- One run -----------------------------------------------------------------------------------
+ */
 
 /* A plan's steps as one recording of the device, for backends that can record (backend.h).
  *
@@ -44,7 +46,7 @@ bool spans_collide(const span_list *list);
  * the device up, and a plan that runs only once is not worth recording. */
 typedef struct plan_recording {
   void *handle;                /* the backend's, or NULL */
-  compute_argument *arguments; /* of all steps, one behind the other */
+  compute_argument *arguments; /* of all steps, one after the other */
   uint32_t count;
   uint32_t runs; /* submitted step by step so far */
   bool given_up; /* the plan or the device cannot be recorded */
@@ -69,7 +71,7 @@ typedef struct plan_run {
   struct plan_run *next;
   compute_queue *queue[PLAN_DEVICES]; /* made when first needed */
   compute_tensor **bound;             /* per port, as the caller gave it */
-  compute_tensor **stand_in;          /* per port, or NULL */
+  compute_tensor **substitute;        /* per port, or NULL */
   plan_repeat *repeats;               /* outputs to be copied when the run is over */
   uint32_t repeat_count;
   span_list inputs, outputs, parameters; /* what they span; the outputs with repeats */
@@ -90,8 +92,8 @@ const plan_port *plan_find_output(const compute_plan *plan, uint32_t node);
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,
                         size_t count);
 
-/* bind.c: the memory of inputs, outputs and parameters, with stand-ins where tensors cannot be used
- * as they are. */
+/* bind.c: the memory of inputs, outputs and parameters, with substitutes where tensors cannot be
+ * used as they are. */
 compute_status bind_ports(const compute_plan *plan, plan_run *run);
 
 /* steps.c: submits every step to `queue` (and what runs on the CPU to the run's own).
@@ -129,14 +131,15 @@ typedef struct run_request {
 
 /* fallback.c: compute_run_with for checked arguments. `report` may be NULL. */
 compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
-                               size_t count, const run_request *request,
-                               compute_run_report *report);
+                                 size_t count, const run_request *request,
+                                 compute_run_report *report);
 
 /* fallback.c: whether a time limit is one, and the time at which it will have passed (0: never). */
 bool run_limit_is_valid(double seconds);
 int64_t run_deadline(double seconds);
 
-/* ---- cpu_plan.c -------------------------------------------------------------------------------- */
+/* ---- cpu_plan.c --------------------------------------------------------------------------------
+ */
 
 typedef struct staged_parameter {
   compute_tensor *original, *copy; /* a reference each; copy NULL until first needed */
@@ -164,8 +167,8 @@ compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outpu
                                uint32_t flags, cpu_plan **result);
 void cpu_plan_release(cpu_plan *cpu); /* NULL is allowed */
 
-/* A tensor of the CPU for each parameter that lies elsewhere, put into the copy of the graph in its place;
- * with the mutex held. */
+/* A tensor of the CPU for each parameter that lies elsewhere, put into the copy of the graph in its
+ * place; with the mutex held. */
 compute_status cpu_plan_stage(cpu_plan *cpu);
 
 #endif

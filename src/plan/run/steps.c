@@ -14,7 +14,8 @@
 
 static const char HERE[] = "compute_run";
 
-/* ---- Recordings -------------------------------------------------------------------------------- */
+/* ---- Recordings --------------------------------------------------------------------------------
+ */
 
 enum { WARM_UP_RUNS = 1, LEAST_STEPS = 2 };
 
@@ -87,8 +88,8 @@ static bool make(const compute_plan *plan, plan_recording *recording, compute_qu
 /* Submits all steps as a recording, made now if it is time. False when the caller must submit them
  * step by step; else *status says how it went. `memory` and `offset` are those of the slots. */
 static bool record_run(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
-                const compute_memory *const *memory, const uint64_t *offset,
-                compute_status *status) {
+                       const compute_memory *const *memory, const uint64_t *offset,
+                       compute_status *status) {
   if (recording->given_up) return false;
   if (recording->handle == NULL) {
     if (!is_recordable(plan)) recording->given_up = true;
@@ -119,7 +120,8 @@ void record_release(const compute_plan *plan, plan_recording *recording) {
   recording->arguments = NULL;
 }
 
-/* ---- Step by step ------------------------------------------------------------------------------ */
+/* ---- Step by step ------------------------------------------------------------------------------
+ */
 
 /* A copy between the two devices, of which the CPU's memory is the host's. One that the driver does
  * not take is repeated, in pieces if need be, when what is before it has been done. */
