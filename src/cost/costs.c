@@ -66,7 +66,7 @@ double costs_kernel_seconds(const device_costs *costs, const kernel_work *work) 
   return costs->launch + moved + programs;
 }
 
-/* ---- Guesses ------------------------------------------------------------------------------- */
+/* ---- Guesses --------------------------------------------------------------------------------- */
 
 static void guess_rate(device_costs *costs, work_class class, double per_second) {
   costs->curve[class] = (cost_curve){.count = 1, .work = {1e9}, .seconds = {1e9 / per_second}};

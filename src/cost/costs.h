@@ -49,8 +49,7 @@ void costs_complete(const device_costs *guess, device_costs *costs);
 /* "stream", "gemm_f32", …: their names in the file. */
 const char *work_class_name(work_class class);
 
-/* ---- measure.c ---------------------------------------------------------------------------------
- */
+/* ---- measure.c ------------------------------------------------------------------------------- */
 
 /* Times the probes on a queue of its own, the most telling first, until `limit` seconds are over:
  * curves that it has not come to are empty then. Errors are those of the device and of memory; what

@@ -20,7 +20,7 @@ enum { CHECKSUM_DIGITS = 8, MODEL_CHARACTERS = 48, KEY_DIGITS = 16 };
 
 static const double PICOSECONDS = 1e12;
 
-/* ---- What the figures are for -------------------------------------------------------------- */
+/* ---- What the figures are for ---------------------------------------------------------------- */
 
 /* FNV-1a: being written down, it must be the same in every build. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
@@ -41,7 +41,7 @@ static uint64_t key_of(const compute_device *device) {
   return hash_text(hash, numbers);
 }
 
-/* ---- Writing a line ------------------------------------------------------------------------ */
+/* ---- Writing a line -------------------------------------------------------------------------- */
 
 static uint32_t checksum(const char *text, size_t length) {
   return (uint32_t)crc32(crc32(0, NULL, 0), (const Bytef *)text, (uInt)length);
@@ -78,7 +78,7 @@ size_t costs_line_print(uint64_t key, const char *model, const device_costs *cos
   return used;
 }
 
-/* ---- Reading a line ------------------------------------------------------------------------ */
+/* ---- Reading a line -------------------------------------------------------------------------- */
 
 typedef struct reader {
   const char *at, *end;
@@ -155,7 +155,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, device_cost
   return r.at == r.end && costs->curve[WORK_STREAM].count > 0;
 }
 
-/* ---- The file ------------------------------------------------------------------------------ */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* A writer that died may have left a line without its end, so one may begin inside another. */
 static bool find_in_line(const char *line, const char *end, uint64_t key, device_costs *costs) {

@@ -39,7 +39,7 @@ static bool runs_kernels(const compute_device *device) {
   return (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
 }
 
-/* ---- Holding (the device's lock is held) ---------------------------------------------------- */
+/* ---- Holding (the device's lock is held) ----------------------------------------------------- */
 
 static struct held_costs *hold(compute_device *device) {
   if (!device->costs) device->costs = base_allocate(1, sizeof *device->costs);
@@ -123,7 +123,7 @@ bool costs_set(compute_device *device, const device_costs *costs) {
   return held != NULL;
 }
 
-/* ---- Questions ----------------------------------------------------------------------------- */
+/* ---- Questions ------------------------------------------------------------------------------- */
 
 double costs_peak_flops(compute_device *device, compute_dtype factors) {
   device_costs costs;
@@ -164,7 +164,7 @@ static void describe(const device_costs *c, compute_device_costs *result) {
                              .convolution_f32 = costs_curve_rate(&c->curve[WORK_CONVOLUTION])};
 }
 
-/* ---- Public -------------------------------------------------------------------------------- */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 compute_status compute_route_query(compute_device *device, compute_device_costs *costs) {
   if (!device || !costs)

@@ -37,7 +37,7 @@ static bool is_late(const session *s) {
   return clock_seconds() > s->deadline;
 }
 
-/* ---- Data ---------------------------------------------------------------------------------- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 static uint64_t next_random(uint64_t *state) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -98,7 +98,7 @@ static compute_status provide(session *s, const probe *p) {
   return COMPUTE_OK;
 }
 
-/* ---- The session --------------------------------------------------------------------------- */
+/* ---- The session ----------------------------------------------------------------------------- */
 
 static compute_status allocate(const session *s, compute_memory *memory) {
   return s->device->backend->memory_allocate(s->device->handle, s->elements * 4, memory);
@@ -134,7 +134,7 @@ static void close_session(session *s) {
   base_release(s->host);
 }
 
-/* ---- Timing -------------------------------------------------------------------------------- */
+/* ---- Timing ---------------------------------------------------------------------------------- */
 
 /* Something that can be done several times in a row, and is waited for at the end. */
 typedef compute_status (*action)(const session *s, const void *what, uint32_t repetitions);
@@ -195,7 +195,7 @@ static void add_point(cost_curve *curve, double work, double seconds) {
   curve->seconds[curve->count++] = seconds;
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
 static bool is_refusal(compute_status status) {
   return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
@@ -246,7 +246,7 @@ static compute_status measure_class(session *s, work_class class, probe *p) {
   return COMPUTE_OK;
 }
 
-/* ---- Copies -------------------------------------------------------------------------------- */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 static compute_status copy_in(const session *s, const void *what, uint32_t repetitions) {
   (void)repetitions;

@@ -12,8 +12,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 
-/* ---- Flow --------------------------------------------------------------------------------------
- */
+/* ---- Flow ------------------------------------------------------------------------------------ */
 
 /* The largest flow into the sink of a network of directed edges, and with it the cheapest cut
  * between its source and that (push and relabel, Goldberg and Tarjan 1988, the highest node first:
@@ -223,8 +222,7 @@ static int64_t flow_cut(flow_network *network, uint32_t source, uint32_t sink,
   return n->excess[sink];
 }
 
-/* ---- Placement ---------------------------------------------------------------------------------
- */
+/* ---- Placement ------------------------------------------------------------------------------- */
 
 enum { CPU_NODE = 0, ACCELERATOR_NODE = 1, FIRST_UNIT = 2 };
 

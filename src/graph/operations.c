@@ -89,7 +89,7 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
   return COMPUTE_OK;
 }
 
-/* ---- Origins ------------------------------------------------------------------------------- */
+/* ---- Origins --------------------------------------------------------------------------------- */
 
 static const graph_call own_calls[OP_COUNT] = {
     [OP_gather] = {"gather", "index", "indices", "x"},

@@ -38,7 +38,7 @@ typedef struct update {
   compute_node value, gradient;
 } update;
 
-/* ---- Arguments ----------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ static bool check_parameters(optimizer *o) {
   return graph->status == COMPUTE_OK;
 }
 
-/* ---- State --------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 /* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
  * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
@@ -169,7 +169,7 @@ static compute_node moment(const optimizer *o, const update *u, const char *suff
   return create_state(o, u->index, true, u->dtype, shape, suffix);
 }
 
-/* ---- Arithmetic ---------------------------------------------------------------------------- */
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
 
 static void assign(optimizer *o, compute_node parameter, compute_node value) {
   compute_node node = compute_assign(o->graph, parameter, value);
@@ -275,7 +275,7 @@ static compute_node optimizer_finish(optimizer *o) {
   return result;
 }
 
-/* ---- SGD ----------------------------------------------------------------------------------- */
+/* ---- SGD ------------------------------------------------------------------------------------- */
 
 static bool check_sgd(const optimizer *o, const compute_sgd_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -337,7 +337,7 @@ compute_node compute_sgd_apply(compute_graph *graph, const compute_node *paramet
   return descend_sgd(graph, "sgd_apply", &from, parameters, count, options);
 }
 
-/* ---- Adam ---------------------------------------------------------------------------------- */
+/* ---- Adam ------------------------------------------------------------------------------------ */
 
 static bool check_adam(const optimizer *o, const compute_adam_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -431,7 +431,7 @@ compute_node compute_adam_apply(compute_graph *graph, const compute_node *parame
   return descend_adam(graph, "adam_apply", &from, parameters, count, options);
 }
 
-/* ---- RMSprop ------------------------------------------------------------------------------- */
+/* ---- RMSprop --------------------------------------------------------------------------------- */
 
 static bool check_rmsprop(const optimizer *o, const compute_rmsprop_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -494,8 +494,7 @@ compute_node compute_rmsprop_apply(compute_graph *graph, const compute_node *par
   return descend_rmsprop(graph, "rmsprop_apply", &from, parameters, count, options);
 }
 
-/* ---- Clipping by the norm of all gradients together --------------------------------------------
- */
+/* ---- Clipping by the norm of all gradients together ------------------------------------------ */
 
 static const char clip_operation[] = "clip_gradients";
 

@@ -37,7 +37,7 @@ static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r
 static compute_status copy_ports(compute_plan *plan, const ir *r, const port_plan *p) {
   plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
   plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
-  if (plan->ports == NULL || plan->parameters == NULL) return short_of_memory(plan);
+  if (!plan->ports || !plan->parameters) return short_of_memory(plan);
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
     plan->input_count++;
@@ -103,7 +103,7 @@ static compute_status make_checks(compute_plan *plan, const lowering *l) {
   for (uint32_t i = 0; i < l->step_count; i++) count += l->steps[i].checked != IR_NONE;
   if (count == 0) return COMPUTE_OK;
   plan->checks = index_checks_create(count);
-  if (plan->checks == NULL) return short_of_memory(plan);
+  if (!plan->checks) return short_of_memory(plan);
   index_check *row = plan->checks->rows;
   for (uint32_t i = 0; i < l->step_count; i++) {
     if (l->steps[i].checked == IR_NONE) continue;
@@ -116,7 +116,7 @@ static compute_status make_checks(compute_plan *plan, const lowering *l) {
 
 static compute_status copy_steps(compute_plan *plan, lowering *l) {
   plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
-  if (plan->steps == NULL) return short_of_memory(plan);
+  if (!plan->steps) return short_of_memory(plan);
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < l->step_count; i++) {
     plan->step_count++;
@@ -133,7 +133,7 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
     const uint32_t d = c->device;
     const uint64_t bytes = l->constant_bytes[d] > 0 ? l->constant_bytes[d] : 1;
-    if (plan->constants[d] == NULL) s = buffer_create(plan->device[d], bytes, &plan->constants[d]);
+    if (!plan->constants[d]) s = buffer_create(plan->device[d], bytes, &plan->constants[d]);
     if (s == COMPUTE_OK && c->bytes > 0)
       s = transfer_upload(plan->device[d],
                           &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
@@ -147,7 +147,7 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
  * that is the default, unless the thread is within the scope of a device. */
 static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
   return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
-         (options->device == NULL && context->automatic && !device_scope_is_open(context));
+         (!options->device && context->automatic && !device_scope_is_open(context));
 }
 
 static compute_precision allowed_precision(uint32_t flags) {
@@ -204,7 +204,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
   if (s == COMPUTE_OK) {
     uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);
-    if (numbers == NULL)
+    if (!numbers)
       s = short_of_memory(plan);
     else
       memset(numbers, 0xff, sizeof *numbers * r.count * 4);
@@ -235,11 +235,11 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
   const char *here = "compute_compile";
   const compute_context *context = graph ? graph->context : NULL;
   if (plan != NULL) *plan = NULL;
-  if (graph == NULL || outputs == NULL || plan == NULL)
+  if (!graph || !outputs || !plan)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "compute_compile: %s is NULL",
-                     graph == NULL     ? "graph"
-                     : outputs == NULL ? "outputs"
-                                       : "plan");
+                     !graph     ? "graph"
+                     : !outputs ? "outputs"
+                                : "plan");
   if (graph->status != COMPUTE_OK) {
     error_restore(context, &graph->error);
     return graph->status;
@@ -252,7 +252,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
       return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here,
                        "compute_compile: output %zu is %s", i,
                        outputs[i].id == 0 ? "no node" : "a node of another graph");
-  if (options == NULL) return COMPUTE_OK;
+  if (!options) return COMPUTE_OK;
   if (options->device != NULL && options->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
                      "compute_compile: the device belongs to another context");
@@ -274,11 +274,11 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   compute_status s = check_call(graph, outputs, count, options, result);
   if (s != COMPUTE_OK) return s;
   static const compute_plan_options defaults = {0};
-  if (options == NULL) options = &defaults;
+  if (!options) options = &defaults;
   compute_context *context = graph->context;
   scratch memory = {0};
   compute_plan *plan = base_allocate(1, sizeof *plan);
-  if (plan == NULL)
+  if (!plan)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "no memory for a plan");
   plan->context = context;
@@ -291,7 +291,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
-  if (indices == NULL) s = short_of_memory(plan);
+  if (!indices) s = short_of_memory(plan);
   for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
   if (s == COMPUTE_OK && options->name != NULL && !(plan->name = base_duplicate(options->name)))
     s = short_of_memory(plan);

@@ -9,7 +9,7 @@ compute_plan *plan_retain(compute_plan *plan) {
 }
 
 void compute_plan_release(compute_plan *plan) {
-  if (plan == NULL || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   cpu_plan_release(plan->cpu_plan);
   plan_runs_release(plan);
   for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -35,10 +35,10 @@ void compute_plan_release(compute_plan *plan) {
 }
 
 compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info) {
-  if (plan == NULL || info == NULL)
+  if (!plan || !info)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_describe", "compute_plan_describe: %s is NULL",
-                     plan == NULL ? "plan" : "info");
+                     !plan ? "plan" : "info");
   *info = plan->info;
   return COMPUTE_OK;
 }
@@ -51,13 +51,13 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
                                           compute_tensor **tensor) {
   const char *here = "compute_plan_create_tensor";
   if (tensor != NULL) *tensor = NULL;
-  if (plan == NULL || tensor == NULL)
+  if (!plan || !tensor)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here,
-                     "compute_plan_create_tensor: %s is NULL", plan == NULL ? "plan" : "tensor");
+                     "compute_plan_create_tensor: %s is NULL", !plan ? "plan" : "tensor");
   const plan_port *port = NULL;
   if (node.graph == plan->graph_serial && node.id != 0) {
     port = plan_find_input(plan, node.id - 1);
-    if (port == NULL) port = plan_find_output(plan, node.id - 1);
+    if (!port) port = plan_find_output(plan, node.id - 1);
   }
   if (port != NULL)
     return compute_tensor_create(plan->device[plan->port_device], port->dtype, port->shape, tensor);

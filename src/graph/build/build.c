@@ -188,8 +188,7 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
   return found;
 }
 
-/* ---- Numbers among the arguments ---------------------------------------------------------------
- */
+/* ---- Numbers among the arguments ------------------------------------------------------------- */
 
 /* Numbers among a builder's arguments: what the dtype at hand cannot hold is refused here, by the
  * name of the argument, rather than rounded, wrapped or found out by a later stage. */
@@ -246,7 +245,7 @@ bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dt
   return false;
 }
 
-/* ---- Constants of one value ---------------------------------------------------------------- */
+/* ---- Constants of one value ------------------------------------------------------------------ */
 
 compute_node build_uniform(compute_graph *graph, const char *operation, compute_dtype dtype,
                            compute_shape shape, const build_element *element) {
@@ -297,4 +296,4 @@ compute_node compute_full_i64(compute_graph *graph, compute_dtype dtype, compute
   return fill_i64(graph, "full_i64", dtype, shape, value);
 }
 
-/* ---- Clamp --------------------------------------------------------------------------------- */
+/* ---- Clamp ----------------------------------------------------------------------------------- */

@@ -133,8 +133,7 @@ static inline const graph_node *build_at(const compute_graph *graph, uint32_t in
   return &graph->nodes[index];
 }
 
-/* ---- conv.c: convolution and pooling, whose geometry is in their block (graph.h) ----------------
- */
+/* ---- conv.c: convolution and pooling, whose geometry is in their block (graph.h) ------------- */
 
 static inline const compute_conv_attributes *network_convolution(const graph_node *node) {
   return (const compute_conv_attributes *)node->constant;

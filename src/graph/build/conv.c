@@ -20,7 +20,7 @@ typedef struct convolution_call {
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
 } convolution_call;
 
-/* ---- Nodes --------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
                       size_t count) {
@@ -63,13 +63,13 @@ compute_node network_convolve(compute_graph *graph, const char *operation,
                      .dtype = build_at(graph, inputs[0])->dtype,
                      .shape = result_shape(geometry),
                      .constant = graph_constant_create(1, sizeof *geometry)};
-  if (node.constant == NULL)
+  if (!node.constant)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
   memcpy(node.constant, geometry, sizeof *geometry);
   return build_node(graph, operation, &node, inputs, 2);
 }
 
-/* ---- Options ------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static compute_node fail_option(const convolution_call *call, const char *name, int64_t value,
                                 const char *allowed) {
@@ -126,7 +126,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
   return true;
 }
 
-/* ---- Shapes -------------------------------------------------------------------------------- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static bool read_operands(convolution_call *call, compute_node x, compute_node filter) {
   compute_graph *graph = call->graph;
@@ -302,7 +302,7 @@ static bool check_positions(convolution_call *call) {
   return true;
 }
 
-/* ---- Bias ---------------------------------------------------------------------------------- */
+/* ---- Bias ------------------------------------------------------------------------------------ */
 
 static bool check_bias(convolution_call *call, int64_t channels) {
   uint32_t index;
@@ -326,7 +326,7 @@ static compute_node add_bias(const convolution_call *call, compute_node y) {
   return compute_add(call->graph, y, network_along(call->graph, call->bias, 1, 4));
 }
 
-/* ---- Builders ------------------------------------------------------------------------------ */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                             compute_node bias, const compute_conv2d_options *options) {
@@ -354,8 +354,7 @@ compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, comp
   return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
 }
 
-/* ---- Pooling -----------------------------------------------------------------------------------
- */
+/* ---- Pooling --------------------------------------------------------------------------------- */
 
 compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
@@ -370,13 +369,13 @@ compute_node network_pool(compute_graph *graph, const char *operation,
                      .dtype = build_at(graph, inputs[0])->dtype,
                      .shape = shape,
                      .constant = graph_constant_create(1, sizeof *geometry)};
-  if (node.constant == NULL)
+  if (!node.constant)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
   memcpy(node.constant, geometry, sizeof *geometry);
   return build_node(graph, operation, &node, inputs, count);
 }
 
-/* ---- Windows ------------------------------------------------------------------------------- */
+/* ---- Windows --------------------------------------------------------------------------------- */
 
 static bool fail_pool_option(compute_graph *graph, const char *operation, const char *name,
                              int64_t value, const char *allowed) {
@@ -445,7 +444,7 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
   uint32_t input;
   char text[BUILD_TEXT];
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
-  if (options == NULL)
+  if (!options)
     return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation,
                       "options is NULL; the size of the windows must be given");
   const compute_shape shape = build_at(graph, input)->shape;
@@ -479,7 +478,7 @@ compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
   return pool(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
 }
 
-/* ---- Whole images -------------------------------------------------------------------------- */
+/* ---- Whole images ---------------------------------------------------------------------------- */
 
 static bool check_images(compute_graph *graph, const char *operation, compute_node x) {
   uint32_t input;

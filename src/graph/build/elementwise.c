@@ -10,7 +10,7 @@
 #include "type/shape.h"
 #include "base/arithmetic.h"
 
-/* ---- Sources ------------------------------------------------------------------------------- */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 compute_node compute_input(compute_graph *graph, compute_dtype dtype, compute_shape shape) {
   const char *operation = "input";
@@ -105,7 +105,7 @@ compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype, c
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* ---- Elementwise --------------------------------------------------------------------------- */
+/* ---- Elementwise ----------------------------------------------------------------------------- */
 
 static compute_node broadcast_failed(compute_graph *graph, const char *operation,
                                      const uint32_t *inputs, uint32_t count) {
@@ -196,8 +196,7 @@ compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dt
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* ---- Clamp -------------------------------------------------------------------------------------
- */
+/* ---- Clamp ----------------------------------------------------------------------------------- */
 
 static compute_node fail_limits(compute_graph *graph, compute_dtype dtype, double low,
                                 double high) {

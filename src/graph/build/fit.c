@@ -34,7 +34,7 @@ static bool fail(fit_call *call, compute_status status, const char *name, const 
   return false;
 }
 
-/* ---- Nodes --------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static compute_node input_at(const compute_fit_nodes *inputs, int32_t number) {
   const compute_node nodes[FIT_INPUTS] = {inputs->corners,  inputs->offset, inputs->gain,
@@ -45,7 +45,7 @@ static compute_node input_at(const compute_fit_nodes *inputs, int32_t number) {
 
 static bool resolve(fit_call *call, compute_node pixels, const compute_fit_nodes *inputs) {
   static const compute_fit_nodes none;
-  if (inputs == NULL) inputs = &none;
+  if (!inputs) inputs = &none;
   call->count = 1;
   if (!build_operands(call->graph, operation, &pixels, 1, call->nodes)) return false;
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
@@ -69,7 +69,7 @@ static const graph_node *input_node(const fit_call *call, uint32_t bit) {
   return at < 0 ? NULL : build_at(call->graph, call->nodes[at]);
 }
 
-/* ---- Shapes -------------------------------------------------------------------------------- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static bool check_pixels(fit_call *call) {
   const graph_node *pixels = build_at(call->graph, call->nodes[0]);
@@ -99,7 +99,7 @@ static bool check_pixels(fit_call *call) {
 
 static bool check_corners(fit_call *call) {
   const graph_node *corners = input_node(call, COMPUTE_FIT_WITH_CORNERS);
-  if (corners == NULL) return true;
+  if (!corners) return true;
   if (corners->dtype != COMPUTE_I32)
     return fail(call, COMPUTE_ERROR_DTYPE, "corners", "they must be i32", corners);
   if (corners->shape.rank != 2 || corners->shape.size[1] != 3)
@@ -123,7 +123,7 @@ static bool check_corners(fit_call *call) {
 static bool check_map(fit_call *call, int32_t number) {
   const graph_node *map = input_node(call, UINT32_C(1) << number);
   const char *name = fit_input_name(number);
-  if (map == NULL) return true;
+  if (!map) return true;
   const compute_shape *shape = &map->shape;
   const bool corners = (call->problem->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
   if (map->dtype != fit_input_dtype(number))
@@ -159,7 +159,7 @@ static bool check_map(fit_call *call, int32_t number) {
 static bool check_rows(fit_call *call, int32_t number, int32_t width) {
   const graph_node *rows = input_node(call, UINT32_C(1) << number);
   const char *name = fit_input_name(number);
-  if (rows == NULL) return true;
+  if (!rows) return true;
   if (rows->dtype != COMPUTE_F32)
     return fail(call, COMPUTE_ERROR_DTYPE, name, "it must be f32", rows);
   if (rows->shape.rank == 2 && rows->shape.size[1] == width &&
@@ -183,11 +183,11 @@ static bool check_inputs(fit_call *call) {
   return true;
 }
 
-/* ---- The node ------------------------------------------------------------------------------ */
+/* ---- The node -------------------------------------------------------------------------------- */
 
 static bool check_problem(compute_graph *graph, const compute_fit_problem *problem) {
   char reason[256];
-  if (problem == NULL) {
+  if (!problem) {
     graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "problem is NULL");
     return false;
   }
@@ -215,8 +215,7 @@ compute_node compute_gaussian_fit(compute_graph *graph, compute_node pixels,
       .dtype = COMPUTE_F32,
       .shape = COMPUTE_SHAPE(call.rois, compute_fit_column(normal.model, normal.outputs, 0))};
   node.constant = graph_constant_create(1, sizeof normal);
-  if (node.constant == NULL)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  if (!node.constant) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
   memcpy(node.constant, &normal, sizeof normal);
   return build_node(graph, operation, &node, call.nodes, call.count);
 }

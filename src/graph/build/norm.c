@@ -132,7 +132,7 @@ compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, c
   return y;
 }
 
-/* ---- Dropout ------------------------------------------------------------------------------- */
+/* ---- Dropout --------------------------------------------------------------------------------- */
 
 /* The numbers are f32 whatever x is, so that a model drops the same elements in every dtype. */
 compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
@@ -159,8 +159,7 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
   return compute_select(graph, keep, larger, compute_scalar(graph, dtype, 0));
 }
 
-/* ---- Layer norm --------------------------------------------------------------------------------
- */
+/* ---- Layer norm ------------------------------------------------------------------------------ */
 
 /* Whether gain or bias has the dtype of x and the size of its last axis. */
 static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,

@@ -93,7 +93,7 @@ compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t 
   return dtype == COMPUTE_BOOL ? hit : compute_cast(graph, hit, dtype);
 }
 
-/* ---- Attention ----------------------------------------------------------------------------- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 typedef struct attention_call {
   compute_graph *graph;
@@ -191,7 +191,7 @@ compute_node compute_scaled_attention(compute_graph *graph, compute_node q, comp
                      .dtype = build_at(graph, call.inputs[0])->dtype,
                      .shape = call.result,
                      .constant = graph_constant_create(1, sizeof call.geometry)};
-  if (node.constant == NULL)
+  if (!node.constant)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, call.operation, "no memory for a node");
   memcpy(node.constant, &call.geometry, sizeof call.geometry);
   return build_node(graph, call.operation, &node, call.inputs, count);

@@ -4,7 +4,7 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 
-/* ---- Matrix product ------------------------------------------------------------------------ */
+/* ---- Matrix product -------------------------------------------------------------------------- */
 
 /* Checks the two operands and works out the result of a product of operands that both have at
  * least two axes. The messages show the shapes as the caller gave them. */
@@ -63,7 +63,7 @@ compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b
   return compute_reshape(graph, product, dropped);
 }
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ------------------------------------------------------------------------------ */
 
 /* The axes as a mask, with a message for the first that does not fit. */
 static bool axes_mask(compute_graph *graph, const char *operation, compute_shape shape,
@@ -177,7 +177,7 @@ compute_node compute_argmin(compute_graph *graph, compute_node x, int32_t axis, 
   return find_extremum(graph, OP_argmin, x, axis, keep_axis);
 }
 
-/* ---- Row operations ------------------------------------------------------------------------ */
+/* ---- Row operations -------------------------------------------------------------------------- */
 
 static compute_node row_operation(compute_graph *graph, graph_op op, compute_node x, int32_t axis,
                                   double scalar) {

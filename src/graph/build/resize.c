@@ -19,7 +19,7 @@ static compute_node integer(compute_graph *graph, int64_t value) {
   return compute_scalar_i64(graph, COMPUTE_I64, value);
 }
 
-/* ---- Padding ------------------------------------------------------------------------------- */
+/* ---- Padding --------------------------------------------------------------------------------- */
 
 typedef struct pad_call {
   compute_graph *graph;
@@ -155,7 +155,7 @@ compute_node compute_pad_i64(compute_graph *graph, compute_node x, int32_t axis,
   return pad(&p, mode);
 }
 
-/* ---- Upsampling ---------------------------------------------------------------------------- */
+/* ---- Upsampling ------------------------------------------------------------------------------ */
 
 /* One axis made `to` elements long. */
 typedef struct resize {

@@ -10,7 +10,7 @@
 typedef compute_node node;
 typedef gradient_step step;
 
-/* ---- Convolution --------------------------------------------------------------------------- */
+/* ---- Convolution ----------------------------------------------------------------------------- */
 
 /* The three directions are the derivatives of one trilinear form: data, filter and result, each by
  * the other two. So each rule is two convolutions of the same geometry. */
@@ -47,7 +47,7 @@ void gradient_conv2d_by_filter(step *s) {
     gradient_give(s, 1, convolve(s, COMPUTE_CONVOLUTION_FORWARD, x, s->upstream));
 }
 
-/* ---- Pooling ------------------------------------------------------------------------------- */
+/* ---- Pooling --------------------------------------------------------------------------------- */
 
 static node pool(const step *s, bool by_data, compute_shape shape, node a, node b) {
   compute_window_attributes geometry;
@@ -152,7 +152,7 @@ void gradient_max_pool2d_by_data(step *s) {
   gradient_give(s, 1, result);
 }
 
-/* ---- Running sums -------------------------------------------------------------------------- */
+/* ---- Running sums ---------------------------------------------------------------------------- */
 
 /* Element i is part of the sums from i on: their gradients, summed from the other end. */
 void gradient_cumulative_sum(step *s) {
@@ -161,7 +161,7 @@ void gradient_cumulative_sum(step *s) {
                 compute_cumulative_sum(s->graph, s->upstream, a->axis, a->exclusive, !a->reverse));
 }
 
-/* ---- Attention ----------------------------------------------------------------------------- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 static node transposed(const step *s, node matrix) {
   compute_axes order = {.count = shape_of(s, matrix).rank};
@@ -226,7 +226,7 @@ static bool given(const step *s, uint32_t operand) {
   return s->node.inputs[operand] != GRAPH_NO_OPERAND;
 }
 
-/* ---- Batch normalisation ------------------------------------------------------------------- */
+/* ---- Batch normalisation --------------------------------------------------------------------- */
 
 /* Operands of the whole. */
 enum { NORM_X, NORM_CENTRED, NORM_INVERSE, NORM_GAIN, NORM_BIAS };
@@ -269,7 +269,7 @@ void gradient_whole_batch_norm(step *s) {
   gradient_give(s, NORM_X, compute_sub(graph, tilted, along(s, level)));
 }
 
-/* ---- Cross-entropy ------------------------------------------------------------------------- */
+/* ---- Cross-entropy --------------------------------------------------------------------------- */
 
 enum { ENTROPY_LOGITS, ENTROPY_LOG, ENTROPY_LABELS, ENTROPY_CHOSEN };
 

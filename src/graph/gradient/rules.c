@@ -54,7 +54,7 @@ static void chain(step *s, node derivative) {
   gradient_give(s, 0, mul(s, g(s), derivative));
 }
 
-/* ---- One operand --------------------------------------------------------------------------- */
+/* ---- One operand ----------------------------------------------------------------------------- */
 
 void gradient_neg(step *s) {
   gradient_give(s, 0, neg(s, s->upstream));
@@ -176,7 +176,7 @@ void gradient_elu(step *s) {
   gradient_give(s, 0, compute_select(s->graph, positive, upstream, scaled));
 }
 
-/* ---- Several operands ---------------------------------------------------------------------- */
+/* ---- Several operands ------------------------------------------------------------------------ */
 
 void gradient_add(step *s) {
   gradient_give(s, 0, s->upstream);

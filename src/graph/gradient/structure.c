@@ -17,7 +17,7 @@ static compute_shape operand_shape(const step *s, uint32_t index) {
   return compute_node_shape(s->graph, gradient_operand(s, index));
 }
 
-/* ---- Views, cast, joins -------------------------------------------------------------------- */
+/* ---- Views, cast, joins ---------------------------------------------------------------------- */
 
 /* gradient_give casts back. */
 void gradient_cast(step *s) {
@@ -62,7 +62,7 @@ void gradient_concat(step *s) {
   }
 }
 
-/* ---- Matrix product ------------------------------------------------------------------------ */
+/* ---- Matrix product -------------------------------------------------------------------------- */
 
 static node transposed(const step *s, node matrix) {
   compute_axes order = {.count = compute_node_shape(s->graph, matrix).rank};
@@ -135,7 +135,7 @@ void gradient_matmul(step *s) {
   if (gradient_wanted(s, 1)) gradient_give(s, 1, right_gradient(s, a));
 }
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ------------------------------------------------------------------------------ */
 
 /* A reduction's result with the reduced axes as size 1, so that it broadcasts to the operand. */
 static node kept(const step *s, node reduced) {
@@ -199,7 +199,7 @@ void gradient_extremum(step *s) {
   gradient_give(s, 0, compute_select(graph, is_extremum, share, gradient_number(s, 0)));
 }
 
-/* ---- Row operations ------------------------------------------------------------------------ */
+/* ---- Row operations -------------------------------------------------------------------------- */
 
 /* y (g − Σ g y) */
 void gradient_softmax(step *s) {
@@ -234,7 +234,7 @@ void gradient_normalize(step *s) {
   gradient_give(s, 0, compute_mul(graph, rest, scale));
 }
 
-/* ---- Indexing ------------------------------------------------------------------------------ */
+/* ---- Indexing -------------------------------------------------------------------------------- */
 
 void gradient_gather(step *s) {
   const int32_t axis = s->node.attributes.axis;

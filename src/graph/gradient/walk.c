@@ -21,7 +21,7 @@ static gradient_rule *const whole_rules[] = {
 
 static const char *const operation = "gradients";
 
-/* ---- The walk ------------------------------------------------------------------------------ */
+/* ---- The walk -------------------------------------------------------------------------------- */
 
 /* Step functions have a derivative, though it is zero wherever it exists: as in PyTorch, a path
  * through one is a path, and nothing comes out of it. */
@@ -111,7 +111,7 @@ static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of,
   return false;
 }
 
-/* ---- The call ------------------------------------------------------------------------------ */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 /* Whether the loss and the nodes asked for are of a kind that has gradients. */
 static bool check_arguments(compute_graph *graph, compute_node loss, const compute_node *of,

@@ -115,9 +115,9 @@ compute_status fold_constants(const compute_graph *graph, const uint32_t *output
   const operands o = {graph, kernels};
   *f = (folding){0};
   compute_device *cpu = graph->context->cpu;
-  if (cpu == NULL) return COMPUTE_OK;
+  if (!cpu) return COMPUTE_OK;
   unsigned char *flags = scratch_take(memory, graph->count, 1);
-  if (flags == NULL) goto short_of_memory;
+  if (!flags) goto short_of_memory;
   uint32_t count = mark(&o, outputs, output_count, flags);
   if (count == 0 || count > 1024) return COMPUTE_OK;
   f->values = scratch_take(memory, count, sizeof *f->values);

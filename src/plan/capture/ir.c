@@ -66,14 +66,14 @@ static bool grow_nodes(ir *r) {
   if (r->count < r->capacity) return true;
   uint32_t capacity = r->capacity ? r->capacity * 2 : 64;
   ir_node *nodes = scratch_take(r->memory, capacity, sizeof *nodes);
-  if (nodes == NULL) return false;
+  if (!nodes) return false;
   if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
   r->nodes = nodes;
   r->capacity = capacity;
   if (!r->simplify) return true; /* equal nodes stay apart: nothing is looked up */
   r->table_size = capacity * 2;
   r->table = scratch_take(r->memory, r->table_size, sizeof *r->table);
-  if (r->table == NULL) return false;
+  if (!r->table) return false;
   memset(r->table, 0xff, sizeof *r->table * r->table_size);
   for (uint32_t i = 0; i < r->count; i++) r->table[find_slot(r, &nodes[i])] = i;
   return true;
@@ -96,7 +96,7 @@ uint32_t ir_add(ir *r, const ir_node *node) {
   ir_node *added = &r->nodes[r->count];
   *added = *node;
   added->inputs = scratch_take(r->memory, node->input_count, sizeof *added->inputs);
-  if (added->inputs == NULL) return IR_NONE;
+  if (!added->inputs) return IR_NONE;
   if (node->input_count)
     memcpy(added->inputs, node->inputs, sizeof *added->inputs * node->input_count);
   return r->count++;

@@ -65,8 +65,7 @@ static inline graph_category ir_category(const ir_node *n) {
 /* The one value of a uniform constant as a number. */
 double ir_uniform_value(const ir_node *node);
 
-/* ---- Rules -------------------------------------------------------------------------------------
- */
+/* ---- Rules ----------------------------------------------------------------------------------- */
 
 struct lowering;
 struct cluster;
@@ -117,8 +116,7 @@ typedef struct operand_range {
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node);
 
-/* ---- fold.c: parts of a graph that depend on constants alone, computed when compiling ---------
- */
+/* ---- fold.c: parts of a graph that depend on constants alone, computed when compiling -------- */
 
 typedef struct folding {
   ir_folded *values; /* in scratch memory */

@@ -236,7 +236,7 @@ static bool list_consumers(builder *b) {
   for (uint32_t i = 0; i < r->count; i++) edges += r->nodes[i].live ? r->nodes[i].input_count : 0;
   b->edge_start = scratch_take(b->memory, (size_t)r->count + 2, sizeof *b->edge_start);
   b->edges = scratch_take(b->memory, edges, sizeof *b->edges);
-  if (b->edge_start == NULL || b->edges == NULL) return false;
+  if (!b->edge_start || !b->edges) return false;
   uint32_t *fill = b->edge_start + 1; /* counts first, then positions; ends up shifted by one */
   for (uint32_t i = 0; i < r->count; i++)
     for (uint32_t k = 0; r->nodes[i].live && k < r->nodes[i].input_count; k++)
@@ -252,14 +252,14 @@ static bool list_consumers(builder *b) {
 static bool finish(builder *b) {
   fusion *f = b->f;
   f->clusters = scratch_take(b->memory, b->count, sizeof *f->clusters);
-  if (f->clusters == NULL) return false;
+  if (!f->clusters) return false;
   f->cluster_count = b->count;
   for (uint32_t c = 0; c < b->count; c++) {
     uint32_t place = b->count - 1 - c; /* created from the last root to the first */
     cluster *done = &f->clusters[place];
     *done = b->clusters[c];
     done->members = scratch_take(b->memory, b->size[c], sizeof *done->members);
-    if (done->members == NULL) return false;
+    if (!done->members) return false;
     for (uint32_t m = b->head[c]; m != IR_NONE; m = b->next[m]) {
       done->members[done->member_count++] = m; /* the list runs from the newest, lowest node up */
       f->cluster_of[m] = place;

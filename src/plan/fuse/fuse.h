@@ -64,7 +64,7 @@ static inline bool fuse_is_immediate(const ir_node *n) {
   return n->op == OP_constant && n->uniform;
 }
 
-/* ---- refine.c ------------------------------------------------------------------------------ */
+/* ---- refine.c -------------------------------------------------------------------------------- */
 
 /* Gives every cluster that reads such a kernel's value a node of its own for it, in a new array of
  * nodes; *changed says whether there was any, and then the nodes must be fused again. Memory is the
@@ -75,7 +75,7 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed);
  * failure. */
 compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
 
-/* ---- layout of views ----------------------------------------------------------------------- */
+/* ---- layout of views ------------------------------------------------------------------------- */
 
 /* Fills layouts[i] for every live node. A view that needs a copy is its own base. */
 void layout_resolve(const ir *r, layout *layouts);
@@ -83,8 +83,7 @@ void layout_resolve(const ir *r, layout *layouts);
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 
-/* ---- check.c: what runs say of indices outside (device/index_fault.h) ---------------------------
- */
+/* ---- check.c: what runs say of indices outside (device/index_fault.h) ------------------------ */
 
 /* Describes the check of node `node`, a gather or scatter, in the words of the call that recorded
  * it. False if memory is short. */

@@ -156,8 +156,7 @@ static bool collect_edges(ordering *o) {
   return true;
 }
 
-/* ---- What is best run at once -----------------------------------------------------------------
- */
+/* ---- What is best run at once ---------------------------------------------------------------- */
 
 static effect effect_of(const ordering *o, uint32_t c) {
   if (o->takes[c] <= TINY_BYTES) return TAKES_NOTHING;
@@ -281,7 +280,7 @@ static void spread_late(const lowering *l, unsigned char *late) {
 
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late) {
   ordering o = {.l = l, .ports = ports, .late = late, .count = l->f->cluster_count};
-  const bool last_resort = l->places == NULL && l->plan->device[PLAN_MAIN] == l->plan->context->cpu;
+  const bool last_resort = !l->places && l->plan->device[PLAN_MAIN] == l->plan->context->cpu;
   if (!begin(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "no memory to order %u kernels", (unsigned)o.count);

@@ -120,7 +120,7 @@ static compute_status rebuild(ir *r, const fusion *f, const uint32_t *readers,
                               const unsigned char *count, uint32_t total) {
   ir_node *nodes = scratch_take(r->memory, total, sizeof *nodes);
   uint32_t *place = scratch_take(r->memory, r->count, sizeof *place);
-  if (nodes == NULL || place == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!nodes || !place) return COMPUTE_ERROR_OUT_OF_MEMORY;
   uint32_t made = 0;
   for (uint32_t i = 0; i < r->count; i++) {
     const ir_node *n = &r->nodes[i];
@@ -130,7 +130,7 @@ static compute_status rebuild(ir *r, const fusion *f, const uint32_t *readers,
       *copy = *n;
       if (at > 0) copy->folded = 0; /* counted once */
       copy->inputs = scratch_take(r->memory, n->input_count, sizeof *copy->inputs);
-      if (copy->inputs == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY;
+      if (!copy->inputs) return COMPUTE_ERROR_OUT_OF_MEMORY;
       for (uint32_t k = 0; k < n->input_count; k++)
         copy->inputs[k] =
             place_for(n->inputs[k], n->live ? f->cluster_of[i] : IR_NONE, place, readers, count);
@@ -149,11 +149,11 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed) {
   unsigned char *candidate = scratch_take(r->memory, r->count, 1);
   unsigned char *count = scratch_take(r->memory, r->count, 1);
   *changed = false;
-  if (candidate == NULL || count == NULL) goto short_of_memory;
+  if (!candidate || !count) goto short_of_memory;
   find_candidates(r, f, candidate);
   if (r->count == 0 || memchr(candidate, 1, r->count) == NULL) return COMPUTE_OK;
   uint32_t *readers = scratch_take(r->memory, (size_t)r->count * MOST_READERS, sizeof *readers);
-  if (readers == NULL) goto short_of_memory;
+  if (!readers) goto short_of_memory;
   if (!count_readers(r, f, candidate, readers, count)) return COMPUTE_OK;
   uint32_t total = r->count;
   for (uint32_t i = 0; i < r->count; i++) total += count[i] > 1 ? count[i] - 1u : 0;
@@ -257,7 +257,7 @@ static bool merge(merging *m, uint32_t a, uint32_t b) {
   cluster *from = &m->f->clusters[a], *to = &m->f->clusters[b];
   const uint32_t count = from->member_count + to->member_count;
   uint32_t *members = scratch_take(m->memory, count, sizeof *members);
-  if (members == NULL) return false;
+  if (!members) return false;
   for (uint32_t i = 0, x = 0, y = 0; i < count; i++) {
     const bool first =
         y == to->member_count || (x < from->member_count && from->members[x] < to->members[y]);
@@ -289,7 +289,7 @@ static bool list_by_shape(merging *m) {
   while (size < 2 * m->f->cluster_count) size *= 2;
   uint32_t *first = scratch_take(m->memory, size, sizeof *first); /* by hash: of the list so far */
   m->next = scratch_take(m->memory, m->f->cluster_count, sizeof *m->next);
-  if (first == NULL || m->next == NULL) return false;
+  if (!first || !m->next) return false;
   memset(first, 0xff, sizeof *first * size);
   for (uint32_t c = m->f->cluster_count; c-- > 0;) {
     if (!m->is_update[c]) continue;

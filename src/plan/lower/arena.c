@@ -11,8 +11,7 @@
 #include "plan/lower/lower.h"
 #include "plan/lower/arena.h"
 
-/* ---- Occupancy ---------------------------------------------------------------------------------
- */
+/* ---- Occupancy ------------------------------------------------------------------------------- */
 
 /* Blocks that come in the order of their first steps, as most do, meet only those earlier ones that
  * have not ended by then: one set of ranges is enough, and it changes by a block that begins and
@@ -85,7 +84,7 @@ static bool replace_ranges(scratch *memory, range_set *set, uint32_t from, uint3
   if (count > set->capacity) {
     const uint32_t capacity = 2 * set->capacity > count ? 2 * set->capacity : count;
     range *grown = scratch_take(memory, capacity, sizeof *grown);
-    if (grown == NULL) return false;
+    if (!grown) return false;
     if (set->count > 0) memcpy(grown, set->at, sizeof *grown * set->count);
     set->at = grown;
     set->capacity = capacity;
@@ -135,10 +134,10 @@ static bool note_in_tree(occupancy *o, const occupancy_block *block) {
 }
 
 static bool note_recent(occupancy *o) {
-  if (o->nodes == NULL) {
+  if (!o->nodes) {
     for (o->leaves = 1; o->leaves < o->steps;) o->leaves *= 2;
     o->nodes = scratch_take(o->memory, (size_t)o->leaves * 2, sizeof *o->nodes);
-    if (o->nodes == NULL) return false;
+    if (!o->nodes) return false;
   }
   for (uint32_t i = 0; i < o->recent_count; i++)
     if (!note_in_tree(o, &o->recent[i])) return false;
@@ -146,14 +145,13 @@ static bool note_recent(occupancy *o) {
   return true;
 }
 
-/* ---- Blocks in order ---------------------------------------------------------------------------
- */
+/* ---- Blocks in order ------------------------------------------------------------------------- */
 
 static bool grow(scratch *memory, occupancy_block **blocks, uint32_t count, uint32_t *capacity) {
   if (count < *capacity) return true;
   const uint32_t wanted = *capacity > 0 ? 2 * *capacity : 16;
   occupancy_block *grown = scratch_take(memory, wanted, sizeof *grown);
-  if (grown == NULL) return false;
+  if (!grown) return false;
   if (count > 0) memcpy(grown, *blocks, sizeof *grown * count);
   *blocks = grown;
   *capacity = wanted;
@@ -200,8 +198,7 @@ static bool note_block(occupancy *o, const occupancy_block *block) {
   return true;
 }
 
-/* ---- The lowest place -------------------------------------------------------------------------
- */
+/* ---- The lowest place ------------------------------------------------------------------------ */
 
 /* Moves the offset up to where `bytes` are free in all sets. */
 static uint64_t find_gap(const range_set *const *sets, uint32_t count, uint64_t bytes) {
@@ -237,8 +234,7 @@ bool occupancy_place(occupancy *o, uint32_t first, uint32_t last, uint64_t bytes
   return note_block(o, &(occupancy_block){first, last, *offset, *offset + bytes});
 }
 
-/* ---- Storages ----------------------------------------------------------------------------------
- */
+/* ---- Storages -------------------------------------------------------------------------------- */
 
 static uint32_t find_home(const lowering *l, uint32_t id) {
   while (l->storages[id].home != id) id = l->storages[id].home;
@@ -309,7 +305,7 @@ static compute_status short_of_memory(const lowering *l) {
 
 compute_status arena_place(lowering *l) {
   placing *waiting = scratch_take(l->memory, l->storage_count, sizeof *waiting);
-  if (waiting == NULL) return short_of_memory(l);
+  if (!waiting) return short_of_memory(l);
   reuse_in_place(l);
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->storage_count; i++) {

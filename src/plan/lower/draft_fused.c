@@ -81,7 +81,7 @@ static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x
                                       : program_apply(b, COMPUTE_I_CAST, type, operand, 0, 0);
 }
 
-/* ---- 16-bit floats ------------------------------------------------------------------------- */
+/* ---- 16-bit floats --------------------------------------------------------------------------- */
 
 /* Instructions whose result a dtype can hold if it can hold the operand; one that is missing here
  * costs a rounding that changes nothing. */
@@ -164,8 +164,7 @@ static void emit_part(const lowering *l, const cluster *c, cluster_part part,
   }
 }
 
-/* ---- Prologue and epilogue ---------------------------------------------------------------------
- */
+/* ---- Prologue and epilogue ------------------------------------------------------------------- */
 
 /* Where the anchor's value enters the epilogue; a mean is a sum divided there. */
 static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d) {
@@ -237,8 +236,7 @@ static void emit_prologue(const lowering *l, const cluster *c, kernel_draft *d,
   d->descriptor.accumulate = dtype_compute_type(l->r->nodes[operand].dtype);
 }
 
-/* ---- Elementwise -------------------------------------------------------------------------------
- */
+/* ---- Elementwise ----------------------------------------------------------------------------- */
 
 /* A lone cast converts straight from one storage dtype to the other. */
 static bool is_lone_cast(const lowering *l, const cluster *c) {
@@ -264,8 +262,7 @@ static void draft_map(const lowering *l, const cluster *c, kernel_draft *d) {
 const plan_rule rule_map = {
     .draft = draft_map, .is_element = true, .assigns = true, .in_place = true};
 
-/* ---- Reductions and rows -----------------------------------------------------------------------
- */
+/* ---- Reductions and rows --------------------------------------------------------------------- */
 
 static compute_combine combine_of(graph_op op) {
   switch (op) {
@@ -328,8 +325,7 @@ static void draft_row(const lowering *l, const cluster *c, kernel_draft *d) {
 const plan_rule rule_row = {
     .draft = draft_row, .is_anchor = true, .has_prologue = true, .assigns = true};
 
-/* ---- Matrix products ---------------------------------------------------------------------------
- */
+/* ---- Matrix products ------------------------------------------------------------------------- */
 
 /* A matrix operand: batch axes aligned to the right and broadcast, then its own last two. */
 static void add_matrix(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank) {
@@ -405,8 +401,7 @@ static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
 const plan_rule rule_gemm = {
     .draft = draft_gemm, .is_anchor = true, .assigns = true, .in_place = true};
 
-/* ---- Convolution and pooling -------------------------------------------------------------------
- */
+/* ---- Convolution and pooling ----------------------------------------------------------------- */
 
 static void draft_conv(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];

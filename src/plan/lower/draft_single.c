@@ -7,8 +7,7 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 
-/* ---- Copies ------------------------------------------------------------------------------------
- */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* A reshape that strides cannot express: the operand's elements in row-major order. */
 static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
@@ -71,8 +70,7 @@ static void draft_embed(const lowering *l, const cluster *c, kernel_draft *d) {
 
 const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write};
 
-/* ---- Indices -----------------------------------------------------------------------------------
- */
+/* ---- Indices --------------------------------------------------------------------------------- */
 
 /* The tensor whose axis is indexed: its layout without the axis, which the index walks instead.
  * `space_axis` dimensions of the index (`index_rank` of them) stand in the axis's place. */
@@ -137,8 +135,7 @@ static void draft_scatter(const lowering *l, const cluster *c, kernel_draft *d) 
 
 const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write};
 
-/* ---- Along an axis -----------------------------------------------------------------------------
- */
+/* ---- Along an axis --------------------------------------------------------------------------- */
 
 /* The space is the result's, its axis `axis` last. */
 static dimension_map axis_last(int32_t rank, int32_t axis) {
@@ -178,8 +175,7 @@ static void draft_top_k(const lowering *l, const cluster *c, kernel_draft *d) {
 
 const plan_rule rule_top_k = {.draft = draft_top_k};
 
-/* ---- Attention ---------------------------------------------------------------------------------
- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 static void draft_attention(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
@@ -197,8 +193,7 @@ static void draft_attention(const lowering *l, const cluster *c, kernel_draft *d
 
 const plan_rule rule_attention = {.draft = draft_attention};
 
-/* ---- Fits and spots ----------------------------------------------------------------------------
- */
+/* ---- Fits and spots -------------------------------------------------------------------------- */
 
 /* An input of a fit, whose dimensions are its own. Axes that it lacks in front (a map for all ROIs)
  * and those of size 1 where the fit has more repeat. */

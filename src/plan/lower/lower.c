@@ -23,7 +23,7 @@ uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes
   if (l->storage_count == l->storage_capacity) {
     uint32_t capacity = l->storage_capacity ? l->storage_capacity * 2 : 64;
     storage *grown = scratch_take(l->memory, capacity, sizeof *grown);
-    if (grown == NULL) return IR_NONE;
+    if (!grown) return IR_NONE;
     if (l->storage_count) memcpy(grown, l->storages, sizeof *grown * l->storage_count);
     l->storages = grown;
     l->storage_capacity = capacity;
@@ -38,7 +38,7 @@ static build_step *step_add(lowering *l) {
   if (l->step_count == l->step_capacity) {
     uint32_t capacity = l->step_capacity ? l->step_capacity * 2 : 32;
     build_step *grown = scratch_take(l->memory, capacity, sizeof *grown);
-    if (grown == NULL) return NULL;
+    if (!grown) return NULL;
     if (l->step_count) memcpy(grown, l->steps, sizeof *grown * l->step_count);
     l->steps = grown;
     l->step_capacity = capacity;
@@ -64,7 +64,7 @@ static compute_status add_transfer(lowering *l, uint32_t from, uint32_t to) {
   uint64_t bytes = l->storages[from].bytes;
   if (bytes == 0) return COMPUTE_OK;
   build_step *s = step_add(l);
-  if (s == NULL) return short_of_memory(l);
+  if (!s) return short_of_memory(l);
   s->device = l->storages[to].device;
   s->input_count = 1;
   s->operand_count = 2;
@@ -80,7 +80,7 @@ static compute_status add_transfer(lowering *l, uint32_t from, uint32_t to) {
 
 static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device) {
   constant_piece *piece = scratch_take(l->memory, 1, sizeof *piece);
-  if (piece == NULL) return IR_NONE;
+  if (!piece) return IR_NONE;
   uint64_t size = compute_dtype_size(n->dtype);
   *piece = (constant_piece){.next = l->constant_pieces,
                             .values = n->constant,
@@ -185,7 +185,7 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
         (uint64_t)d->output_offset[i] * compute_dtype_size(d->outputs[i].dtype);
   }
   build_step *s = step_add(l);
-  if (s == NULL) return short_of_memory(l);
+  if (!s) return short_of_memory(l);
   s->device = device;
   s->kind = k->kind;
   s->input_count = k->input_count;
@@ -223,11 +223,11 @@ static compute_status ask_device(const lowering *l, const compute_kernel_descrip
   kernel_entry *kernel = native ? NULL : kernel_cache_find(main->kernels, descriptor);
   compute_status status = COMPUTE_OK;
   compute_error before;
-  if (kernel == NULL && !kernel_is_supported(main, descriptor, reason, reason_bytes))
+  if (!kernel && !kernel_is_supported(main, descriptor, reason, reason_bytes))
     return COMPUTE_ERROR_UNSUPPORTED;
   if (native) return COMPUTE_OK;
   compute_error_get(NULL, &before);
-  if (kernel == NULL) status = kernel_cache_get(main->kernels, descriptor, &kernel);
+  if (!kernel) status = kernel_cache_get(main->kernels, descriptor, &kernel);
   if (status == COMPUTE_OK) kernel_cache_return(main->kernels, kernel);
   if (!is_refusal(status)) return status;
   snprintf(reason, reason_bytes, "%s", compute_error_message(l->plan->context));
@@ -241,7 +241,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
   compute_plan *p = l->plan;
   compute_context *context = p->context;
   const char *name = p->device[PLAN_MAIN]->info.name;
-  if (l->fallback == COMPUTE_FALLBACK_STRICT || context->cpu == NULL ||
+  if (l->fallback == COMPUTE_FALLBACK_STRICT || !context->cpu ||
       context->cpu == p->device[PLAN_MAIN])
     return error_set_native(context, status, 0, operation,
                             "allow the fallback to the CPU in compute_plan_options, or choose "
@@ -255,7 +255,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
   where->fallback = true;
   size_t bytes = strlen(reason) + strlen(name) + 16;
   char *words = scratch_take(l->memory, bytes, 1);
-  if (words == NULL) return short_of_memory(l);
+  if (!words) return short_of_memory(l);
   snprintf(words, bytes, "%s: %s", name, reason);
   where->placement = words;
   return COMPUTE_OK;
@@ -338,7 +338,7 @@ static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_
 /* Where a copy of `node` into `target` runs: on the plan's device, or in a plan whose steps were
  * placed, where the elements are. */
 static uint32_t copier(const lowering *l, uint32_t node, uint32_t source, uint32_t target) {
-  if (l->places == NULL) return PLAN_MAIN;
+  if (!l->places) return PLAN_MAIN;
   uint32_t home = source != IR_NONE ? source : l->home[l->f->layouts[node].base];
   return l->storages[home != IR_NONE ? home : target].device;
 }
@@ -350,7 +350,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   const ir_node *n = &l->r->nodes[node];
   if (shape_count(n->shape) == 0) return COMPUTE_OK;
   bool whole = l->f->layouts[node].base == node && n->op != OP_constant && n->op != OP_parameter;
-  if (whole && source == IR_NONE && strides == NULL &&
+  if (whole && source == IR_NONE && !strides &&
       l->storages[l->home[node]].device != l->storages[target].device)
     return add_transfer(l, l->home[node], target);
   if (fuse_is_immediate(n))
@@ -389,7 +389,7 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
     if (l->home[ports->outputs[i].node] != ports->outputs[i].storage)
       s = store(l, ports->outputs[i].node, IR_NONE, ports->outputs[i].storage, NULL, d);
   uint32_t *aside = scratch_take(l->memory, ports->assign_count, sizeof *aside);
-  if (aside == NULL) return short_of_memory(l);
+  if (!aside) return short_of_memory(l);
   for (uint32_t i = 0; s == COMPUTE_OK && i < ports->assign_count; i++) {
     uint32_t value = ports->assigns[i].value;
     aside[i] = IR_NONE;
@@ -408,7 +408,7 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
 
 compute_status lower_all(lowering *l, const port_plan *ports) {
   kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);
-  if (draft == NULL) return short_of_memory(l);
+  if (!draft) return short_of_memory(l);
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
     s = lower_cluster(l, ports->order[i], draft);

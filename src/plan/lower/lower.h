@@ -112,8 +112,7 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *dr
 /* arena.c: offsets for all storages without a slot, and in-place reuse. */
 compute_status arena_place(lowering *l);
 
-/* ---- ports.c -----------------------------------------------------------------------------------
- */
+/* ---- ports.c --------------------------------------------------------------------------------- */
 
 typedef struct port_output {
   uint32_t node;        /* in the IR */
@@ -150,14 +149,12 @@ compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_
  * compute are marked, too. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
 
-/* ---- lower.c -----------------------------------------------------------------------------------
- */
+/* ---- lower.c --------------------------------------------------------------------------------- */
 
 /* All steps, with their storages placed. */
 compute_status lower_all(lowering *l, const port_plan *ports);
 
-/* ---- place.c: where clusters run, by what they and the copies between devices cost -------------
- */
+/* ---- place.c: where clusters run, by what they and the copies between devices cost ----------- */
 
 /* Considers `only`, or every device that runs kernels, together with the CPU. Sets the plan's
  * devices, where its ports live, and l->places. Leaves everything as it is where there is no CPU

@@ -60,7 +60,7 @@ static bool list_add(scratch *memory, list *l, uint32_t item) {
   if (l->count == l->capacity) {
     uint32_t capacity = l->capacity ? 2 * l->capacity : 4;
     uint32_t *grown = scratch_take(memory, capacity, sizeof *grown);
-    if (grown == NULL) return false;
+    if (!grown) return false;
     if (l->count > 0) memcpy(grown, l->at, sizeof *grown * l->count);
     l->at = grown;
     l->capacity = capacity;
@@ -76,7 +76,7 @@ static bool is_empty(const compute_kernel_descriptor *d) {
   return false;
 }
 
-/* ---- The problem ---------------------------------------------------------------------------- */
+/* ---- The problem ----------------------------------------------------------------------------- */
 
 /* `reader`, a unit or a settled place, needs what `node` lies in. Constants are put where they are
  * needed when the plan is compiled, and copied never. */
@@ -102,7 +102,7 @@ static bool add_work(placing *p, const compute_kernel_descriptor *d) {
   if (p->work_count == p->work_capacity) {
     uint32_t capacity = p->work_capacity ? 2 * p->work_capacity : 32;
     kernel_work *grown = scratch_take(p->l->memory, capacity, sizeof *grown);
-    if (grown == NULL) return false;
+    if (!grown) return false;
     if (p->work_count > 0) memcpy(grown, p->works, sizeof *grown * p->work_count);
     p->works = grown;
     p->work_capacity = capacity;
@@ -198,7 +198,7 @@ static bool finish(placing *p) {
   return true;
 }
 
-/* ---- One candidate -------------------------------------------------------------------------- */
+/* ---- One candidate --------------------------------------------------------------------------- */
 
 static int64_t picoseconds(double seconds) {
   double value = seconds * 1e12;
@@ -245,7 +245,7 @@ static compute_status ask(placing *p, uint32_t index, compute_device *candidate)
     if (known || kernel_is_supported(candidate, d, reason, sizeof reason)) continue;
     size_t bytes = strlen(reason) + 1;
     char *words = scratch_take(p->l->memory, bytes, 1);
-    if (words == NULL) return short_of_memory(p->l);
+    if (!words) return short_of_memory(p->l);
     memcpy(words, reason, bytes);
     p->refusal[index] = words;
     p->costs[index].accelerator = PLACEMENT_IMPOSSIBLE;
@@ -263,7 +263,7 @@ static compute_status solve(placing *p, compute_device *candidate, int64_t *tota
       if (!p->on[i] || p->asked[i]) continue;
       compute_status s = ask(p, i, candidate);
       if (s != COMPUTE_OK) return s;
-      settled &= p->refusal[i] == NULL;
+      settled &= !p->refusal[i];
     }
   }
   return COMPUTE_OK;
@@ -283,7 +283,7 @@ static void count_readers_there(placing *p) {
   }
 }
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 typedef struct words {
   char text[REASON_BYTES];
@@ -359,7 +359,7 @@ static const char *reason_for(const placing *p, uint32_t index, const char *devi
   return kept;
 }
 
-/* ---- The choice ----------------------------------------------------------------------------- */
+/* ---- The choice ------------------------------------------------------------------------------ */
 
 /* Whether the plan's parameters lie within the reach of the CPU and this candidate. */
 static bool reaches_parameters(const lowering *l, const compute_device *candidate, bool *holds) {
@@ -374,7 +374,7 @@ static bool reaches_parameters(const lowering *l, const compute_device *candidat
 }
 
 static bool is_candidate(const compute_device *device, const compute_device *only) {
-  return device != device->context->cpu && (only == NULL || device == only) &&
+  return device != device->context->cpu && (!only || device == only) &&
          __atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) == DEVICE_WORKS &&
          (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
 }
@@ -384,13 +384,13 @@ static compute_status write_places(placing *p, compute_device *device, bool hold
   compute_plan *plan = l->plan;
   bool used = holds;
   cluster_place *places = scratch_take(l->memory, p->problem.unit_count, sizeof *places);
-  if (places == NULL) return short_of_memory(l);
+  if (!places) return short_of_memory(l);
   count_readers_there(p);
   for (uint32_t i = 0; i < p->problem.unit_count; i++) used |= p->on[i] != 0;
   for (uint32_t i = 0; i < p->problem.unit_count; i++) {
     places[i].device = used && !p->on[i] ? PLAN_CPU : PLAN_MAIN;
     places[i].reason = reason_for(p, i, device->info.name);
-    if (places[i].reason == NULL) return short_of_memory(l);
+    if (!places[i].reason) return short_of_memory(l);
   }
   plan->device[PLAN_MAIN] = used ? device : plan->context->cpu;
   plan->device[PLAN_CPU] = used ? plan->context->cpu : NULL;
@@ -402,7 +402,7 @@ static compute_status write_places(placing *p, compute_device *device, bool hold
 
 compute_status place_clusters(lowering *l, compute_device *only) {
   compute_context *context = l->plan->context;
-  if (context->cpu == NULL) return COMPUTE_OK;
+  if (!context->cpu) return COMPUTE_OK;
   placing p = {.l = l};
   if (!begin(&p) || !finish(&p)) return short_of_memory(l);
   int64_t best = 0, total;

@@ -28,7 +28,7 @@ static compute_status collect_assigns(lowering *l, port_plan *p) {
   for (uint32_t i = 0; i < r->count; i++) most += r->nodes[i].live && r->nodes[i].op == OP_assign;
   p->assigns = scratch_take(l->memory, most, sizeof *p->assigns);
   uint32_t *place = scratch_take(l->memory, r->count, sizeof *place); /* by parameter, from 1 */
-  if (p->assigns == NULL || place == NULL) return short_of_memory(l);
+  if (!p->assigns || !place) return short_of_memory(l);
   for (uint32_t i = 0; i < r->count; i++) {
     const ir_node *n = &r->nodes[i];
     if (!n->live || n->op != OP_assign) continue;
@@ -52,7 +52,7 @@ static int by_graph_index(const void *a, const void *b) {
 static compute_status collect_outputs(lowering *l, const uint32_t *graph_outputs, uint32_t count,
                                       port_plan *p) {
   p->outputs = scratch_take(l->memory, count, sizeof *p->outputs);
-  if (p->outputs == NULL) return short_of_memory(l);
+  if (!p->outputs) return short_of_memory(l);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < count; i++) {
     uint32_t node = l->r->outputs[i];
@@ -188,7 +188,7 @@ static int by_buffer(const void *a, const void *b) {
 /* Parameters that must not change while the steps run. */
 static bool forbid(const lowering *l, const port_plan *p, parameter_reads *reads) {
   owned_buffer *owned = scratch_take(l->memory, p->parameter_count, sizeof *owned);
-  if (owned == NULL) return false;
+  if (!owned) return false;
   for (uint32_t i = 0; i < p->parameter_count; i++)
     owned[i] = (owned_buffer){l->r->nodes[p->parameters[i]].tensor->buffer, p->parameters[i]};
   qsort(owned, p->parameter_count, sizeof *owned, by_buffer);
@@ -204,11 +204,11 @@ static bool collect_parameter_reads(const lowering *l, const port_plan *p, param
   const uint32_t count = l->r->count;
   reads->start = scratch_take(l->memory, (size_t)count + 2, sizeof *reads->start);
   reads->forbidden = scratch_take(l->memory, count, 1);
-  if (reads->start == NULL || reads->forbidden == NULL) return false;
+  if (!reads->start || !reads->forbidden) return false;
   visit_reads(l, reads, count_read); /* counts, shifted by two; then starts, shifted by one */
   for (uint32_t i = 1; i < count + 2; i++) reads->start[i] += reads->start[i - 1];
   reads->at = scratch_take(l->memory, reads->start[count + 1], sizeof *reads->at);
-  if (reads->at == NULL) return false;
+  if (!reads->at) return false;
   visit_reads(l, reads, note_read);
   return forbid(l, p, reads);
 }
@@ -237,7 +237,7 @@ static bool can_assign_directly(const lowering *l, const port_assign *a,
   uint32_t home = l->f->cluster_of[a->value];
   const ir_node *p = &r->nodes[a->parameter];
   if (home == IR_NONE || l->f->layouts[a->value].base != a->value ||
-      (l->places == NULL && l->storages[a->storage].device != PLAN_MAIN) || p->tensor->read_only ||
+      (!l->places && l->storages[a->storage].device != PLAN_MAIN) || p->tensor->read_only ||
       !shape_is_dense(p->shape, p->tensor->strides))
     return false;
   if (!ir_rule(&r->nodes[l->f->clusters[home].root])->assigns) return false;

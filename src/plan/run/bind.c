@@ -10,8 +10,7 @@
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
-/* ---- Spans -------------------------------------------------------------------------------------
- */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 /* Sorted by where they begin, so that those which begin before the end of another one are the first
  * few of the list; whether one of these ends too late, their largest end says. */
@@ -71,8 +70,7 @@ bool spans_collide(const span_list *list) {
   return false;
 }
 
-/* ---- Bindings ----------------------------------------------------------------------------------
- */
+/* ---- Bindings -------------------------------------------------------------------------------- */
 
 static const char HERE[] = "compute_run";
 
@@ -113,7 +111,7 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
   char label[64], want[96], have[96];
   const char *role = output ? "output" : "input";
   port_label(port, label, sizeof label);
-  if (t == NULL)
+  if (!t)
     return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s %s is bound to NULL",
                      role, label);
   if (t->buffer->device->context != plan->context)
@@ -154,13 +152,13 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
                                      : "a binding names a node of another graph");
   const plan_port *in = plan_find_input(plan, b->node.id - 1);
   const plan_port *out = plan_find_output(plan, b->node.id - 1);
-  if (in == NULL && out == NULL) return COMPUTE_OK; /* an input that the plan does not need */
-  const bool output = in == NULL || (out != NULL && run->bound[in - plan->ports] != NULL);
+  if (!in && !out) return COMPUTE_OK; /* an input that the plan does not need */
+  const bool output = !in || (out != NULL && run->bound[in - plan->ports] != NULL);
   const plan_port *port = output ? out : in;
   compute_status s = check_tensor(plan, port, output, b->tensor);
   if (s != COMPUTE_OK) return s;
   const uint32_t number = (uint32_t)(port - plan->ports);
-  if (run->bound[number] == NULL) {
+  if (!run->bound[number]) {
     run->bound[number] = b->tensor;
     return COMPUTE_OK;
   }
@@ -184,7 +182,7 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
   }
   for (uint32_t i = 0; i < plan_port_count(plan); i++) {
     char label[64], shape[96];
-    if (run->bound[i] == NULL)
+    if (!run->bound[i])
       return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s %s (%s %s) is not bound",
                        i < plan->input_count ? "input" : "output",
                        port_label(&plan->ports[i], label, sizeof label),

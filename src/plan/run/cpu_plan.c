@@ -26,8 +26,7 @@ bool cpu_plan_is_wanted(const compute_plan *plan) {
          plan->device[PLAN_MAIN] != context->cpu;
 }
 
-/* ---- The clone ---------------------------------------------------------------------------------
- */
+/* ---- The clone ------------------------------------------------------------------------------- */
 
 static bool clone_node(const graph_node *from, graph_node *to) {
   *to = *from;
@@ -153,8 +152,7 @@ void cpu_plan_release(cpu_plan *cpu) {
   base_release(cpu);
 }
 
-/* ---- Parameters (mutex held) -------------------------------------------------------------------
- */
+/* ---- Parameters (mutex held) ----------------------------------------------------------------- */
 
 /* What lies on the CPU, or has been replaced in an earlier attempt, stays. */
 static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {

@@ -46,7 +46,7 @@ static void print_time(text_buffer *t, double seconds) {
 
 /* Predicted without waiting for the step; measured with it. */
 static double predicted_seconds(const plan_step *s, const device_costs *costs) {
-  if (s->kernel == NULL)
+  if (!s->kernel)
     return costs_copy_seconds(&costs[PLAN_MAIN], s->device == PLAN_MAIN, (double)s->bytes);
   return costs_kernel_seconds(&costs[s->device], &s->work);
 }
@@ -108,9 +108,9 @@ static void print_ports(const compute_plan *plan, text_buffer *t) {
 
 compute_status compute_explain(const compute_plan *plan, char **result) {
   if (result != NULL) *result = NULL;
-  if (plan == NULL || result == NULL)
+  if (!plan || !result)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
-                     "compute_explain: %s is NULL", plan == NULL ? "plan" : "text");
+                     "compute_explain: %s is NULL", !plan ? "plan" : "text");
   text_buffer t = {0};
   device_costs costs[PLAN_DEVICES];
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
@@ -146,10 +146,10 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
 
 compute_status compute_plan_measure(const compute_plan *plan, const compute_binding *bindings,
                                     size_t count) {
-  if (plan == NULL || (bindings == NULL && count > 0))
+  if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_measure", "compute_plan_measure: %s is NULL",
-                     plan == NULL ? "plan" : "bindings");
+                     !plan ? "plan" : "bindings");
   const run_control control = {.timed = true};
   run_attempt attempt;
   return run_once(plan, bindings, count, NULL, &control, &attempt);

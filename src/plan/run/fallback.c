@@ -70,8 +70,7 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   return NULL;
 }
 
-/* ---- The plan for the CPU (its mutex held) -----------------------------------------------------
- */
+/* ---- The plan for the CPU (its mutex held) --------------------------------------------------- */
 
 static compute_status make_plan(cpu_plan *cpu) {
   if (cpu->plan) return COMPUTE_OK;
@@ -219,9 +218,9 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
 
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_queue *queue) {
-  if (plan == NULL || (bindings == NULL && count > 0))
+  if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "compute_run: %s is NULL", plan == NULL ? "plan" : "bindings");
+                     "compute_run: %s is NULL", !plan ? "plan" : "bindings");
   if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
     return error_set(plan->context,
                      queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
@@ -255,7 +254,7 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
                                 compute_run_report *report) {
   static const compute_run_options defaults;
   if (report != NULL) *report = (compute_run_report){0};
-  if (options == NULL) options = &defaults;
+  if (!options) options = &defaults;
   compute_status s = check_call(plan, bindings, count, options->queue);
   if (s == COMPUTE_OK) s = check_options(plan, options);
   if (s != COMPUTE_OK) return s;

@@ -45,7 +45,7 @@ static uint32_t find_first_assign(const compute_plan *plan) {
 /* NULL when memory is short. */
 static plan_run *run_create(const compute_plan *plan) {
   plan_run *run = base_allocate(1, sizeof *run);
-  if (run == NULL) return NULL;
+  if (!run) return NULL;
   const size_t ports = plan_port_count(plan), outputs = (size_t)plan->output_count;
   run->bound = base_allocate(ports, sizeof *run->bound);
   run->substitute = base_allocate(ports, sizeof *run->substitute);
@@ -111,10 +111,10 @@ static compute_status take_memory(const compute_plan *plan, plan_run *run, memor
 
 static compute_status take_queues(const compute_plan *plan, plan_run *run, compute_queue **queue) {
   compute_status s = COMPUTE_OK;
-  if (plan->device[PLAN_CPU] != NULL && run->queue[PLAN_CPU] == NULL)
+  if (plan->device[PLAN_CPU] != NULL && !run->queue[PLAN_CPU])
     s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
   if (s != COMPUTE_OK || *queue != NULL) return s;
-  if (run->queue[PLAN_MAIN] == NULL)
+  if (!run->queue[PLAN_MAIN])
     s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);
   *queue = run->queue[PLAN_MAIN];
   return s;
@@ -201,7 +201,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
                         compute_queue *queue, const run_control *control, run_attempt *attempt) {
   compute_plan *owner = (compute_plan *)plan; /* only its list of idle runs changes, under a lock */
   memory_buffer *arena[PLAN_DEVICES] = {NULL, NULL};
-  bool own = queue == NULL;
+  bool own = !queue;
   plan_run *run;
   *attempt = (run_attempt){0};
   compute_status s = run_acquire(owner, &run);

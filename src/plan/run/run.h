@@ -8,8 +8,7 @@
 #include "plan/plan.h"
 #include "tensor/tensor.h"
 
-/* ---- bind.c: which bytes tensors span, and whether any of many overlap --------------------------
- */
+/* ---- bind.c: which bytes tensors span, and whether any of many overlap ----------------------- */
 
 /* From the first element of a tensor to the end of the last. Addresses are the host's where memory
  * has one, since two wraps of one array are two buffers; else offsets into a buffer. */
@@ -36,8 +35,7 @@ bool spans_meet(const span_list *list, const compute_tensor *tensor);
 /* Whether any two of a sorted list overlap. */
 bool spans_collide(const span_list *list);
 
-/* ---- One run -----------------------------------------------------------------------------------
- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 /* A plan's steps as one recording of the device, for backends that can record (backend.h).
  *
@@ -138,8 +136,7 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
 bool run_limit_is_valid(double seconds);
 int64_t run_deadline(double seconds);
 
-/* ---- cpu_plan.c --------------------------------------------------------------------------------
- */
+/* ---- cpu_plan.c ------------------------------------------------------------------------------ */
 
 typedef struct staged_parameter {
   compute_tensor *original, *copy; /* a reference each; copy NULL until first needed */

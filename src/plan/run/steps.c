@@ -14,8 +14,7 @@
 
 static const char HERE[] = "compute_run";
 
-/* ---- Recordings --------------------------------------------------------------------------------
- */
+/* ---- Recordings ------------------------------------------------------------------------------ */
 
 enum { WARM_UP_RUNS = 1, LEAST_STEPS = 2 };
 
@@ -30,7 +29,7 @@ static bool is_recordable(const compute_plan *plan) {
       !backend->record_destroy || plan->step_count < LEAST_STEPS)
     return false;
   for (uint32_t i = 0; i < plan->step_count; i++)
-    if (plan->steps[i].kernel == NULL || plan->steps[i].device != PLAN_MAIN) return false;
+    if (!plan->steps[i].kernel || plan->steps[i].device != PLAN_MAIN) return false;
   return true;
 }
 
@@ -91,7 +90,7 @@ static bool record_run(const compute_plan *plan, plan_recording *recording, comp
                        const compute_memory *const *memory, const uint64_t *offset,
                        compute_status *status) {
   if (recording->given_up) return false;
-  if (recording->handle == NULL) {
+  if (!recording->handle) {
     if (!is_recordable(plan)) recording->given_up = true;
     if (recording->given_up || recording->runs++ < WARM_UP_RUNS) return false;
     recording->given_up = !make(plan, recording, queue, memory, offset);
@@ -120,8 +119,7 @@ void record_release(const compute_plan *plan, plan_recording *recording) {
   recording->arguments = NULL;
 }
 
-/* ---- Step by step ------------------------------------------------------------------------------
- */
+/* ---- Step by step ---------------------------------------------------------------------------- */
 
 /* A copy between the two devices, of which the CPU's memory is the host's. One that the driver does
  * not take is repeated, in pieces if need be, when what is before it has been done. */
@@ -151,7 +149,7 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
 
 static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
                                compute_queue *queue) {
-  if (s->kernel == NULL) return transfer(s, queue, run->arguments, run->deadline);
+  if (!s->kernel) return transfer(s, queue, run->arguments, run->deadline);
   /* Again for each step: if an earlier one was waited for, the queue has dropped them. */
   compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
@@ -206,7 +204,7 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
 /* Between two steps, before any that writes parameters: those all run, or none. */
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
                                     const run_control *control) {
-  if (control == NULL || run->submitted > run->first_assign) return COMPUTE_OK;
+  if (!control || run->submitted > run->first_assign) return COMPUTE_OK;
   if (control->cancelled != NULL && atomic_load_explicit(control->cancelled, memory_order_relaxed))
     return error_set(plan->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
   if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
