@@ -58,7 +58,7 @@ static compute_status take_port(compute_context *context, const compute_batch_po
                                 batch_port *to, const char *role, size_t index) {
   int64_t count, bytes;
   if (!dtype_is_valid(from->dtype))
-    return error_set(context, COMPUTE_ERROR_DTYPE, HERE, "%s %zu: %d is no dtype", role, index,
+    return error_set(context, COMPUTE_ERROR_DTYPE, HERE, "%s %zu: invalid dtype %d", role, index,
                      (int)from->dtype);
   if (from->item.rank >= COMPUTE_MAX_RANK)
     return error_set(context, COMPUTE_ERROR_SHAPE, HERE,

@@ -23,8 +23,8 @@ struct compute_device {
   compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
   struct kernel_cache *kernels;      /* src/device/kernel_cache.h */
-  pthread_mutex_t route_mutex;       /* of `route` */
-  struct route_held *route;          /* src/route/route.h; NULL until it is asked for */
+  pthread_mutex_t costs_mutex;       /* of `costs` */
+  struct held_costs *costs;          /* src/cost/held.h; NULL until it is asked for */
   uint32_t queue_count;              /* atomic: queues made so far */
   double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: not known */
   int32_t loss;                      /* atomic, a device_loss: loss.c */

@@ -13,7 +13,7 @@
 #include "eager/eager.h"
 #include "tensor/tensor.h"
 
-/* ---- The description as bytes -------------------------------------------------------------- */
+/* ---- The description as bytes ---------------------------------------------------------------- */
 
 typedef struct key_writer {
   unsigned char *data;
@@ -56,7 +56,7 @@ static void write_key(key_writer *key, const eager_call *call) {
   }
 }
 
-/* ---- Plans --------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 static compute_status no_memory(const eager_call *call) {
   return error_set(call->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, call->operation,
@@ -119,7 +119,7 @@ static compute_status get_plan(const eager_call *call, eager_plan **plan) {
   return status;
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* Inputs and the result bound to the plan, and run. */
 static compute_status run_plan(const eager_call *call, const eager_plan *plan,
@@ -179,7 +179,7 @@ compute_status eager_run(const eager_call *given, compute_tensor **result) {
   return status;
 }
 
-/* ---- Elementwise: all of ops.def ----------------------------------------------------------- */
+/* ---- Elementwise: all of ops.def ------------------------------------------------------------- */
 
 #define CALL_1(name)                                                                               \
   static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \

@@ -54,7 +54,7 @@ void eager_cache_release(struct eager_cache *cache) {
   base_release(cache);
 }
 
-/* ---- Under the mutex ----------------------------------------------------------------------- */
+/* ---- Under the mutex ------------------------------------------------------------------------- */
 
 static eager_plan **slot_of(struct eager_cache *cache, const void *key, size_t key_bytes,
                             uint64_t hash) {
@@ -90,7 +90,7 @@ static eager_plan *take_oldest(struct eager_cache *cache) {
   return plan;
 }
 
-/* ---- Calls --------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t key_bytes,
                              uint64_t hash) {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-/* ---- Sources, cast, clamp ------------------------------------------------------------------ */
+/* ---- Sources, cast, clamp -------------------------------------------------------------------- */
 
 static compute_node build_index(compute_graph *graph, const compute_node *x,
                                 const eager_call *call) {

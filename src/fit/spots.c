@@ -22,7 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 
 /* A filter has some sigma · 15 terms, each several nodes of the graph. */
 #define SPOT_MOST_SIGMA    50

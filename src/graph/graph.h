@@ -15,23 +15,29 @@ typedef enum graph_op {
   OP_COUNT
 } graph_op;
 
+/* What compute_operation_at calls a group of operations. */
+#define GRAPH_CATEGORIES(CATEGORY)                                                                 \
+  CATEGORY(ELEMENTWISE, "elementwise")                                                             \
+  CATEGORY(SOURCE, "source")                                                                       \
+  CATEGORY(VIEW, "view")                                                                           \
+  CATEGORY(CAST, "cast")                                                                           \
+  CATEGORY(REDUCTION, "reduction")                                                                 \
+  CATEGORY(ROW, "row")                                                                             \
+  CATEGORY(MATMUL, "matmul")                                                                       \
+  CATEGORY(CONVOLUTION, "convolution")                                                             \
+  CATEGORY(WINDOW, "window")                                                                       \
+  CATEGORY(SCAN, "scan")                                                                           \
+  CATEGORY(ORDER, "order")                                                                         \
+  CATEGORY(ATTENTION, "attention")                                                                 \
+  CATEGORY(INDEXED, "indexed")                                                                     \
+  CATEGORY(JOIN, "join")                                                                           \
+  CATEGORY(FIT, "fit")                                                                             \
+  CATEGORY(STATE, "state")
+
 typedef enum graph_category {
-  CATEGORY_ELEMENTWISE,
-  CATEGORY_SOURCE,
-  CATEGORY_VIEW,
-  CATEGORY_CAST,
-  CATEGORY_REDUCTION,
-  CATEGORY_ROW,
-  CATEGORY_MATMUL,
-  CATEGORY_CONVOLUTION,
-  CATEGORY_WINDOW,
-  CATEGORY_SCAN,
-  CATEGORY_ORDER,
-  CATEGORY_ATTENTION,
-  CATEGORY_INDEXED,
-  CATEGORY_JOIN,
-  CATEGORY_FIT,
-  CATEGORY_STATE
+#define CATEGORY(name, text) CATEGORY_##name,
+  GRAPH_CATEGORIES(CATEGORY)
+#undef CATEGORY
 } graph_category;
 
 typedef enum graph_domain {
@@ -90,10 +96,8 @@ typedef struct graph_whole {
 
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
  * (compute_scalar, compute_full), just that one element: `uniform`. Other operations keep in such a
- * block what has no room in the attributes, zeroed where it has gaps, so that it compares as bytes:
- * gaussian_fit its compute_fit_problem (as fit_problem_normalize leaves it), convolutions their
- * compute_conv_attributes, pooling its compute_window_attributes, attention its
- * compute_attention_attributes, find_spots its compute_spots_attributes. */
+ * block what has no room in the attributes, of the type that ops.def names, zeroed where it has
+ * gaps, so that it compares as bytes; gaussian_fit as fit_problem_normalize leaves it. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
@@ -130,6 +134,7 @@ typedef struct graph_op_info {
   bool result_bool;    /* elementwise */
   bool has_scalar;     /* SCALED */
   bool differentiable;
+  uint16_t block_bytes; /* structural */
   const char *text;
   double low, high; /* sample range */
   double ulp;

@@ -10,6 +10,10 @@
 #define PICK(...)              PICK_SECOND(__VA_ARGS__)
 #define FLOWS(gradient)        PICK(GRADIENT_##gradient, 1, ~)
 
+/* BLOCK(type) is its size, and 0 for NONE, in the same way. */
+#define BLOCK_NONE  ~, 0
+#define BLOCK(type) PICK(BLOCK_##type, sizeof(type), ~)
+
 #define RESULT_SAME false
 #define RESULT_BOOL true
 
@@ -39,11 +43,12 @@ static const graph_op_info table[OP_COUNT] = {
                .low = from,                                                                        \
                .high = to,                                                                         \
                .ulp = error},
-#define STRUCTURAL(op, category_, domain_, gradient, words)                                        \
+#define STRUCTURAL(op, category_, domain_, gradient, block, rule, words)                           \
   [OP_##op] = {.name = #op,                                                                        \
                .category = CATEGORY_##category_,                                                   \
                .domain = DOMAIN_##domain_,                                                         \
                .differentiable = FLOWS(gradient),                                                  \
+               .block_bytes = BLOCK(block),                                                        \
                .text = words},
 #include "graph/ops.def"
 };
@@ -53,34 +58,14 @@ const graph_op_info *graph_op_describe(graph_op op) {
 }
 
 size_t graph_block_bytes(graph_op op) {
-  if (op == OP_gaussian_fit) return sizeof(compute_fit_problem);
-  if (op == OP_find_spots) return sizeof(compute_spots_attributes);
-  switch (graph_op_describe(op)->category) {
-  case CATEGORY_CONVOLUTION: return sizeof(compute_conv_attributes);
-  case CATEGORY_WINDOW: return sizeof(compute_window_attributes);
-  case CATEGORY_ATTENTION: return sizeof(compute_attention_attributes);
-  default: return 0;
-  }
+  return graph_op_describe(op)->block_bytes;
 }
 
 compute_status compute_operation_at(size_t index, compute_operation_info *info) {
   static const char *const categories[] = {
-      [CATEGORY_ELEMENTWISE] = "elementwise",
-      [CATEGORY_SOURCE] = "source",
-      [CATEGORY_VIEW] = "view",
-      [CATEGORY_CAST] = "cast",
-      [CATEGORY_REDUCTION] = "reduction",
-      [CATEGORY_ROW] = "row",
-      [CATEGORY_MATMUL] = "matmul",
-      [CATEGORY_CONVOLUTION] = "convolution",
-      [CATEGORY_WINDOW] = "window",
-      [CATEGORY_SCAN] = "scan",
-      [CATEGORY_ORDER] = "order",
-      [CATEGORY_ATTENTION] = "attention",
-      [CATEGORY_INDEXED] = "indexed",
-      [CATEGORY_JOIN] = "join",
-      [CATEGORY_FIT] = "fit",
-      [CATEGORY_STATE] = "state",
+#define CATEGORY(name, text) [CATEGORY_##name] = text,
+      GRAPH_CATEGORIES(CATEGORY)
+#undef CATEGORY
   };
   static const char *const domains[] = {
       [DOMAIN_FLOAT] = "float", [DOMAIN_NUMBER] = "number", [DOMAIN_INTEGER] = "integer",
@@ -104,7 +89,7 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
   return COMPUTE_OK;
 }
 
-/* ---- Origins ------------------------------------------------------------------------------- */
+/* ---- Origins --------------------------------------------------------------------------------- */
 
 static const graph_call own_calls[OP_COUNT] = {
     [OP_gather] = {"gather", "index", "indices", "x"},

@@ -8,7 +8,7 @@
  * f16 and bf16 parameters keep their state and calculate their update in f32; only the new value is
  * rounded. */
 #include "compute/graph_nn.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ typedef struct update {
   compute_node value, gradient;
 } update;
 
-/* ---- Arguments ----------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ static bool check_parameters(optimizer *o) {
   return graph->status == COMPUTE_OK;
 }
 
-/* ---- State --------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 /* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
  * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
@@ -169,7 +169,7 @@ static compute_node moment(const optimizer *o, const update *u, const char *suff
   return create_state(o, u->index, true, u->dtype, shape, suffix);
 }
 
-/* ---- Arithmetic ---------------------------------------------------------------------------- */
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
 
 static void assign(optimizer *o, compute_node parameter, compute_node value) {
   compute_node node = compute_assign(o->graph, parameter, value);
@@ -275,7 +275,7 @@ static compute_node optimizer_finish(optimizer *o) {
   return result;
 }
 
-/* ---- SGD ----------------------------------------------------------------------------------- */
+/* ---- SGD ------------------------------------------------------------------------------------- */
 
 static bool check_sgd(const optimizer *o, const compute_sgd_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -337,7 +337,7 @@ compute_node compute_sgd_apply(compute_graph *graph, const compute_node *paramet
   return descend_sgd(graph, "sgd_apply", &from, parameters, count, options);
 }
 
-/* ---- Adam ---------------------------------------------------------------------------------- */
+/* ---- Adam ------------------------------------------------------------------------------------ */
 
 static bool check_adam(const optimizer *o, const compute_adam_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -431,7 +431,7 @@ compute_node compute_adam_apply(compute_graph *graph, const compute_node *parame
   return descend_adam(graph, "adam_apply", &from, parameters, count, options);
 }
 
-/* ---- RMSprop ------------------------------------------------------------------------------- */
+/* ---- RMSprop --------------------------------------------------------------------------------- */
 
 static bool check_rmsprop(const optimizer *o, const compute_rmsprop_options *p) {
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
@@ -492,4 +492,79 @@ compute_node compute_rmsprop_apply(compute_graph *graph, const compute_node *par
                                    const compute_rmsprop_options *options) {
   const gradient_source from = of_caller(gradients);
   return descend_rmsprop(graph, "rmsprop_apply", &from, parameters, count, options);
+}
+
+/* ---- Clipping by the norm of all gradients together ------------------------------------------ */
+
+static const char clip_operation[] = "clip_gradients";
+
+static bool check_gradients(compute_graph *graph, const compute_node *gradients, size_t count,
+                            double limit, compute_dtype *work) {
+  if (!build_start(graph, clip_operation)) return false;
+  if (count == 0 || !gradients) {
+    graph_fail(graph, count ? COMPUTE_ERROR_NULL_POINTER : COMPUTE_ERROR_INVALID_ARGUMENT,
+               clip_operation, count ? "gradients is NULL" : "needs at least one gradient");
+    return false;
+  }
+  if (!(limit > 0) || isinf(limit)) {
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, clip_operation,
+               "limit is %g; it must be finite and larger than 0", limit);
+    return false;
+  }
+  *work = COMPUTE_F32;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t index;
+    if (!build_operands(graph, clip_operation, &gradients[i], 1, &index)) return false;
+    const compute_dtype dtype = build_at(graph, index)->dtype;
+    if (!build_domain(graph, clip_operation, DOMAIN_FLOAT, dtype)) return false;
+    if (dtype == COMPUTE_F64) *work = COMPUTE_F64;
+  }
+  return build_number(graph, clip_operation, "limit", *work, limit);
+}
+
+static compute_node clip_cast(compute_graph *graph, compute_node x, compute_dtype dtype) {
+  return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
+}
+
+/* Records the scaled gradients; they are not the caller's before all of them exist. */
+static compute_node clip(compute_graph *graph, const compute_node *gradients, size_t count,
+                         double limit, compute_dtype work, compute_node *scaled) {
+  compute_node sum = BUILD_NONE;
+  for (size_t i = 0; i < count; i++) {
+    const compute_node square = compute_square(graph, clip_cast(graph, gradients[i], work));
+    const compute_node part = compute_sum(graph, square, COMPUTE_ALL_AXES, false);
+    sum = i == 0 ? part : compute_add(graph, sum, part);
+  }
+  const compute_node length = compute_sqrt(graph, sum);
+  const compute_node share =
+      compute_div(graph, compute_scalar(graph, work, limit), length); /* of norm 0: infinite */
+  const compute_node factor = compute_minimum(graph, share, compute_scalar(graph, work, 1));
+  for (size_t i = 0; i < count; i++) {
+    const compute_dtype dtype = compute_node_dtype(graph, gradients[i]);
+    const compute_dtype own = dtype_compute_type(dtype);
+    const compute_node product =
+        compute_mul(graph, clip_cast(graph, gradients[i], own), clip_cast(graph, factor, own));
+    scaled[i] = clip_cast(graph, product, dtype);
+  }
+  return length;
+}
+
+void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
+                            double limit, compute_node *norm) {
+  BUILD_ALL_OR_NOTHING(graph);
+  compute_dtype work;
+  if (norm) *norm = BUILD_NONE;
+  if (!check_gradients(graph, gradients, count, limit, &work)) return;
+  compute_node *scaled = base_allocate(count, sizeof *scaled);
+  if (!scaled) {
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation, "no memory for %zu gradients",
+               count);
+    return;
+  }
+  const compute_node length = clip(graph, gradients, count, limit, work, scaled);
+  if (!graph->status) {
+    memcpy(gradients, scaled, count * sizeof *gradients);
+    if (norm) *norm = length;
+  }
+  base_release(scaled);
 }

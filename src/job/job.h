@@ -8,7 +8,7 @@
 #define JOB_JOB_H
 
 #include "compute/job.h"
-#include "plan/run.h"
+#include "plan/run/run.h"
 
 typedef struct job_runners job_runners;
 

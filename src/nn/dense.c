@@ -1,5 +1,5 @@
 /* Layers of one matrix: dense, and the embedding. */
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 
 static compute_node apply_dense(const compute_layer *layer, layer_record *record, compute_node x,

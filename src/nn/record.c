@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "graph/network.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/shape.h"
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "compute/io.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "io/tensor_file.h"
 #include "nn/layer.h"
 #include "type/shape.h"

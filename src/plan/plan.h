@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "device/kernel_cache.h"
 #include "device/buffer.h"
-#include "route/costs.h"
+#include "cost/costs.h"
 
 /* The plan's device, and the CPU for steps that it refuses or that are faster there. */
 enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };
@@ -88,9 +88,9 @@ struct compute_plan {
   index_checks *checks; /* or NULL */
   bool assigns;         /* writes parameters */
   compute_fallback fallback;
-  uint32_t generation;    /* of its device when the kernels were made (device.h) */
-  struct plan_twin *twin; /* twin.h; NULL if a failing run cannot be repeated on the CPU */
-  int32_t references;     /* atomic: the caller's and those of jobs */
+  uint32_t generation;       /* of its device when the kernels were made (device.h) */
+  struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */
+  int32_t references;        /* atomic: the caller's and those of jobs */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
   struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */
@@ -104,10 +104,6 @@ static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slo
   const uint32_t first = plan_port_count(plan);
   return slot >= first && slot - first < plan->parameter_count;
 }
-
-/* The input or output port for a node of the graph, by its index; NULL if there is none. */
-const plan_port *plan_find_input(const compute_plan *plan, uint32_t node);
-const plan_port *plan_find_output(const compute_plan *plan, uint32_t node);
 
 /* Another reference; compute_plan_release gives one back. */
 compute_plan *plan_retain(compute_plan *plan);

@@ -17,10 +17,10 @@ void *scratch_take(scratch *s, size_t count, size_t size) {
   if (count != 0 && size > SIZE_MAX / 2 / count) return NULL;
   size_t bytes = (count * size + 15) / 16 * 16;
   if (bytes == 0) bytes = 16;
-  if (s->chunks == NULL || s->size - s->used < bytes) {
+  if (!s->chunks || s->size - s->used < bytes) {
     size_t room = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
     struct scratch_chunk *chunk = base_allocate(1, sizeof *chunk + room);
-    if (chunk == NULL) return NULL;
+    if (!chunk) return NULL;
     /* A chunk made for one large request is full at once; the roomier one stays in front. */
     if (s->chunks != NULL && room == bytes) {
       chunk->next = s->chunks->next;

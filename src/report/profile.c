@@ -13,7 +13,7 @@
 #include "cache/disk_cache.h"
 #include "device/collector_private.h"
 #include "report/json.h"
-#include "route/route.h"
+#include "cost/costs.h"
 
 #define FORMAT_VERSION 1
 
@@ -219,7 +219,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {
     if (i > 0) text_add(text, ",\n");
-    (void)route_peak_bytes(context->devices[i]); /* has stored peaks looked up */
+    (void)costs_peak_bytes(context->devices[i]); /* has stored peaks looked up */
     add_device(text, context->devices[i]);
   }
   pthread_mutex_unlock(&context->registry_mutex);

@@ -17,7 +17,7 @@
 static compute_status check_kind(const compute_context *context, const char *operation,
                                  compute_dtype dtype, compute_shape shape, int64_t *bytes) {
   if (!dtype_is_valid(dtype)) {
-    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "%d is no dtype", (int)dtype);
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "invalid dtype %d", (int)dtype);
   }
   int64_t count;
   char text[192];

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
 #include "tensor/tensor.h"

@@ -16,7 +16,9 @@
 #include "base/alloc.h"
 #include "cache/disk_cache.h"
 #include "cache/entry.h"
-#include "route/file.h"
+#include "cost/file.h"
+#include "support/test.h"
+#include "support/values.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 #include "tune/entry.h"
@@ -64,10 +66,10 @@ static void add_tuning(uint32_t number) {
 
 static void add_costs(compute_device *device) {
   compute_device_info info;
-  route_costs costs;
+  device_costs costs;
   char reason[COSTS_REASON_BYTES];
   if (compute_device_describe(device, &info) != COMPUTE_OK) _exit(4);
-  route_costs_guess(&info, &costs);
+  costs_guess(&info, &costs);
   if (costs_file_add(device, &costs, reason) != COMPUTE_OK) _exit(4);
 }
 
@@ -310,7 +312,7 @@ static void a_kill_leaves_every_file_valid(void **state) {
 static void the_costs_stay_readable(void **state) {
   (void)state;
   compute_context *context = NULL;
-  route_costs costs;
+  device_costs costs;
   assert_ok(compute_open(&context, &(compute_open_options){.device = "cpu", .threads = 2}));
   add_costs(compute_default_device(context));
   assert_true(costs_file_find(compute_default_device(context), &costs));

@@ -5,13 +5,13 @@
 #include <zlib.h>
 
 #include "fuzz.h"
-#include "route/file.h"
+#include "cost/file.h"
 
 enum { KEY = 0x1234 };
 
 static void check_line(const char *line, size_t length) {
   char printed[COSTS_LINE_BYTES], again[COSTS_LINE_BYTES];
-  route_costs costs, other;
+  device_costs costs, other;
   if (!costs_line_parse(line, length, KEY, &costs)) return;
   size_t bytes = costs_line_print(KEY, "model", &costs, printed);
   FUZZ_CHECK(bytes > 1 && bytes < sizeof printed);
@@ -22,7 +22,7 @@ static void check_line(const char *line, size_t length) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char line[COSTS_LINE_BYTES];
-  route_costs costs;
+  device_costs costs;
   (void)costs_text_find((const char *)data, size, KEY, &costs);
   if (size + 64 > sizeof line) return 0;
   size_t length = (size_t)snprintf(line, sizeof line, "costs 1 %016x ", KEY);

@@ -69,8 +69,8 @@ static bool mistakes_with_sources(int wanted, const operands *o, expectation *e)
   compute_graph *const g = o->g;
   const compute_shape large = COMPUTE_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40);
   const compute_shape bytes = COMPUTE_SHAPE(INT64_C(1) << 61);
-  MISTAKE(DTYPE, "input: 99 is no dtype", compute_input(g, (compute_dtype)99, rank(0)))
-  MISTAKE(DTYPE, "input: 0 is no dtype", compute_input(g, COMPUTE_DTYPE_NONE, rank(0)))
+  MISTAKE(DTYPE, "input: invalid dtype 99", compute_input(g, (compute_dtype)99, rank(0)))
+  MISTAKE(DTYPE, "input: invalid dtype 0", compute_input(g, COMPUTE_DTYPE_NONE, rank(0)))
   MISTAKE(SHAPE, "input: shape [2,-1] has a negative size",
           compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(2, -1)))
   MISTAKE(SHAPE, "input: rank 9", compute_input(g, COMPUTE_F32, rank(9)))
@@ -82,12 +82,12 @@ static bool mistakes_with_sources(int wanted, const operands *o, expectation *e)
   MISTAKE(NULL_POINTER, "parameter: tensor is NULL", compute_parameter(g, NULL))
   MISTAKE(NULL_POINTER, "constant: values is NULL",
           compute_constant(g, COMPUTE_F32, COMPUTE_SHAPE(2), NULL))
-  MISTAKE(DTYPE, "constant: -3 is no dtype",
+  MISTAKE(DTYPE, "constant: invalid dtype -3",
           compute_constant(g, (compute_dtype)-3, COMPUTE_SHAPE(2), zeros))
   MISTAKE(OVERFLOW, "constant", compute_constant(g, COMPUTE_F32, large, zeros))
   MISTAKE(OUT_OF_MEMORY, "constant: no memory for a copy of [1152921504606846976] values in u8",
           compute_constant(g, COMPUTE_U8, COMPUTE_SHAPE(INT64_C(1) << 60), zeros))
-  MISTAKE(DTYPE, "scalar: 77 is no dtype", compute_scalar(g, (compute_dtype)77, 1))
+  MISTAKE(DTYPE, "scalar: invalid dtype 77", compute_scalar(g, (compute_dtype)77, 1))
   MISTAKE(SHAPE, "full: shape [-2]", compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(-2), 1))
   MISTAKE(OVERFLOW, "full", compute_full(g, COMPUTE_F32, large, 1))
   MISTAKE(DTYPE, "index: needs a number dtype, not bool",
@@ -138,7 +138,7 @@ static bool mistakes_with_operands(int wanted, const operands *o, expectation *e
   MISTAKE(DTYPE, "select: dtypes differ: f32 and f16", compute_select(g, o->b23, o->x23, o->h23))
   MISTAKE(SHAPE, "select: shapes [2,3], [5] and [2,3] do not broadcast",
           compute_select(g, o->b23, o->x5, o->x23))
-  MISTAKE(DTYPE, "cast: 42 is no dtype", compute_cast(g, o->x23, (compute_dtype)42))
+  MISTAKE(DTYPE, "cast: invalid dtype 42", compute_cast(g, o->x23, (compute_dtype)42))
   MISTAKE(WRONG_GRAPH, "cast", compute_cast(g, none, COMPUTE_F32))
   MISTAKE(DTYPE, "clamp: needs a number dtype, not bool", compute_clamp(g, o->b23, 0, 1))
   MISTAKE(INVALID_ARGUMENT, "clamp: no f32 value lies in 2 … 1", compute_clamp(g, o->x23, 2, 1))
@@ -489,7 +489,7 @@ static void the_graphs_own_error_is_told_after_others(void **state) {
   compute_input(one, (compute_dtype)99, COMPUTE_SCALAR);
   compute_input(two, COMPUTE_F32, COMPUTE_SHAPE(-1));
   assert_int_equal(compute_graph_status(one), COMPUTE_ERROR_DTYPE);
-  test_check_message(test_context, "99 is no dtype");
+  test_check_message(test_context, "invalid dtype 99");
   assert_int_equal(compute_graph_status(two), COMPUTE_ERROR_SHAPE);
   test_check_message(test_context, "negative size");
   compute_graph_release(one);

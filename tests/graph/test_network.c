@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/network.h"
+#include "graph/build/build.h"
+#include "support/test.h"
 #include "support/harness/test.h"
 
 static compute_graph *graph;

@@ -2,7 +2,10 @@
  * any way, gradients and gradients of gradients. */
 #include <math.h>
 
-#include "graph/network.h"
+#include "graph/build/build.h"
+#include "support/gradient.h"
+#include "support/operation.h"
+#include "support/test.h"
 #include "support/harness/gradient.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"

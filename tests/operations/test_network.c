@@ -3,7 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/network.h"
+#include "graph/build/build.h"
+#include "support/operation.h"
+#include "support/test.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 

@@ -1,5 +1,7 @@
 /* Overlaps of tensors are found whatever their number and order. */
-#include "plan/spans.h"
+#include "plan/run/run.h"
+#include "support/test.h"
+#include "support/values.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 

@@ -1,0 +1,164 @@
+/* What the builders of src/graph share: checking operands and appending nodes.
+ *
+ * The pattern of every builder: build_start or build_operands (which fails softly when the graph
+ * already has an error), its own rule for shape and dtype, build_node. Functions that return bool
+ * have recorded the error when they return false.
+ *
+ * A call records everything or nothing, so that compute_graph_clear_error has nothing to undo.
+ * build_node does so by itself; what appends several nodes begins with BUILD_ALL_OR_NOTHING. */
+#ifndef GRAPH_BUILD_H
+#define GRAPH_BUILD_H
+
+#include "compute/graph_nn.h"
+#include "graph/graph.h"
+
+#define BUILD_NONE ((compute_node){0})
+
+/* Room for the text of any shape. */
+enum { BUILD_TEXT = 192 };
+
+/* Whether building may go on: there is a graph, and it has no error yet. */
+bool build_start(compute_graph *graph, const char *operation);
+
+/* build_start, and the operands' indices; operands must be nodes of this graph with a value. */
+bool build_operands(compute_graph *graph, const char *operation, const compute_node *operands,
+                    size_t count, uint32_t *indices);
+
+/* Whether `dtype` is one at all; whether the operation accepts it. */
+bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype);
+bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
+                  compute_dtype dtype);
+
+/* Whether both operands have one dtype. */
+bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
+                      compute_dtype b);
+
+/* Whether a shape that the caller gave is one: rank, signs, and a product of sizes that fits. */
+bool build_shape(compute_graph *graph, const char *operation, compute_shape shape);
+
+/* build_shape, and whether a node of that shape can be: at most SHAPE_MOST_ELEMENTS. build_node
+ * checks as much; what is made of several nodes asks before the first. */
+bool build_size(compute_graph *graph, const char *operation, compute_shape shape);
+
+/* A new node with the value of x. A builder that has nothing to do must not return its operand: the
+ * caller may bind both. */
+compute_node build_same(compute_graph *graph, compute_node x);
+
+/* The axis counted from 0. `shape` is the one that the axis belongs to. */
+bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
+                int32_t *result);
+
+/* Whether start, start + step, … (count of them) lie in 0 … size − 1; *start becomes the position
+ * from 0 (shape_range). */
+bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
+                 int64_t step, int64_t *start);
+
+/* A value as one element of a dtype. */
+typedef struct build_element {
+  unsigned char bytes[8];
+} build_element;
+
+/* The argument called `name` as an element of `dtype`, which must hold it (dtype_holds,
+ * dtype_holds_integer). */
+bool build_element_of(compute_graph *graph, const char *operation, const char *name,
+                      compute_dtype dtype, double value, build_element *element);
+bool build_element_of_i64(compute_graph *graph, const char *operation, const char *name,
+                          compute_dtype dtype, int64_t value, build_element *element);
+
+/* Whether the argument called `name` is finite and stays so in `dtype`, the float dtype in which
+ * the operation uses it; and, build_epsilon, not negative. */
+bool build_number(compute_graph *graph, const char *operation, const char *name,
+                  compute_dtype dtype, double value);
+bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dtype,
+                   double epsilon);
+
+/* A constant whose elements are all the same. */
+compute_node build_uniform(compute_graph *graph, const char *operation, compute_dtype dtype,
+                           compute_shape shape, const build_element *element);
+
+/* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes, and hands
+ * over constant and tensor, also on failure. Checks the shape as build_size does. */
+compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
+                        const uint32_t *inputs, size_t count);
+
+/* Says what formula a node is the result of; {0} for operands that it does without. */
+void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
+                 const compute_node *operands, size_t count);
+
+/* gather_elements and scatter_add_elements; with `from_zero` negative indices lie outside. */
+compute_node build_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                   int32_t axis, bool from_zero);
+compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, compute_node indices,
+                                        int32_t axis, compute_shape shape, bool from_zero);
+
+/* Names the call that the indexed nodes from number `first` on are part of. */
+void build_origin(compute_graph *graph, size_t first, const graph_origin *origin);
+
+/* What BUILD_ALL_OR_NOTHING keeps. */
+typedef struct build_transaction {
+  compute_graph *graph; /* or NULL */
+  size_t count;         /* of nodes at its beginning */
+} build_transaction;
+
+static inline build_transaction build_begin(compute_graph *graph) {
+  return (build_transaction){graph, graph ? graph->count : 0};
+}
+
+static inline void build_end(const build_transaction *transaction) {
+  if (transaction->graph && transaction->graph->status)
+    graph_truncate(transaction->graph, transaction->count);
+}
+
+/* From here to the end of the block: if the graph has an error then, the nodes appended meanwhile
+ * disappear, whichever return is taken. */
+#define BUILD_ALL_OR_NOTHING(graph)                                                                \
+  const build_transaction transaction __attribute__((cleanup(build_end), unused)) =                \
+      build_begin(graph)
+
+/* The elementwise builder: broadcasts 1 to 3 operands. */
+compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,
+                               double scalar);
+
+/* A parameter's tensor, and its number in the list that the caller gave. */
+typedef struct build_target {
+  const compute_tensor *tensor;
+  size_t number;
+} build_target;
+
+/* Whether a tensor is in the list twice: then *second is the first number at which one is repeated,
+ * and *first where it was before. Reorders the list. */
+bool build_find_repeated(build_target *targets, size_t count, size_t *first, size_t *second);
+
+static inline const graph_node *build_at(const compute_graph *graph, uint32_t index) {
+  return &graph->nodes[index];
+}
+
+/* ---- conv.c: convolution and pooling, whose geometry is in their block (graph.h) ------------- */
+
+static inline const compute_conv_attributes *network_convolution(const graph_node *node) {
+  return (const compute_conv_attributes *)node->constant;
+}
+
+static inline const compute_window_attributes *network_window(const graph_node *node) {
+  return (const compute_window_attributes *)node->constant;
+}
+
+/* A node of a convolution with this geometry, in the direction that it says; a and b are the
+ * factors of that direction (compute/backend.h), and fit it. */
+compute_node network_convolve(compute_graph *graph, const char *operation,
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b);
+
+/* A node of pooling; `shape` is that of the result. b may be {0}. */
+compute_node network_pool(compute_graph *graph, const char *operation,
+                          const compute_window_attributes *geometry, compute_shape shape,
+                          compute_node a, compute_node b);
+
+/* Whether `reserved` fields are zero, with an error if not. */
+bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
+                      size_t count);
+
+/* A vector [n] as it broadcasts to `rank` axes with its own at `axis`. */
+compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank);
+
+#endif

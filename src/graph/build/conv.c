@@ -1,0 +1,505 @@
+/* Convolution and transposed convolution. Both are one geometry in another direction: what
+ * stretches an image is the gradient by its data of the convolution that shrinks it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "graph/build/build.h"
+#include "type/dtype.h"
+#include "type/shape.h"
+
+/* What both builders find out before they make a node. */
+typedef struct convolution_call {
+  compute_graph *graph;
+  const char *operation;
+  uint32_t inputs[2]; /* image, filter */
+  bool biased;
+  compute_node bias;
+  compute_conv_attributes geometry;
+  int64_t output_padding[2];
+  char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
+} convolution_call;
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
+                      size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (reserved[i] == 0) continue;
+    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+               "options.reserved[%zu] is not zero", i);
+    return false;
+  }
+  return true;
+}
+
+compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank) {
+  compute_shape shape = {.rank = rank - axis};
+  if (rank - axis <= 1) return vector;
+  shape.size[0] = compute_node_shape(graph, vector).size[0];
+  for (int32_t i = 1; i < shape.rank; i++) shape.size[i] = 1;
+  return compute_reshape(graph, vector, shape);
+}
+
+static compute_shape result_shape(const compute_conv_attributes *c) {
+  switch (c->direction) {
+  case COMPUTE_CONVOLUTION_BY_DATA:
+    return COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]);
+  case COMPUTE_CONVOLUTION_BY_FILTER:
+    return COMPUTE_SHAPE(c->result_channels, c->data_channels / c->groups, c->filter_size[0],
+                         c->filter_size[1]);
+  default: break;
+  }
+  return COMPUTE_SHAPE(c->batch, c->result_channels, c->result_size[0], c->result_size[1]);
+}
+
+compute_node network_convolve(compute_graph *graph, const char *operation,
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b) {
+  static const graph_op ops[] = {OP_conv2d, OP_conv2d_by_data, OP_conv2d_by_filter};
+  uint32_t inputs[2];
+  if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
+  graph_node node = {.op = ops[geometry->direction],
+                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .shape = result_shape(geometry),
+                     .constant = graph_constant_create(1, sizeof *geometry)};
+  if (!node.constant)
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+  memcpy(node.constant, geometry, sizeof *geometry);
+  return build_node(graph, operation, &node, inputs, 2);
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+static compute_node fail_option(const convolution_call *call, const char *name, int64_t value,
+                                const char *allowed) {
+  return graph_fail(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
+                    "%s is %" PRId64 "; it must be %s", name, value, allowed);
+}
+
+/* Both numbers of an option with its defaults in place of those that mean one. */
+static bool read_pair(const convolution_call *call, const char *name, const int64_t *given,
+                      int64_t *result) {
+  result[0] = given[0] == 0 ? 1 : given[0];
+  result[1] = given[1] == 0 ? result[0] : given[1];
+  for (int i = 0; i < 2; i++) {
+    if (result[i] > 0) continue;
+    fail_option(call, name, result[i], "at least 1 (0 means 1)");
+    return false;
+  }
+  return true;
+}
+
+static bool read_options(convolution_call *call, const compute_conv2d_options *options,
+                         bool transposed) {
+  static const compute_conv2d_options usual;
+  const compute_conv2d_options *o = options ? options : &usual;
+  compute_conv_attributes *c = &call->geometry;
+  if (!network_reserved(call->graph, call->operation, o->reserved, 4) ||
+      !read_pair(call, "stride", o->stride, c->stride) ||
+      !read_pair(call, "dilation", o->dilation, c->dilation)) {
+    return false;
+  }
+  c->padding[0] = o->padding[0];
+  c->padding[1] = o->padding[1] == -1 ? o->padding[0] : o->padding[1];
+  for (int i = 0; i < 2; i++) {
+    const int64_t more = o->output_padding[i];
+    if (c->padding[i] < 0) {
+      fail_option(call, "padding", c->padding[i], "at least 0");
+      return false;
+    }
+    if (!transposed && more != 0) {
+      fail_option(call, "output_padding", more, "0: it belongs to compute_conv2d_transpose");
+      return false;
+    }
+    if (more < 0 || (more > 0 && more >= c->stride[i] && more >= c->dilation[i])) {
+      fail_option(call, "output_padding", more, "at least 0 and less than stride or dilation");
+      return false;
+    }
+    call->output_padding[i] = more;
+  }
+  if (o->groups < 0 || o->groups > INT32_MAX) {
+    fail_option(call, "groups", o->groups, "1 … 2^31 − 1 (0 means 1)");
+    return false;
+  }
+  c->groups = o->groups == 0 ? 1 : (int32_t)o->groups;
+  return true;
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static bool read_operands(convolution_call *call, compute_node x, compute_node filter) {
+  compute_graph *graph = call->graph;
+  const char *operation = call->operation;
+  if (!build_operands(graph, operation, (const compute_node[]){x, filter}, 2, call->inputs))
+    return false;
+  const graph_node *image = build_at(graph, call->inputs[0]);
+  const graph_node *taps = build_at(graph, call->inputs[1]);
+  compute_shape_text(image->shape, call->x, sizeof call->x);
+  compute_shape_text(taps->shape, call->filter, sizeof call->filter);
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, image->dtype) ||
+      !build_same_dtype(graph, operation, image->dtype, taps->dtype)) {
+    return false;
+  }
+  if (image->shape.rank != 4 || taps->shape.rank != 4) {
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+               "needs x [batch,channels,height,width] and filter [channels,channels / "
+               "groups,rows,columns], not %s and %s",
+               call->x, call->filter);
+    return false;
+  }
+  if (taps->shape.size[2] < 1 || taps->shape.size[3] < 1) {
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "the filter %s has no elements",
+               call->filter);
+    return false;
+  }
+  call->geometry.batch = image->shape.size[0];
+  for (int i = 0; i < 2; i++) call->geometry.filter_size[i] = taps->shape.size[2 + i];
+  return true;
+}
+
+/* Whether the groups divide the channels, and the filter has those that x has. `x_axis` is the axis
+ * of the filter whose channels are x's: 1 (per group), or 0 of a transposed convolution. */
+static bool check_channels(convolution_call *call, int32_t x_axis) {
+  const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
+  const compute_shape filter = build_at(call->graph, call->inputs[1])->shape;
+  compute_conv_attributes *c = &call->geometry;
+  const int64_t groups = c->groups;
+  int64_t per_group;
+  if (x.size[1] % groups != 0 || filter.size[0] % groups != 0) {
+    graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+               "groups = %" PRId64 " does not divide the %" PRId64 " channels of x %s and the "
+               "%" PRId64 " of the filter %s",
+               groups, x.size[1], call->x, filter.size[0], call->filter);
+    return false;
+  }
+  const int64_t has = filter.size[x_axis], needs = x_axis == 1 ? x.size[1] / groups : x.size[1];
+  if (has != needs) {
+    graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+               "the filter %s has %" PRId64 " channels at axis %d; x %s in %" PRId64
+               " groups needs %" PRId64,
+               call->filter, has, (int)x_axis, call->x, groups, needs);
+    return false;
+  }
+  if (!checked_multiply(filter.size[1], groups, &per_group)) {
+    graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+               "the channels of filter %s in %" PRId64 " groups cannot be counted in 63 bits",
+               call->filter, groups);
+    return false;
+  }
+  c->data_channels = per_group;
+  c->result_channels = filter.size[0];
+  return true;
+}
+
+/* dilation · (filter − 1) + 1 and data + 2 · padding; false, with an error, when they cannot be
+ * counted. */
+static bool measure(const convolution_call *call, int i, int64_t data, int64_t *reach,
+                    int64_t *padded) {
+  const compute_conv_attributes *c = &call->geometry;
+  if (checked_multiply(c->filter_size[i] - 1, c->dilation[i], reach) &&
+      checked_add(*reach, 1, reach) && checked_multiply(c->padding[i], 2, padded) &&
+      checked_add(*padded, data, padded) && *reach < INT64_MAX / 4 &&
+      c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
+    return true;
+  graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+             "filter %s with dilation %" PRId64 ", stride %" PRId64 " and padding %" PRId64
+             " on %s reaches beyond 63 bits",
+             call->filter, c->dilation[i], c->stride[i], c->padding[i], call->x);
+  return false;
+}
+
+static bool forward_sizes(convolution_call *call) {
+  const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
+  compute_conv_attributes *c = &call->geometry;
+  for (int i = 0; i < 2; i++) {
+    int64_t reach, padded;
+    c->data_size[i] = x.size[2 + i];
+    if (!measure(call, i, c->data_size[i], &reach, &padded)) return false;
+    if (reach > padded) {
+      graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                 "the filter %s with dilation %" PRId64 " spans %" PRId64
+                 " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
+                 call->filter, c->dilation[i], reach, i ? "columns" : "rows", padded, call->x,
+                 c->padding[i]);
+      return false;
+    }
+    c->result_size[i] = (padded - reach) / c->stride[i] + 1;
+  }
+  return true;
+}
+
+static bool transposed_sizes(convolution_call *call) {
+  const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
+  compute_conv_attributes *c = &call->geometry;
+  for (int i = 0; i < 2; i++) {
+    int64_t reach, padded, size;
+    c->result_size[i] = x.size[2 + i];
+    if (!measure(call, i, 0, &reach, &padded)) return false;
+    if (!checked_multiply(c->result_size[i] - 1, c->stride[i], &size) ||
+        !checked_add(size, reach + call->output_padding[i], &size)) {
+      graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+                 "the result of %s with stride %" PRId64 " cannot be counted in 63 bits", call->x,
+                 c->stride[i]);
+      return false;
+    }
+    c->data_size[i] = size - padded;
+    if (c->result_size[i] == 0 || c->data_size[i] < 1) {
+      graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                 "x %s with filter %s, stride %" PRId64 " and padding %" PRId64
+                 " would give %" PRId64 " %s; there must be at least 1",
+                 call->x, call->filter, c->stride[i], c->padding[i], c->data_size[i],
+                 i ? "columns" : "rows");
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Elements of a shape, sizes of 0 counted as 1, times `factor`, against a sixteenth of what any
+ * memory holds, as layouts may round channels up. */
+static bool is_reachable(compute_shape shape, int64_t factor) {
+  int64_t product = factor;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] > 0 && !checked_multiply(product, shape.size[i], &product)) return false;
+  return product <= SHAPE_MOST_ELEMENTS / 16;
+}
+
+/* Kernels calculate with positions in the padding, and with one axis's positions times another's
+ * stride: what would overflow there is refused here. */
+static bool check_positions(convolution_call *call) {
+  compute_conv_attributes *c = &call->geometry;
+  const int64_t given[] = {c->stride[0], c->stride[1]};
+  const compute_shape shapes[] = {
+      COMPUTE_SHAPE(c->batch, c->data_channels, c->data_size[0], c->data_size[1]),
+      COMPUTE_SHAPE(c->batch, c->result_channels, c->result_size[0], c->result_size[1]),
+      COMPUTE_SHAPE(c->result_channels, c->data_channels, c->filter_size[0], c->filter_size[1])};
+  int64_t most = c->batch > 1 ? c->batch : 1;
+  if (c->data_channels > most) most = c->data_channels;
+  if (c->result_channels > most) most = c->result_channels;
+  for (int i = 0; i < 2; i++) {
+    int64_t steps, taps, reach;
+    /* A stride that leaves one result is as good as any other that does; the sum has been checked.
+     */
+    const int64_t padded = c->data_size[i] + 2 * c->padding[i];
+    if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;
+    if (!checked_multiply(c->result_size[i], c->stride[i], &steps) ||
+        !checked_multiply(c->filter_size[i], c->dilation[i], &taps) ||
+        !checked_add(steps, taps, &reach) || !checked_add(reach, c->padding[i], &reach))
+      most = INT64_MAX;
+    else if (reach > most)
+      most = reach;
+  }
+  for (int i = 0; i < 3; i++) {
+    if (is_reachable(shapes[i], most)) continue;
+    graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+               "filter %s with stride %" PRId64 " × %" PRId64 ", dilation %" PRId64 " × %" PRId64
+               " and padding %" PRId64 " × %" PRId64 " on %s is too large to address",
+               call->filter, given[0], given[1], c->dilation[0], c->dilation[1], c->padding[0],
+               c->padding[1], call->x);
+    return false;
+  }
+  return true;
+}
+
+/* ---- Bias ------------------------------------------------------------------------------------ */
+
+static bool check_bias(convolution_call *call, int64_t channels) {
+  uint32_t index;
+  call->biased = call->bias.id != 0 || call->bias.graph != 0;
+  if (!call->biased) return true;
+  if (!build_operands(call->graph, call->operation, &call->bias, 1, &index)) return false;
+  const graph_node *bias = build_at(call->graph, index);
+  if (!build_same_dtype(call->graph, call->operation, build_at(call->graph, call->inputs[0])->dtype,
+                        bias->dtype))
+    return false;
+  if (bias->shape.rank == 1 && bias->shape.size[0] == channels) return true;
+  char text[BUILD_TEXT];
+  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+             "the bias has shape %s; it must be [%" PRId64 "], one for each channel of the result",
+             compute_shape_text(bias->shape, text, sizeof text), channels);
+  return false;
+}
+
+static compute_node add_bias(const convolution_call *call, compute_node y) {
+  if (!call->biased) return y;
+  return compute_add(call->graph, y, network_along(call->graph, call->bias, 1, 4));
+}
+
+/* ---- Builders -------------------------------------------------------------------------------- */
+
+compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
+                            compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  convolution_call call = {.graph = graph, .operation = "conv2d", .bias = bias};
+  if (!read_operands(&call, x, filter) || !read_options(&call, options, false) ||
+      !check_channels(&call, 1) || !forward_sizes(&call) || !check_positions(&call) ||
+      !check_bias(&call, call.geometry.result_channels)) {
+    return BUILD_NONE;
+  }
+  call.geometry.direction = COMPUTE_CONVOLUTION_FORWARD;
+  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+}
+
+compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
+                                      compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  convolution_call call = {.graph = graph, .operation = "conv2d_transpose", .bias = bias};
+  if (!read_operands(&call, x, filter) || !read_options(&call, options, true) ||
+      !check_channels(&call, 0) || !transposed_sizes(&call) || !check_positions(&call) ||
+      !check_bias(&call, call.geometry.data_channels)) {
+    return BUILD_NONE;
+  }
+  call.geometry.direction = COMPUTE_CONVOLUTION_BY_DATA;
+  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+compute_node network_pool(compute_graph *graph, const char *operation,
+                          const compute_window_attributes *geometry, compute_shape shape,
+                          compute_node a, compute_node b) {
+  static const graph_op ops[2][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
+                                     {OP_average_pool2d, OP_average_pool2d_by_data}};
+  uint32_t inputs[2];
+  const size_t count = compute_node_is_valid(b) ? 2 : 1;
+  if (!build_operands(graph, operation, (const compute_node[]){a, b}, count, inputs))
+    return BUILD_NONE;
+  graph_node node = {.op = ops[geometry->operation][geometry->by_data],
+                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .shape = shape,
+                     .constant = graph_constant_create(1, sizeof *geometry)};
+  if (!node.constant)
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+  memcpy(node.constant, geometry, sizeof *geometry);
+  return build_node(graph, operation, &node, inputs, count);
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+static bool fail_pool_option(compute_graph *graph, const char *operation, const char *name,
+                             int64_t value, const char *allowed) {
+  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %" PRId64 "; it must be %s",
+             name, value, allowed);
+  return false;
+}
+
+/* The options with their defaults filled in. */
+static bool read_pool_options(compute_graph *graph, const char *operation,
+                              const compute_pool2d_options *o, compute_window_attributes *w) {
+  for (int i = 0; i < 2; i++) {
+    w->size[i] = i && o->size[1] == 0 ? w->size[0] : o->size[i];
+    w->stride[i] = o->stride[i] != 0 ? o->stride[i] : i && o->stride[0] ? w->stride[0] : w->size[i];
+    w->dilation[i] = o->dilation[i] != 0   ? o->dilation[i]
+                     : i && o->dilation[0] ? w->dilation[0]
+                                           : 1;
+    w->padding[i] = i && o->padding[1] == -1 ? w->padding[0] : o->padding[i];
+    if (w->size[i] < 1) return fail_pool_option(graph, operation, "size", w->size[i], "at least 1");
+    if (w->stride[i] < 1)
+      return fail_pool_option(graph, operation, "stride", w->stride[i],
+                              "at least 1 (0 means size)");
+    if (w->dilation[i] < 1)
+      return fail_pool_option(graph, operation, "dilation", w->dilation[i],
+                              "at least 1 (0 means 1)");
+    if (w->dilation[i] != 1 && w->operation == COMPUTE_WINDOW_AVERAGE)
+      return fail_pool_option(graph, operation, "dilation", w->dilation[i], "1 for averages");
+    if (w->padding[i] < 0 || w->padding[i] > w->size[i] / 2)
+      return fail_pool_option(graph, operation, "padding", w->padding[i],
+                              "at least 0 and at most half of size");
+  }
+  if (w->operation == COMPUTE_WINDOW_MAX && o->exclude_padding)
+    return fail_pool_option(graph, operation, "exclude_padding", 1, "false for maxima");
+  w->count_padding = w->operation == COMPUTE_WINDOW_AVERAGE && !o->exclude_padding;
+  return network_reserved(graph, operation, o->reserved, 4);
+}
+
+/* Windows along axis i, as PyTorch counts them. */
+static bool count_windows(compute_graph *graph, const char *operation, const char *x, bool ceiling,
+                          compute_window_attributes *w, int i) {
+  int64_t reach, padded;
+  if (!checked_multiply(w->size[i] - 1, w->dilation[i], &reach) || !checked_add(reach, 1, &reach) ||
+      !checked_add(w->data_size[i], 2 * w->padding[i], &padded) || reach > INT64_MAX / 4 ||
+      padded > INT64_MAX / 4 || w->stride[i] > INT64_MAX / 4) {
+    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
+               "a window of %" PRId64 " with dilation %" PRId64 " on %s reaches beyond 63 bits",
+               w->size[i], w->dilation[i], x);
+    return false;
+  }
+  const int64_t left = padded - reach + (ceiling ? w->stride[i] - 1 : 0);
+  int64_t count = left < 0 ? 0 : left / w->stride[i] + 1;
+  if (count < 1) {
+    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+               "a window of %" PRId64 " with dilation %" PRId64 " spans %" PRId64
+               " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
+               w->size[i], w->dilation[i], reach, i ? "columns" : "rows", padded, x, w->padding[i]);
+    return false;
+  }
+  if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
+  w->result_size[i] = count;
+  return true;
+}
+
+static compute_node pool(compute_graph *graph, const char *operation, compute_node x,
+                         compute_window_operation fold, const compute_pool2d_options *options) {
+  uint32_t input;
+  char text[BUILD_TEXT];
+  if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
+  if (!options)
+    return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation,
+                      "options is NULL; the size of the windows must be given");
+  const compute_shape shape = build_at(graph, input)->shape;
+  compute_shape_text(shape, text, sizeof text);
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, build_at(graph, input)->dtype))
+    return BUILD_NONE;
+  if (shape.rank != 4)
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "x has shape %s; it must be [batch,channels,height,width]", text);
+  compute_window_attributes w;
+  memset(&w, 0, sizeof w); /* compared as bytes */
+  w.operation = fold;
+  if (!read_pool_options(graph, operation, options, &w)) return BUILD_NONE;
+  for (int i = 0; i < 2; i++) {
+    w.data_size[i] = shape.size[2 + i];
+    if (!count_windows(graph, operation, text, options->ceil, &w, i)) return BUILD_NONE;
+  }
+  if (!build_size(graph, operation, COMPUTE_SHAPE(w.size[0], w.size[1]))) return BUILD_NONE;
+  const compute_shape result =
+      COMPUTE_SHAPE(shape.size[0], shape.size[1], w.result_size[0], w.result_size[1]);
+  return network_pool(graph, operation, &w, result, x, BUILD_NONE);
+}
+
+compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
+                                const compute_pool2d_options *options) {
+  return pool(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
+}
+
+compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
+                                    const compute_pool2d_options *options) {
+  return pool(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
+}
+
+/* ---- Whole images ---------------------------------------------------------------------------- */
+
+static bool check_images(compute_graph *graph, const char *operation, compute_node x) {
+  uint32_t input;
+  char text[BUILD_TEXT];
+  if (!build_operands(graph, operation, &x, 1, &input)) return false;
+  const graph_node *node = build_at(graph, input);
+  if (!build_domain(graph, operation, DOMAIN_FLOAT, node->dtype)) return false;
+  if (node->shape.rank == 4 && node->shape.size[2] > 0 && node->shape.size[3] > 0) return true;
+  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+             "x has shape %s; it must be [batch,channels,height,width] with at least one element "
+             "in each image",
+             compute_shape_text(node->shape, text, sizeof text));
+  return false;
+}
+
+compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x) {
+  if (!check_images(graph, "global_average_pool2d", x)) return BUILD_NONE;
+  return compute_mean(graph, x, COMPUTE_AXES(2, 3), false);
+}
+
+compute_node compute_global_max_pool2d(compute_graph *graph, compute_node x) {
+  if (!check_images(graph, "global_max_pool2d", x)) return BUILD_NONE;
+  return compute_max(graph, x, COMPUTE_AXES(2, 3), false);
+}

@@ -1,0 +1,134 @@
+/* What the rules of gradients call: operands, and giving a part of a gradient to an operand. */
+#include "graph/gradient/gradient.h"
+
+#include "graph/build/build.h"
+#include "type/dtype.h"
+#include "type/shape.h"
+
+void gradient_NONE(gradient_step *step) {
+  (void)step;
+}
+
+compute_node gradient_operand(const gradient_step *step, uint32_t index) {
+  return graph_handle(step->graph, step->node.inputs[index]);
+}
+
+bool gradient_wanted(const gradient_step *step, uint32_t index) {
+  return step->walk->wanted[step->node.inputs[index]];
+}
+
+compute_node gradient_widen(const gradient_step *step, compute_node x) {
+  if (compute_node_dtype(step->graph, x) == step->work) return x;
+  return compute_cast(step->graph, x, step->work);
+}
+
+compute_node gradient_number(const gradient_step *step, double value) {
+  return compute_scalar(step->graph, step->work, value);
+}
+
+enum { DEEPEST = 8 /* nodes that a sum is moved through */ };
+
+/* What is summed, and the axes. Axes stay, with size 1, until the sum has its final shape. */
+typedef struct summation {
+  compute_graph *graph;
+  compute_axes axes;
+  uint32_t mask; /* the axes as bits */
+} summation;
+
+/* What `node`, as an operand in the shape `whole`, is before it is repeated along all of the axes:
+ * {0} if it is not, and for a single number, whose products are seldom worth taking apart. */
+static compute_node factor_of(const summation *s, uint32_t index, compute_shape whole) {
+  const graph_node *node = &s->graph->nodes[index];
+  if (node->op == OP_broadcast) {
+    index = node->inputs[0];
+    node = &s->graph->nodes[index];
+  }
+  if (shape_count(node->shape) <= 1) return (compute_node){0};
+  const int32_t leading = whole.rank - node->shape.rank;
+  for (int32_t i = leading; i < whole.rank; i++)
+    if ((s->mask >> i & 1) && node->shape.size[i - leading] != 1) return (compute_node){0};
+  return graph_handle(s->graph, index);
+}
+
+/* x = factor · *rest, where the factor is the same all along the axes; {0} if x is no such product.
+ */
+static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest) {
+  const graph_node *node = &s->graph->nodes[x];
+  if (node->op != OP_mul) return (compute_node){0};
+  for (uint32_t k = 0; k < 2; k++) {
+    *rest = node->inputs[1 - k];
+    if (!compute_shape_equal(s->graph->nodes[*rest].shape, node->shape)) continue;
+    const compute_node factor = factor_of(s, node->inputs[k], node->shape);
+    if (compute_node_is_valid(factor)) return factor;
+  }
+  return (compute_node){0};
+}
+
+/* Signs and factors that are the same all along the axes come out of the sum, which then is often
+ * one that another gradient needs as well: so a normalisation with statistics of its own needs no
+ * further pass over its data. Only in types that have room for it. */
+static compute_node sum_apart(const summation *s, compute_node x, int32_t depth) {
+  compute_graph *graph = s->graph;
+  if (graph->status) return x;
+  const uint32_t index = x.id - 1;
+  const graph_op op = graph->nodes[index].op;
+  const compute_dtype dtype = graph->nodes[index].dtype;
+  if (depth < DEEPEST && (dtype == COMPUTE_F32 || dtype == COMPUTE_F64)) {
+    uint32_t rest, a, b;
+    const compute_node factor = split_product(s, index, &rest);
+    if (compute_node_is_valid(factor))
+      return compute_mul(graph, sum_apart(s, graph_handle(graph, rest), depth + 1), factor);
+    const uint32_t *inputs = graph->nodes[index].inputs;
+    if (op == OP_neg)
+      return compute_neg(graph, sum_apart(s, graph_handle(graph, inputs[0]), depth + 1));
+    if (op == OP_add && inputs[0] == inputs[1]) {
+      const compute_node half = sum_apart(s, graph_handle(graph, inputs[0]), depth + 1);
+      return compute_add(graph, half, half);
+    }
+    if (op == OP_add && compute_node_is_valid(split_product(s, inputs[0], &a)) &&
+        compute_node_is_valid(split_product(s, inputs[1], &b))) {
+      const compute_node right = graph_handle(graph, inputs[1]);
+      const compute_node left = sum_apart(s, graph_handle(graph, inputs[0]), depth + 1);
+      return compute_add(graph, left, sum_apart(s, right, depth + 1));
+    }
+  }
+  return compute_sum(graph, x, s->axes, true);
+}
+
+/* Whether nothing came out of the sum: then it can have its final shape at once, and an update that
+ * follows is part of its kernel. */
+static bool is_sum_of(const compute_graph *graph, compute_node sum, compute_node x) {
+  if (graph->status) return false;
+  const graph_node *node = &graph->nodes[sum.id - 1];
+  return node->op == OP_sum && node->inputs[0] == x.id - 1;
+}
+
+/* The sum over the axes along which something of `shape` was repeated to become like x. */
+static compute_node sum_to_shape(compute_graph *graph, compute_node x, compute_shape shape) {
+  const compute_shape from = compute_node_shape(graph, x);
+  if (compute_shape_equal(from, shape)) return x;
+  const int32_t leading = from.rank - shape.rank;
+  summation s = {.graph = graph};
+  for (int32_t i = 0; i < from.rank; i++) {
+    if (i < leading || (shape.size[i - leading] == 1 && from.size[i] != 1)) {
+      s.axes.axis[s.axes.count++] = i;
+      s.mask |= UINT32_C(1) << i;
+    }
+  }
+  compute_node sum = s.axes.count > 0 ? sum_apart(&s, x, 0) : x;
+  if (is_sum_of(graph, sum, x)) sum = compute_sum(graph, x, s.axes, false);
+  if (compute_shape_equal(compute_node_shape(graph, sum), shape)) return sum;
+  return compute_reshape(graph, sum, shape);
+}
+
+void gradient_give(gradient_step *step, uint32_t index, compute_node part) {
+  compute_graph *graph = step->graph;
+  if (graph->status || !gradient_wanted(step, index)) return;
+  const uint32_t input = step->node.inputs[index];
+  const compute_dtype dtype = graph->nodes[input].dtype;
+  const compute_shape shape = graph->nodes[input].shape;
+  part = sum_to_shape(graph, part, shape);
+  if (compute_node_dtype(graph, part) != dtype) part = compute_cast(graph, part, dtype);
+  compute_node *sum = &step->walk->gradient[input];
+  *sum = compute_node_is_valid(*sum) ? compute_add(graph, *sum, part) : part;
+}

@@ -1,0 +1,262 @@
+/* Gradient rules of the operations that are not elementwise. x is the operand, y the result, g the
+ * gradient of the loss by y. */
+#include "graph/gradient/gradient.h"
+
+#include "base/arithmetic.h"
+#include "graph/build/build.h"
+#include "type/shape.h"
+
+typedef compute_node node;
+typedef gradient_step step;
+
+static node operand(const step *s) {
+  return gradient_operand(s, 0);
+}
+
+static compute_shape operand_shape(const step *s, uint32_t index) {
+  return compute_node_shape(s->graph, gradient_operand(s, index));
+}
+
+/* ---- Views, cast, joins ---------------------------------------------------------------------- */
+
+/* gradient_give casts back. */
+void gradient_cast(step *s) {
+  gradient_give(s, 0, s->upstream);
+}
+
+/* gradient_give sums what was repeated. */
+void gradient_broadcast(step *s) {
+  gradient_give(s, 0, s->upstream);
+}
+
+/* Through the composed form. */
+void gradient_find_spots(step *s) {
+  gradient_give(s, 1, s->upstream);
+}
+
+void gradient_reshape(step *s) {
+  gradient_give(s, 0, compute_reshape(s->graph, s->upstream, operand_shape(s, 0)));
+}
+
+void gradient_slice(step *s) {
+  const graph_attributes *p = &s->node.attributes;
+  const int64_t size = operand_shape(s, 0).size[p->axis];
+  gradient_give(s, 0, compute_embed(s->graph, s->upstream, p->axis, size, p->start, p->step));
+}
+
+void gradient_embed(step *s) {
+  const graph_attributes *p = &s->node.attributes;
+  const int64_t count = operand_shape(s, 0).size[p->axis];
+  gradient_give(s, 0, compute_slice(s->graph, s->upstream, p->axis, p->start, count, p->step));
+}
+
+void gradient_concat(step *s) {
+  const int32_t axis = s->node.attributes.axis;
+  int64_t start = 0;
+  for (uint32_t i = 0; i < s->node.input_count; i++) {
+    const int64_t count = operand_shape(s, i).size[axis];
+    if (gradient_wanted(s, i)) {
+      gradient_give(s, i, compute_slice(s->graph, s->upstream, axis, start, count, 1));
+    }
+    start += count;
+  }
+}
+
+/* ---- Matrix product -------------------------------------------------------------------------- */
+
+static node transposed(const step *s, node matrix) {
+  compute_axes order = {.count = compute_node_shape(s->graph, matrix).rank};
+  for (int32_t i = 0; i < order.count; i++) order.axis[i] = i;
+  if (order.count >= 2) {
+    order.axis[order.count - 2] = order.count - 1;
+    order.axis[order.count - 1] = order.count - 2;
+  }
+  return compute_transpose(s->graph, matrix, order);
+}
+
+/* Whether an order swaps the last two axes and nothing else. */
+static bool swaps_matrices(const int32_t *order, int32_t rank) {
+  for (int32_t i = 0; i < rank - 2; i++)
+    if (order[i] != i) return false;
+  return rank >= 2 && order[rank - 2] == rank - 1;
+}
+
+/* The gradient of a transposed weight is a product as a rule, AᵀG. Its transpose, GᵀA, is a product
+ * as well: then the gradient lies like the weight, and the update follows in the same kernel. */
+void gradient_transpose(step *s) {
+  const int32_t rank = s->node.shape.rank;
+  const graph_node *from = &s->graph->nodes[s->upstream.id - 1];
+  if (from->op == OP_matmul && swaps_matrices(s->node.attributes.order, rank)) {
+    node a = graph_handle(s->graph, from->inputs[0]), b = graph_handle(s->graph, from->inputs[1]);
+    if (compute_node_shape(s->graph, a).rank == rank &&
+        compute_node_shape(s->graph, b).rank == rank) {
+      gradient_give(s, 0, compute_matmul(s->graph, transposed(s, b), transposed(s, a)));
+      return;
+    }
+  }
+  compute_axes back = {.count = rank};
+  for (int32_t i = 0; i < back.count; i++) back.axis[s->node.attributes.order[i]] = i;
+  gradient_give(s, 0, compute_transpose(s->graph, s->upstream, back));
+}
+
+/* All axes but the last as one: [batch…, m, n] as [batch · m, n]. False if that is not one matrix
+ * of a countable size, which only sizes of 0 elsewhere can bring about. */
+static bool flat_shape(compute_shape shape, compute_shape *flat) {
+  int64_t rows = 1;
+  for (int32_t i = 0; i < shape.rank - 1; i++) {
+    if (!checked_multiply(rows, shape.size[i], &rows)) return false;
+  }
+  *flat = COMPUTE_SHAPE(rows, shape.size[shape.rank - 1]);
+  return true;
+}
+
+/* When every batch is multiplied by one and the same B, as in a dense layer, the sum over the
+ * batches of AᵀG is one product of tall matrices; else it is a batched product, summed. */
+static node right_gradient(const step *s, node a) {
+  const compute_shape left = operand_shape(s, 0), right = operand_shape(s, 1);
+  compute_shape batch = right, flat_a, flat_g;
+  batch.rank -= 2;
+  if (left.rank > 2 && left.rank >= right.rank && shape_count(batch) == 1 &&
+      flat_shape(left, &flat_a) && flat_shape(s->node.shape, &flat_g)) {
+    node rows = compute_reshape(s->graph, a, flat_a);
+    node product = compute_matmul(s->graph, transposed(s, rows),
+                                  compute_reshape(s->graph, s->upstream, flat_g));
+    return right.rank > 2 ? compute_reshape(s->graph, product, right) : product;
+  }
+  return compute_matmul(s->graph, transposed(s, a), s->upstream);
+}
+
+/* With Y = A B: G Bᵀ for A and Aᵀ G for B. */
+void gradient_matmul(step *s) {
+  node a = gradient_operand(s, 0), b = gradient_operand(s, 1);
+  if (gradient_wanted(s, 0)) {
+    gradient_give(s, 0, compute_matmul(s->graph, s->upstream, transposed(s, b)));
+  }
+  if (gradient_wanted(s, 1)) gradient_give(s, 1, right_gradient(s, a));
+}
+
+/* ---- Reductions ------------------------------------------------------------------------------ */
+
+/* A reduction's result with the reduced axes as size 1, so that it broadcasts to the operand. */
+static node kept(const step *s, node reduced) {
+  if (s->node.attributes.keep_axes) return reduced;
+  compute_shape shape = operand_shape(s, 0);
+  for (int32_t i = 0; i < shape.rank; i++) {
+    if (s->node.attributes.axes_mask >> i & 1u) shape.size[i] = 1;
+  }
+  if (compute_shape_equal(shape, s->node.shape)) return reduced;
+  return compute_reshape(s->graph, reduced, shape);
+}
+
+/* The reduced axes as a list. An empty list means all axes; only a scalar's mask is empty (a
+ * reduction over COMPUTE_NO_AXES makes no node), and there that is the same. */
+static compute_axes reduced_axes(const step *s) {
+  compute_axes axes = {0};
+  for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++) {
+    if (s->node.attributes.axes_mask >> i & 1u) axes.axis[axes.count++] = i;
+  }
+  return axes;
+}
+
+void gradient_sum(step *s) {
+  gradient_give(s, 0, compute_broadcast(s->graph, kept(s, s->upstream), operand_shape(s, 0)));
+}
+
+void gradient_mean(step *s) {
+  const compute_shape shape = operand_shape(s, 0);
+  double count = 1;
+  for (int32_t i = 0; i < shape.rank; i++) {
+    if (s->node.attributes.axes_mask >> i & 1u) count *= (double)shape.size[i];
+  }
+  node g = gradient_widen(s, kept(s, s->upstream));
+  node share = compute_mul(s->graph, g, gradient_number(s, count > 0 ? 1 / count : 0));
+  gradient_give(s, 0, compute_broadcast(s->graph, share, shape));
+}
+
+/* The product of the others: y / x where no element is 0; where exactly one is, the product of the
+ * others for it and 0 for the rest; 0 where several are. */
+void gradient_prod(step *s) {
+  compute_graph *graph = s->graph;
+  const compute_axes axes = reduced_axes(s);
+  node x = gradient_widen(s, operand(s)), zero = gradient_number(s, 0), one = gradient_number(s, 1);
+  node is_zero = compute_equal(graph, x, zero);
+  node zeros = compute_sum(graph, compute_cast(graph, is_zero, s->work), axes, true);
+  node safe = compute_select(graph, is_zero, one, x);
+  node product = compute_prod(graph, safe, axes, true);
+  node at_zero = compute_select(graph, compute_equal(graph, zeros, one), product, zero);
+  node elsewhere = compute_select(graph, compute_equal(graph, zeros, zero),
+                                  compute_div(graph, product, safe), zero);
+  node others = compute_select(graph, is_zero, at_zero, elsewhere);
+  gradient_give(s, 0, compute_mul(graph, gradient_widen(s, kept(s, s->upstream)), others));
+}
+
+/* Max and min: shared evenly among the elements that are the extremum. */
+void gradient_extremum(step *s) {
+  compute_graph *graph = s->graph;
+  node is_extremum = compute_equal(graph, operand(s), kept(s, s->result));
+  node count = compute_sum(graph, compute_cast(graph, is_extremum, s->work), reduced_axes(s), true);
+  node share = compute_div(graph, gradient_widen(s, kept(s, s->upstream)), count);
+  gradient_give(s, 0, compute_select(graph, is_extremum, share, gradient_number(s, 0)));
+}
+
+/* ---- Row operations -------------------------------------------------------------------------- */
+
+/* y (g − Σ g y) */
+void gradient_softmax(step *s) {
+  compute_graph *graph = s->graph;
+  node y = gradient_widen(s, s->result), g = gradient_widen(s, s->upstream);
+  node dot =
+      compute_sum(graph, compute_mul(graph, g, y), COMPUTE_AXES(s->node.attributes.axis), true);
+  gradient_give(s, 0, compute_mul(graph, y, compute_sub(graph, g, dot)));
+}
+
+/* g − exp(y) Σ g */
+void gradient_log_softmax(step *s) {
+  compute_graph *graph = s->graph;
+  node y = gradient_widen(s, s->result), g = gradient_widen(s, s->upstream);
+  node total = compute_sum(graph, g, COMPUTE_AXES(s->node.attributes.axis), true);
+  gradient_give(s, 0, compute_sub(graph, g, compute_mul(graph, compute_exp(graph, y), total)));
+}
+
+/* (g − mean(g) − y mean(g y)) / sqrt(variance + epsilon) */
+void gradient_normalize(step *s) {
+  compute_graph *graph = s->graph;
+  const compute_axes axis = COMPUTE_AXES(s->node.attributes.axis);
+  node x = gradient_widen(s, operand(s));
+  node y = gradient_widen(s, s->result), g = gradient_widen(s, s->upstream);
+  node centred = compute_sub(graph, x, compute_mean(graph, x, axis, true));
+  node variance = compute_mean(graph, compute_square(graph, centred), axis, true);
+  node epsilon = gradient_number(s, s->node.attributes.scalar);
+  node scale = compute_rsqrt(graph, compute_add(graph, variance, epsilon));
+  node level = compute_mean(graph, g, axis, true);
+  node tilt = compute_mean(graph, compute_mul(graph, g, y), axis, true);
+  node rest = compute_sub(graph, compute_sub(graph, g, level), compute_mul(graph, y, tilt));
+  gradient_give(s, 0, compute_mul(graph, rest, scale));
+}
+
+/* ---- Indexing -------------------------------------------------------------------------------- */
+
+void gradient_gather(step *s) {
+  const int32_t axis = s->node.attributes.axis;
+  const int64_t size = operand_shape(s, 0).size[axis];
+  gradient_give(s, 0,
+                compute_scatter_add(s->graph, s->upstream, gradient_operand(s, 1), axis, size));
+}
+
+void gradient_scatter_add(step *s) {
+  gradient_give(
+      s, 0, compute_gather(s->graph, s->upstream, gradient_operand(s, 1), s->node.attributes.axis));
+}
+
+void gradient_gather_elements(step *s) {
+  gradient_give(s, 0,
+                build_scatter_add_elements(s->graph, s->upstream, gradient_operand(s, 1),
+                                           s->node.attributes.axis, operand_shape(s, 0),
+                                           s->node.attributes.from_zero));
+}
+
+void gradient_scatter_add_elements(step *s) {
+  gradient_give(s, 0,
+                build_gather_elements(s->graph, s->upstream, gradient_operand(s, 1),
+                                      s->node.attributes.axis, s->node.attributes.from_zero));
+}

@@ -1,0 +1,134 @@
+/* The planner's working copy of the part of a graph that the outputs need: an array of nodes in
+ * topological order, rewritten while it is built. */
+#ifndef PLAN_IR_H
+#define PLAN_IR_H
+
+#include "graph/graph.h"
+#include "plan/scratch.h"
+
+#define IR_NONE UINT32_MAX
+
+typedef struct ir_node {
+  graph_op op;
+  compute_dtype dtype;
+  compute_shape shape;
+  uint32_t input_count;
+  uint32_t *inputs; /* earlier nodes */
+  graph_attributes attributes;
+  const void
+      *constant; /* OP_constant: one element if uniform, else dense; or a block of geometry */
+  bool uniform;
+  compute_tensor *tensor; /* OP_parameter */
+  const char *name;
+  uint32_t source; /* the graph node it stands for, as an index; messages and bindings */
+  uint32_t folded; /* graph operations that this node stands for */
+  bool live;       /* an output depends on it */
+} ir_node;
+
+typedef struct ir {
+  const compute_graph *graph;
+  scratch *memory;
+  ir_node *nodes;
+  uint32_t count, capacity;
+  uint32_t *table; /* hash table of node numbers, IR_NONE where empty; only to simplify */
+  uint32_t table_size;
+  uint32_t *of_graph; /* graph index -> node */
+  uint32_t *outputs;  /* nodes, as the caller ordered them */
+  uint32_t output_count;
+  bool simplify;
+  const compute_device *kernels; /* whose kernels nodes in two forms may become, or NULL */
+} ir;
+
+/* A constant computed at compile time in place of a graph node. */
+typedef struct ir_folded {
+  uint32_t graph_index;
+  const void *values; /* dense */
+} ir_folded;
+
+/* Captures what `outputs` need. With `simplify`, common subexpressions become one node and local
+ * rewrites apply. `kernels` is the device that nodes in two forms (plan_rule) may be kernels of;
+ * NULL: all are composed. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
+                          uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
+                          bool simplify, const compute_device *kernels, scratch *memory);
+
+/* Adds a node (inputs are copied), or finds the same one. IR_NONE when memory is short. */
+uint32_t ir_add(ir *r, const ir_node *node);
+
+/* The node that a candidate rewrites to: itself added, or something simpler. */
+uint32_t ir_rewrite(ir *r, const ir_node *node);
+
+static inline graph_category ir_category(const ir_node *n) {
+  return graph_op_describe(n->op)->category;
+}
+
+/* The one value of a uniform constant as a number. */
+double ir_uniform_value(const ir_node *node);
+
+/* ---- Rules ----------------------------------------------------------------------------------- */
+
+struct lowering;
+struct cluster;
+struct kernel_draft;
+
+/* What the planner does with an operation: the column `rule` of ops.def names its rule_<name>.
+ * Where everything but `draft` is left out, each node is a kernel of its own, which writes to
+ * memory of its own. */
+typedef struct plan_rule {
+  /* The descriptor and operands of the cluster whose root or anchor the node is; of part d->part,
+   * if there are several. NULL: no kernel computes such nodes. */
+  void (*draft)(const struct lowering *l, const struct cluster *c, struct kernel_draft *d);
+  uint32_t (*parts)(const ir_node *root); /* how many kernels one node takes; NULL: one */
+
+  bool is_element;   /* instructions of a program compute it, in whichever kernel it joins */
+  bool is_anchor;    /* its kernel has an epilogue: elementwise nodes after it can join */
+  bool has_prologue; /* of an anchor: those before it, too */
+  bool assigns;      /* its kernel can write straight into a parameter … */
+  bool in_place;     /* … also if it reads the parameter's old value, element for element */
+
+  /* Of operations that a graph records in two forms, as a node whose last operand is the same
+   * result composed of other operations: whether the device takes the node as a kernel. A plan
+   * takes the node where it does, and that operand elsewhere; of the form that it does not take,
+   * nothing is captured. */
+  bool (*has_kernel)(const compute_device *device, const compute_graph *graph,
+                     const graph_node *node);
+} plan_rule;
+
+#define ELEMENTWISE(...) extern const plan_rule rule_map;
+#define STRUCTURAL(name, category, domain, gradient, block, rule, ...)                             \
+  extern const plan_rule rule_##rule;
+#include "graph/ops.def"
+
+/* rules.c */
+const plan_rule *plan_rule_of(graph_op op);
+
+static inline const plan_rule *ir_rule(const ir_node *n) {
+  return plan_rule_of(n->op);
+}
+
+/* The operands that a plan for the device (NULL: of which no kernels are asked for) reads of a
+ * node: begin … end − 1. Of a node in two forms, those of its kernel, or the composed form alone.
+ */
+typedef struct operand_range {
+  uint32_t begin, end;
+} operand_range;
+
+operand_range ir_operands(const compute_device *device, const compute_graph *graph,
+                          const graph_node *node);
+
+/* ---- fold.c: parts of a graph that depend on constants alone, computed when compiling -------- */
+
+typedef struct folding {
+  ir_folded *values; /* in scratch memory */
+  uint32_t count;
+  compute_tensor **tensors; /* hold the values; release with fold_release */
+} folding;
+
+/* Finds and computes them on the context's CPU device, for a plan with these `kernels`
+ * (ir_capture). What cannot be computed stays as it is. */
+compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
+                              uint32_t output_count, const compute_device *kernels, scratch *memory,
+                              folding *result);
+void fold_release(folding *f);
+
+#endif

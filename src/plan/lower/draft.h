@@ -1,0 +1,48 @@
+/* What drafts of kernels are put together from; the drafts themselves are in draft_fused.c and
+ * draft_single.c. */
+#ifndef PLAN_DRAFT_H
+#define PLAN_DRAFT_H
+
+#include "plan/lower/lower.h"
+
+/* How the dimensions of a shape become those of a kernel's space: dimension i of the space is axis
+ * axis[i] of the shape, or −1 where the shape has none (its stride is 0 there). */
+typedef struct dimension_map {
+  int32_t rank;
+  int32_t axis[COMPUTE_MAX_RANK];
+} dimension_map;
+
+dimension_map draft_identity(int32_t rank);
+
+/* Strides of a shape's axes as those of the space. */
+void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *result);
+
+/* An empty draft over `space`. */
+void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
+                 const dimension_map *map);
+
+/* The attributes of the kernel begun, zeros. */
+static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
+  return kernel_attributes_in(&d->attributes, &d->descriptor, bytes);
+}
+
+/* One more input: `node` through its layout, broadcast to `shape`. Returns its number. */
+uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
+                     const dimension_map *map);
+
+/* One more output: `node`, dense. */
+void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map);
+
+/* An input added before: it reads `node` through its layout, broadcast to `shape`. */
+void draft_place(const lowering *l, kernel_draft *d, uint32_t input, uint32_t node,
+                 compute_shape shape, const dimension_map *map);
+
+/* One more input with the strides of its own layout, whose axes are aligned to the right of `rank`
+ * dimensions; the leading `batch` ones broadcast. */
+void draft_own_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
+                     int32_t batch);
+
+/* Ties the parts of a draft together. */
+void draft_finish(kernel_draft *d);
+
+#endif

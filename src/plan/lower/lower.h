@@ -1,0 +1,164 @@
+/* From clusters to steps: kernel descriptors, placement, storage. */
+#ifndef PLAN_LOWER_H
+#define PLAN_LOWER_H
+
+#include "kernel/kernel.h"
+#include "kernel/program.h"
+#include "plan/fuse/fuse.h"
+#include "plan/plan.h"
+#include "cost/costs.h"
+
+/* One piece of memory with one lifetime. */
+typedef struct storage {
+  uint32_t slot;   /* IR_NONE while it waits for its place in an arena */
+  uint32_t device; /* PLAN_MAIN or PLAN_CPU */
+  uint64_t offset, bytes;
+  uint32_t first, last; /* steps that write and read it, in running order */
+  uint32_t home;        /* another storage whose memory it takes over; itself if none */
+} storage;
+
+typedef struct step_operand {
+  uint32_t storage;
+  uint64_t offset; /* bytes into the storage */
+} step_operand;
+
+typedef struct build_step {
+  kernel_entry *kernel;
+  uint32_t device, input_count, operand_count;
+  step_operand operand[COMPUTE_MAX_OPERANDS];
+  uint64_t bytes; /* of a transfer */
+  compute_kernel_kind kind;
+  uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
+  bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they lie exactly as the first output does */
+  const char *text, *shape;
+  const char *operation; /* that an error names; static */
+  uint32_t checked;      /* the node whose indices it checks, or IR_NONE */
+  const char *placement; /* why the device refused it, or NULL */
+  const char *reason;    /* why it was placed there, or NULL */
+  bool fallback;         /* on the CPU because the device refused it */
+  uint32_t operations;
+  uint64_t flops, bytes_read, bytes_written;
+  kernel_work work;
+} build_step;
+
+/* One constant's values in the constant memory of a device. */
+typedef struct constant_piece {
+  struct constant_piece *next;
+  const void *values;
+  uint64_t bytes, offset;
+  uint32_t device;
+} constant_piece;
+
+/* Where a cluster is to run, as place_clusters has decided. */
+typedef struct cluster_place {
+  uint32_t device;    /* PLAN_MAIN or PLAN_CPU */
+  const char *reason; /* in words; NULL when there was no choice */
+} cluster_place;
+
+/* The state of one compilation after fusion. */
+typedef struct lowering {
+  const ir *r;
+  const fusion *f;
+  scratch *memory;
+  compute_plan *plan;
+  compute_fallback fallback;
+  compute_precision product, convolution; /* what these may round */
+  const cluster_place *places;            /* by cluster; NULL: everything on the plan's device */
+  storage *storages;
+  uint32_t storage_count, storage_capacity;
+  uint32_t *home;   /* per node: its storage where it is computed, IR_NONE */
+  uint32_t *copy;   /* per node: its storage on the other device, IR_NONE */
+  uint32_t *target; /* per node: the output's or parameter's storage that it is computed into */
+  uint32_t *values; /* per node: its value in the program being drafted */
+  build_step *steps;
+  uint32_t step_count, step_capacity;
+  uint64_t constant_bytes[PLAN_DEVICES];
+  constant_piece *constant_pieces;
+} lowering;
+
+/* Gives back the kernels of a lowering that will not become a plan. */
+void lower_abandon(lowering *l);
+
+/* A new storage; IR_NONE when memory is short. `slot` IR_NONE asks for a place in an arena. */
+uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes);
+
+/* One cluster (or copy, or fill) as a descriptor and its operands. */
+typedef struct kernel_draft {
+  compute_kernel_descriptor descriptor;
+  kernel_attributes attributes;
+  compute_operand inputs[COMPUTE_MAX_OPERANDS], outputs[COMPUTE_MAX_OPERANDS];
+  uint32_t input_node[COMPUTE_MAX_OPERANDS];  /* base node whose storage it reads */
+  int64_t input_offset[COMPUTE_MAX_OPERANDS]; /* elements */
+  uint32_t output_node[COMPUTE_MAX_OPERANDS]; /* base node whose storage it writes */
+  int64_t output_offset[COMPUTE_MAX_OPERANDS];
+  program_builder prologue, epilogue;
+  uint32_t operations;
+  bool checks_indices; /* reports those outside, in the words of the root's call */
+  uint32_t part;       /* which one this is */
+  int64_t joined;      /* of a concat: length of the parts drafted so far */
+} kernel_draft;
+
+/* The drafts of a cluster: one, or as many as the rule of its operation has parts. Ask for them in
+ * order, `part` counting from 0, with the same `draft`; returns false when there is no such part.
+ */
+bool draft_cluster(const lowering *l, uint32_t cluster, uint32_t part, kernel_draft *draft);
+
+/* A copy of node's elements (through its layout) to a dense space of output_node. */
+void draft_copy(const lowering *l, uint32_t node, kernel_draft *draft);
+
+/* A store of a uniform constant to every element of `node`. */
+void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *draft);
+
+/* arena.c: offsets for all storages without a slot, and in-place reuse. */
+compute_status arena_place(lowering *l);
+
+/* ---- ports.c --------------------------------------------------------------------------------- */
+
+typedef struct port_output {
+  uint32_t node;        /* in the IR */
+  uint32_t graph_index; /* as the caller named it */
+  uint32_t repeats;     /* how many times more */
+  uint32_t storage;
+} port_output;
+
+typedef struct port_assign {
+  uint32_t parameter, value; /* IR nodes */
+  uint32_t storage;
+} port_assign;
+
+typedef struct port_plan {
+  uint32_t *inputs; /* IR nodes, ascending by graph index */
+  uint32_t input_count;
+  port_output *outputs; /* ascending by graph index */
+  uint32_t output_count;
+  uint32_t *parameters; /* IR nodes */
+  uint32_t parameter_count;
+  port_assign *assigns;
+  uint32_t assign_count;
+  uint32_t *order; /* clusters in running order */
+} port_plan;
+
+/* Numbers the slots, makes the storages of ports and parameters (l->home, l->target), and decides
+ * the order of clusters. Fails with COMPUTE_ERROR_INVALID_ARGUMENT when a parameter is assigned
+ * twice or lies on a device that the plan cannot reach. */
+compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_t count,
+                             port_plan *ports);
+
+/* fuse/order.c: in which order clusters run. */
+/* Fills in ports->order. `late` marks the clusters that write parameters; those that read what they
+ * compute are marked, too. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
+compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
+
+/* ---- lower.c --------------------------------------------------------------------------------- */
+
+/* All steps, with their storages placed. */
+compute_status lower_all(lowering *l, const port_plan *ports);
+
+/* ---- place.c: where clusters run, by what they and the copies between devices cost ----------- */
+
+/* Considers `only`, or every device that runs kernels, together with the CPU. Sets the plan's
+ * devices, where its ports live, and l->places. Leaves everything as it is where there is no CPU
+ * to share the work with. */
+compute_status place_clusters(lowering *l, compute_device *only);
+
+#endif

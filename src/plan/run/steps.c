@@ -1,0 +1,290 @@
+/* The steps of a run, one after the other, or all of them as a recording.
+ *
+ * One look at the context's watch word tells whether anything is to be recorded or validated; a run
+ * without pays nothing else for it. */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "device/transfer.h"
+#include "plan/run/run.h"
+#include "device/collector.h"
+#include "validate/validate.h"
+#include "base/alloc.h"
+#include "base/log.h"
+
+static const char HERE[] = "compute_run";
+
+/* ---- Recordings ------------------------------------------------------------------------------ */
+
+enum { WARM_UP_RUNS = 1, LEAST_STEPS = 2 };
+
+static const compute_backend *backend_of(const compute_plan *plan) {
+  return plan->device[PLAN_MAIN]->backend;
+}
+
+/* Only what runs as a whole on a device that can record. */
+static bool is_recordable(const compute_plan *plan) {
+  const compute_backend *backend = backend_of(plan);
+  if (!backend->record_begin || !backend->record_end || !backend->record_submit ||
+      !backend->record_destroy || plan->step_count < LEAST_STEPS)
+    return false;
+  for (uint32_t i = 0; i < plan->step_count; i++)
+    if (!plan->steps[i].kernel || plan->steps[i].device != PLAN_MAIN) return false;
+  return true;
+}
+
+static void fill(const compute_plan *plan, plan_recording *recording,
+                 const compute_memory *const *memory, const uint64_t *offset) {
+  compute_argument *arguments = recording->arguments;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    plan_step_arguments(&plan->steps[i], memory, offset, arguments);
+    arguments += plan->steps[i].operand_count;
+  }
+}
+
+static compute_status enqueue_all(const compute_plan *plan, const plan_recording *recording,
+                                  compute_queue *queue) {
+  const compute_argument *arguments = recording->arguments;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    queue_label(queue, s->check);
+    compute_status status = queue_enqueue(queue, s->kernel->kernel, arguments, s->operand_count);
+    if (status != COMPUTE_OK) return status;
+    arguments += s->operand_count;
+  }
+  return COMPUTE_OK;
+}
+
+/* Whether the recording exists now. What went wrong is no failure of the run, which goes on step by
+ * step; the error that the thread had before comes back. */
+static bool make(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
+                 const compute_memory *const *memory, const uint64_t *offset) {
+  const compute_backend *backend = backend_of(plan);
+  uint32_t count = 0;
+  compute_error before;
+  for (uint32_t i = 0; i < plan->step_count; i++) count += plan->steps[i].operand_count;
+  recording->arguments = base_allocate(count, sizeof *recording->arguments);
+  if (!recording->arguments) return false;
+  recording->count = count;
+  fill(plan, recording, memory, offset);
+  compute_error_get(NULL, &before);
+  compute_status status = backend->record_begin(queue->handle);
+  if (status == COMPUTE_OK) {
+    status = enqueue_all(plan, recording, queue);
+    if (status == COMPUTE_OK)
+      status = backend->record_end(queue->handle, &recording->handle);
+    else
+      (void)backend->record_end(queue->handle, NULL);
+  }
+  if (status == COMPUTE_OK) return true;
+  recording->handle = NULL;
+  log_write(COMPUTE_LOG_INFO, "core", "%s: a plan is not recorded: %s",
+            plan->device[PLAN_MAIN]->info.name, compute_error_message(plan->context));
+  error_restore(NULL, &before);
+  return false;
+}
+
+/* Submits all steps as a recording, made now if it is time. False when the caller must submit them
+ * step by step; else *status says how it went. `memory` and `offset` are those of the slots. */
+static bool record_run(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
+                       const compute_memory *const *memory, const uint64_t *offset,
+                       compute_status *status) {
+  if (recording->given_up) return false;
+  if (!recording->handle) {
+    if (!is_recordable(plan)) recording->given_up = true;
+    if (recording->given_up || recording->runs++ < WARM_UP_RUNS) return false;
+    recording->given_up = !make(plan, recording, queue, memory, offset);
+    if (recording->given_up) {
+      record_release(plan, recording);
+      return false;
+    }
+  } else {
+    fill(plan, recording, memory, offset);
+  }
+  *status = backend_of(plan)->record_submit(queue->handle, recording->handle, recording->arguments,
+                                            recording->count);
+  return true;
+}
+
+static void destroy(compute_device *device, void *handle) {
+  device->backend->record_destroy(device->handle, handle);
+}
+
+void record_release(const compute_plan *plan, plan_recording *recording) {
+  compute_device *device = plan->device[PLAN_MAIN];
+  if (recording->handle && !device_release_later(device, destroy, recording->handle))
+    destroy(device, recording->handle);
+  base_release(recording->arguments);
+  recording->handle = NULL;
+  recording->arguments = NULL;
+}
+
+/* ---- Step by step ---------------------------------------------------------------------------- */
+
+/* A copy between the two devices, of which the CPU's memory is the host's. One that the driver does
+ * not take is repeated, in pieces if need be, when what is before it has been done. */
+static compute_status transfer(const plan_step *s, compute_queue *queue,
+                               const compute_argument *arguments, int64_t deadline) {
+  const compute_argument *from = &arguments[0], *to = &arguments[1];
+  const bool down = s->device == PLAN_CPU;
+  const compute_argument *near = down ? to : from;
+  unsigned char *host = (unsigned char *)near->memory->host + near->offset;
+  const compute_status status = down ? queue_download(queue, host, from, s->bytes, NULL)
+                                     : queue_upload(queue, to, host, s->bytes, NULL);
+  if (status != COMPUTE_OK && !transfer_may_be_too_large(status)) return status;
+  const compute_status waited = queue_wait_until(queue, deadline);
+  if (status == COMPUTE_OK || waited != COMPUTE_OK) return waited;
+  return down ? transfer_download(queue->device, host, from, s->bytes)
+              : transfer_upload(queue->device, to, host, s->bytes);
+}
+
+/* The error of a step that fails at once, in the graph's words. */
+static compute_status name_failure(const plan_step *s, compute_queue *queue,
+                                   compute_status status) {
+  const compute_context *context = queue->device->context;
+  if (status == COMPUTE_ERROR_INDEX && s->check != NULL) index_fault_explain(context, s->check);
+  error_attribute(context, s->operation != NULL ? s->operation : HERE);
+  return status;
+}
+
+static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                               compute_queue *queue) {
+  if (!s->kernel) return transfer(s, queue, run->arguments, run->deadline);
+  /* Again for each step: if an earlier one was waited for, the queue has dropped them. */
+  compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
+  if (status != COMPUTE_OK) return status;
+  queue_label(queue, s->check);
+  status = queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
+  return status == COMPUTE_OK ? status : name_failure(s, queue, status);
+}
+
+/* Looked up once for each step of a plan. */
+static uint32_t entry_of(const compute_plan *plan, plan_step *s, const compute_device *device) {
+  uint32_t entry = __atomic_load_n(&s->profile_entry, __ATOMIC_RELAXED);
+  if (entry != 0) return entry;
+  entry =
+      profile_entry_of(plan->context, device, s->kernel != NULL ? PROFILE_KERNEL : PROFILE_TRANSFER,
+                       s->text, s->shape);
+  __atomic_store_n(&s->profile_entry, entry, __ATOMIC_RELAXED);
+  return entry;
+}
+
+static profile_work work_of(const plan_step *s) {
+  return (profile_work){s->kernel != NULL ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
+}
+
+static compute_status run_step_watched(const compute_plan *plan, plan_step *s, plan_run *run,
+                                       compute_queue *queue, uint32_t watch) {
+  profile_mark mark = {0};
+  validation_step checked = {0};
+  compute_status status = COMPUTE_OK;
+  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL)
+    status = validation_begin(&checked, queue, s->kernel, run->arguments);
+  if (status == COMPUTE_OK) {
+    if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
+    status = run_step(plan, s, run, queue);
+    if (mark.on) profile_end(&mark, status, entry_of(plan, s, queue->device), work_of(s));
+  }
+  if (checked.state != NULL)
+    status = validation_end(&checked, status,
+                            &(validation_label){.plan = plan->name,
+                                                .step = (uint32_t)(s - plan->steps),
+                                                .text = s->text,
+                                                .shape = s->shape});
+  return status;
+}
+
+/* Counts steps as submitted. */
+static void note_progress(plan_run *run, const run_control *control, uint32_t steps) {
+  run->submitted = steps;
+  if (control != NULL && control->progress != NULL)
+    atomic_store_explicit(control->progress, steps, memory_order_relaxed);
+}
+
+/* Between two steps, before any that writes parameters: those all run, or none. */
+static compute_status check_control(const compute_plan *plan, const plan_run *run,
+                                    const run_control *control) {
+  if (!control || run->submitted > run->first_assign) return COMPUTE_OK;
+  if (control->cancelled != NULL && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+    return error_set(plan->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
+  if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
+  return error_set(plan->context, COMPUTE_ERROR_TIMEOUT, HERE,
+                   "the run's time limit passed between two steps");
+}
+
+/* Runs a step to its end, and keeps its time if it is the shortest yet. */
+static compute_status run_step_timed(const compute_plan *plan, plan_step *s, const plan_run *run,
+                                     compute_queue *queue) {
+  const int64_t begin = clock_now();
+  compute_status status = run_step(plan, s, run, queue);
+  if (status == COMPUTE_OK) status = queue_wait_until(queue, run->deadline);
+  const uint64_t taken = (uint64_t)(clock_now() - begin) * 1000;
+  const uint64_t before = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
+  if (status == COMPUTE_OK && (before == 0 || taken < before))
+    __atomic_store_n(&s->picoseconds, taken > 0 ? taken : 1, __ATOMIC_RELAXED);
+  return status;
+}
+
+/* Whether the steps were submitted as one; then *status says how that went. */
+static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                          const run_control *control, uint32_t watch, compute_status *status) {
+  if (control != NULL && control->timed) return false;
+  if ((watch & (WATCH_STEPS | WATCH_VALIDATE)) != 0) return false;
+  return record_run(plan, &run->recording, queue, run->memory, run->offset, status);
+}
+
+static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                                     const run_control *control, uint32_t watch) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < plan->step_count; i++) {
+    plan_step *s = &plan->steps[i];
+    compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
+    plan_step_arguments(s, run->memory, run->offset, run->arguments);
+    const bool timed = control != NULL && control->timed;
+    status = timed ? run_step_timed(plan, s, run, on)
+             : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
+                 ? run_step_watched(plan, s, run, on, watch)
+                 : run_step(plan, s, run, on);
+    /* On the CPU a step that fails may have run in part; elsewhere it was not submitted. */
+    if (status == COMPUTE_OK || on->device == plan->context->cpu)
+      note_progress(run, control, i + 1);
+    if (status == COMPUTE_OK && i + 1 < plan->step_count)
+      status = check_control(plan, run, control);
+  }
+  return status;
+}
+
+/* The run as a whole: on the queue's row from its first step to its last, and on a device that runs
+ * by itself also the time that the host spent submitting. */
+static void record_whole(const compute_plan *plan, compute_queue *queue, profile_mark *mark,
+                         int64_t begin, bool recording, compute_status status) {
+  compute_context *context = plan->context;
+  const char *name = plan->name != NULL ? plan->name : "(unnamed plan)";
+  const profile_work work = {plan->info.bytes_read + plan->info.bytes_written, plan->info.flops};
+  char steps[48];
+  snprintf(steps, sizeof steps, recording ? "%u steps as one recording" : "%u steps",
+           (unsigned)plan->step_count);
+  profile_end(mark, status,
+              profile_entry_of(context, queue->device, recording ? PROFILE_RECORDING : PROFILE_RUN,
+                               name, steps),
+              work);
+  if (queue->device != context->cpu && status == COMPUTE_OK)
+    profile_host(context, profile_entry_of(context, queue->device, PROFILE_SUBMIT, name, steps),
+                 begin, (profile_work){0});
+}
+
+compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                         const run_control *control) {
+  compute_status status = check_control(plan, run, control);
+  if (status != COMPUTE_OK) return status;
+  run->deadline = control != NULL ? control->deadline : 0;
+  const uint32_t watch = watch_flags(plan->context);
+  profile_mark whole = {0};
+  const int64_t begin = (watch & WATCH_RECORD) != 0 ? clock_now() : 0;
+  if (begin != 0) profile_begin(queue, &whole);
+  const bool recording = run_recording(plan, run, queue, control, watch, &status);
+  if (recording) note_progress(run, control, plan->step_count);
+  if (!recording) status = run_one_by_one(plan, run, queue, control, watch);
+  if (whole.on) record_whole(plan, queue, &whole, begin, recording, status);
+  return status;
+}
