@@ -23,7 +23,7 @@ static void print_entry(char *line) {
   const char *device = strchr(line, '"');
   const double microseconds = strtod(word[1], NULL) / 1e3;
   printf("%-44s %12.1f us  %-40s %s\n", word[3], microseconds,
-         strcmp(word[2], "-") ? word[2] : "(as judged)", device ? device : "");
+         strcmp(word[2], "-") ? word[2] : "(the default)", device ? device : "");
 }
 
 static int print_file(compute_context *context, const char *entries) {

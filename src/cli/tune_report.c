@@ -111,6 +111,6 @@ void tune_print_results(const tune_report *report) {
     if (row->parameters[0])
       printf("%6.0f%%  %s\n", gain_percent(row->before, row->after), row->parameters);
     else
-      printf("%7s  %s\n", "-", row->before > 0 ? "as judged" : "left out");
+      printf("%7s  %s\n", "-", row->before > 0 ? "the default" : "left out");
   }
 }
