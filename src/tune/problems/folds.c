@@ -84,9 +84,9 @@ const problem_kind problem_kind_row = {
 enum { WINDOW_FOLD, WINDOW_GRADIENT, WINDOW_AVERAGE = 2 };
 
 static const problem_row window_rows[] = {
-    {"max", WINDOW_FOLD, COMPUTE_F32, 64, 56, 3, 8, true},
+    {"max", WINDOW_FOLD, COMPUTE_F32, 64, 56, 3, 8, false},
     {"average", WINDOW_FOLD | WINDOW_AVERAGE, COMPUTE_F32, 64, 56, 3, 8, false},
-    {"max gradient", WINDOW_GRADIENT, COMPUTE_F32, 64, 56, 3, 8, false},
+    {"max gradient", WINDOW_GRADIENT, COMPUTE_F32, 64, 56, 3, 8, true},
     {"average gradient", WINDOW_GRADIENT | WINDOW_AVERAGE, COMPUTE_F32, 64, 56, 3, 8, false},
     {.a = 0},
 };
@@ -127,8 +127,8 @@ const problem_kind problem_kind_window = {
 enum { SCAN_ALONG, SCAN_ACROSS };
 
 static const problem_row scan_rows[] = {
-    {"rows", SCAN_ALONG, COMPUTE_F32, 4 * K, K, 0, 0, true},
-    {"rows", SCAN_ALONG, COMPUTE_F32, 64, 64 * K, 0, 0, false},
+    {"rows", SCAN_ALONG, COMPUTE_F32, 4 * K, K, 0, 0, false},
+    {"rows", SCAN_ALONG, COMPUTE_F32, 64, 64 * K, 0, 0, true},
     {"columns", SCAN_ACROSS, COMPUTE_F32, 4 * K, K, 0, 0, false},
     {.a = 0},
 };
