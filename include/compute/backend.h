@@ -445,7 +445,7 @@ typedef struct compute_services {
   /* The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is judgement.
+  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default choice.
    * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what the
    * kernel needs or cannot run these parameters. The result is constant and goes back by
    * generated_release. */

@@ -3,7 +3,7 @@
  * compute_tune is called (the program compute-tune does).
  *
  * The parameters of a kernel are looked up in this order: COMPUTE_TUNING, the tuning file, the
- * table built into the library (exact device, family, vendor, type), the generator's own judgement.
+ * table built into the library (exact device, family, vendor, type), the generator's own choice.
  */
 #ifndef COMPUTE_TUNE_H
 #define COMPUTE_TUNE_H
@@ -26,8 +26,9 @@ typedef struct compute_tune_progress {
   uint32_t refused;         /* candidates that did not compile, failed or gave wrong numbers */
   double elapsed_seconds;
   double remaining_seconds; /* estimated; < 0 while unknown */
-  /* The last call for this problem. If nothing beat the judgement by more than noise, `best` is ""
-   * and best_seconds is heuristic_seconds; both are 0 for a problem that the device cannot run. */
+  /* The last call for this problem. If nothing beat the default choice by more than noise, `best`
+   * is "" and best_seconds is heuristic_seconds; both are 0 for a problem that the device cannot
+   * run. */
   bool finished;
 } compute_tune_progress;
 
@@ -35,20 +36,20 @@ typedef struct compute_tune_progress {
 typedef bool (*compute_tune_callback)(void *user, const compute_tune_progress *progress);
 
 typedef struct compute_tune_options {
-  const char *suite;        /* "map", "copy", "reduce", "row", "gemm", "conv", or several with ','
-                             * between; NULL or "all": all of them */
-  double candidate_seconds; /* limit for one candidate, compiling not counted; 0: 1 */
-  double total_seconds;     /* limit of the run; 0: none */
-  bool quick;               /* fewer problems and candidates */
-  bool dry;                 /* measure, but store nothing */
+  /* Kinds of kernels with ',' between ("gemm,conv"); NULL or "all": all that have parameters. */
+  const char *suite;
+  double candidate_seconds;       /* limit for one candidate, compiling not counted; 0: 1 */
+  double total_seconds;           /* limit of the run; 0: none */
+  bool quick;                     /* fewer problems and candidates */
+  bool dry;                       /* measure, but store nothing */
   compute_tune_callback progress; /* may be NULL */
   void *user;
   uint64_t reserved[4]; /* 0 */
 } compute_tune_options;
 
 /* Measures the candidates of every problem of the suite on `device`, checks their numbers against
- * the CPU's, and appends the winners to the tuning file: those that beat the judgement by more than
- * 3 %. A problem in which none does gets an entry without parameters where another entry would
+ * the CPU's, and appends the winners to the tuning file: those that beat the default choice by more
+ * than 3 %. A problem in which none does gets an entry without parameters where another entry would
  * otherwise serve it. `options` may be NULL. A candidate past its limit is not started again, but a
  * kernel that runs is waited for. Kernels that are prepared already keep their parameters.
  *

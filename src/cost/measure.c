@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "device/kernel_cache.h"
 #include "device/transfer.h"
 #include "cost/probe.h"
 
@@ -215,7 +216,7 @@ static compute_status measure_point(session *s, work_class class, uint32_t point
   const compute_backend *backend = s->device->backend;
   char reason[256] = "";
   probe_kernel k = {.inputs = p->descriptor.input_count};
-  if (!backend->supports(s->device->handle, &p->descriptor, reason, sizeof reason))
+  if (!kernel_is_supported(s->device, &p->descriptor, reason, sizeof reason))
     return COMPUTE_ERROR_UNSUPPORTED;
   compute_status status = provide(s, p);
   if (!status) status = backend->kernel_prepare(s->device->handle, &p->descriptor, &k.kernel);

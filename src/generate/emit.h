@@ -31,6 +31,7 @@
 #include "base/arithmetic.h"
 #include "base/text.h"
 #include "compute/backend.h"
+#include "generate/generate.h"
 #include "type/dtype.h"
 
 /* ---- A source under construction ----------------------------------------------------------- */
@@ -384,10 +385,19 @@ void space_add_position(emit_space *space, const char *name, const compute_kerne
 
 /* ---- Kinds --------------------------------------------------------------------------------- */
 
+/* One axis of a grid. */
+#define TUNE(member, ...)                                                                          \
+  {                                                                                                \
+    offsetof(compute_tuning, member), {                                                            \
+      __VA_ARGS__                                                                                  \
+    }                                                                                              \
+  }
+
 typedef struct emit_kind {
   const char *name;
   bool accumulates; /* in descriptor->accumulate */
   compute_status (*emit)(generation *g);
+  const tuning_grid *grids; /* NULL: it reads no parameters */
 } emit_kind;
 
 /* The table of kinds, for generate.c: a new kind has its row here, and files of its own. */

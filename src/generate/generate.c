@@ -13,6 +13,15 @@ static const emit_kind *const kinds[] = {
 #undef ROW
 };
 
+static const emit_kind *kind_of(compute_kernel_kind kind) {
+  return (size_t)kind < sizeof kinds / sizeof *kinds ? kinds[kind] : NULL;
+}
+
+const tuning_grid *generate_grids(compute_kernel_kind kind) {
+  const emit_kind *k = kind_of(kind);
+  return k ? k->grids : NULL;
+}
+
 static const char *dialect_file(compute_dialect dialect) {
   switch (dialect) {
   case COMPUTE_DIALECT_CUDA: return "dialect_cuda.h";
@@ -208,8 +217,7 @@ compute_status generate_kernel(const compute_target *target,
   *generated = NULL;
   if (tuning) g.tuning = *tuning;
   if (g.reason_bytes > 0) g.reason[0] = 0;
-  const size_t code = (size_t)descriptor->kind;
-  const emit_kind *kind = code < sizeof kinds / sizeof *kinds ? kinds[code] : NULL;
+  const emit_kind *kind = kind_of(descriptor->kind);
   if (!kind)
     return emit_refuse(&g, "there is no generated kernel of kind %d", (int)descriptor->kind);
   if (!emit_has(&g, COMPUTE_TARGET_F64) && descriptor_has_f64(descriptor, kind)) {

@@ -3,6 +3,8 @@
 #ifndef GENERATE_GENERATE_H
 #define GENERATE_GENERATE_H
 
+#include <stddef.h>
+
 #include "compute/backend.h"
 
 /* Whether the target can run such a kernel at all; if not, `reason` says what it lacks. */
@@ -16,6 +18,29 @@ compute_status generate_kernel(const compute_target *target,
                                const compute_tuning *tuning, const compute_generated **generated,
                                char *reason, size_t reason_bytes);
 void generate_release(const compute_generated *generated); /* NULL is allowed */
+
+/* ---- Parameters worth trying --------------------------------------------------------------- */
+
+enum { TUNING_AXES = 6, TUNING_VALUES = 6 };
+
+/* The values of one parameter, a member of compute_tuning; 0 ends them. */
+typedef struct tuning_axis {
+  size_t offset;
+  uint32_t value[TUNING_VALUES];
+} tuning_axis;
+
+typedef enum tuning_for { TUNE_END, TUNE_ANY, TUNE_CPU, TUNE_OTHERS } tuning_for;
+
+/* All combinations of some values, for CPUs, for other targets or for any. Grids are generous: what
+ * a target cannot run the generator refuses, or makes the same text from it as from another point.
+ */
+typedef struct tuning_grid {
+  tuning_for target; /* TUNE_END: past the last */
+  tuning_axis axis[TUNING_AXES];
+} tuning_grid;
+
+/* Of a kind; NULL if it reads no parameters. */
+const tuning_grid *generate_grids(compute_kernel_kind kind);
 
 /* The definitions that precede every source of a dialect. */
 const char *generate_dialect(compute_dialect dialect);

@@ -47,7 +47,7 @@ struct text_buffer;
 void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *text);
 void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);
 
-/* The class of kernels that share their best parameters: see tune/kernel_class.h for the grammar.
+/* The class of kernels that share their best parameters: see tune/entry.h for the grammar.
  * Into `text`, which has KERNEL_CLASS_BYTES and is returned. */
 #define KERNEL_CLASS_BYTES 160
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text);

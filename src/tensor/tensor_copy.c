@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "device/kernel_cache.h"
 #include "device/transfer.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -96,7 +97,7 @@ static compute_status rearrange(compute_tensor *destination, const compute_tenso
   memcpy(input.stride, strides[0], sizeof input.stride);
   memcpy(output.stride, strides[1], sizeof output.stride);
   char reason[128];
-  if (!device->backend->supports(device->handle, &copy, reason, sizeof reason)) {
+  if (!kernel_is_supported(device, &copy, reason, sizeof reason)) {
     return rearrange_on_host(destination, source, operation);
   }
   compute_status status = transfer_run(device, &copy, arguments, 2);

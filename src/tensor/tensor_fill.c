@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "kernel/program.h"
+#include "device/kernel_cache.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
 #include "base/random.h"
@@ -101,7 +102,7 @@ static compute_status fill(compute_tensor *tensor, const fill_values *values, fi
       .epilogue = program_finish(&builder),
   };
   char reason[128];
-  if (!device->backend->supports(device->handle, &map, reason, sizeof reason)) {
+  if (!kernel_is_supported(device, &map, reason, sizeof reason)) {
     return fill_by_host(tensor, values, function);
   }
   compute_status status = fill_by_kernel(tensor, values, &map);

@@ -3,25 +3,136 @@
  * Machines speed up and slow down over seconds, so candidates are not measured one after the other:
  * all that are still in the contest are timed once in each round, and a candidate's time is the
  * median of its rounds. A candidate leaves when it is hopeless, more strictly in later rounds, and
- * of many the worse half leaves in any case. The judgement stays to the end, for it is what the
+ * of many the worse half leaves in any case. The default stays to the end, for it is what the
  * others are compared with. */
-#include "tune/contest.h"
+#include "tune/tuner.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "device/device.h"
-#include "tune/parameters.h"
+#include "generate/generate.h"
+#include "tune/entry.h"
 
 #define SAMPLE_SECONDS 0.004 /* of running, for one sample */
 #define REPETITIONS    200
 #define FIRST_FACTOR   2.0  /* slower than the best by so much: out at once */
 #define LOST_FACTOR    8.0  /* … without a second look */
 #define FEW_RIVALS     4    /* that need not leave just because others are better */
-#define GAIN           0.97 /* of the judgement's time: less than that is noise */
+#define GAIN           0.97 /* of the default's time: less than that is noise */
 #define SAMPLES        3    /* that a winner needs, unless its time is up */
+
+/* ---- Points of the generator's grids -------------------------------------------------------- */
+
+static uint32_t axis_length(const tuning_axis *axis) {
+  uint32_t length = 0;
+  while (length < TUNING_VALUES && axis->value[length] != 0) length++;
+  return length;
+}
+
+static uint32_t grid_points(const tuning_grid *grid) {
+  uint32_t points = 1;
+  for (int i = 0; i < TUNING_AXES && axis_length(&grid->axis[i]) > 0; i++)
+    points *= axis_length(&grid->axis[i]);
+  return points;
+}
+
+static compute_tuning grid_point(const tuning_grid *grid, uint32_t number) {
+  compute_tuning tuning = {0};
+  for (int i = 0; i < TUNING_AXES && axis_length(&grid->axis[i]) > 0; i++) {
+    const uint32_t length = axis_length(&grid->axis[i]);
+    memcpy((char *)&tuning + grid->axis[i].offset, &grid->axis[i].value[number % length],
+           sizeof(uint32_t));
+    number /= length;
+  }
+  return tuning;
+}
+
+static bool grid_serves(const tuning_grid *grid, const compute_target *target) {
+  const bool cpu = target->type == COMPUTE_DEVICE_CPU;
+  return grid->target == TUNE_ANY || (grid->target == TUNE_CPU) == cpu;
+}
+
+/* ---- What the generator makes of them ------------------------------------------------------- */
+
+static bool within(uint64_t value, uint32_t limit) {
+  return limit == 0 || value <= limit; /* 0: not known */
+}
+
+static bool fits_groups(const compute_target *target, const compute_tuning *tuning) {
+  const uint64_t y = tuning->group_y ? tuning->group_y : 1;
+  return within(tuning->group_x, target->group_limit_of[0]) &&
+         within(y, target->group_limit_of[1]) && within(tuning->group_x * y, target->group_limit);
+}
+
+/* A number for the kernel that these parameters make; 0 if the generator refuses them. */
+static uint64_t fingerprint(const compute_target *target,
+                            const compute_kernel_descriptor *descriptor,
+                            const compute_tuning *tuning) {
+  const compute_generated *generated = NULL;
+  char reason[256] = "";
+  if (generate_kernel(target, descriptor, tuning, &generated, reason, sizeof reason)) return 0;
+  uint64_t hash = hash_bytes(HASH_SEED, generated->source, generated->source_bytes);
+  for (uint32_t i = 0; i < generated->launch_count; i++) {
+    const compute_generated_launch *launch = &generated->launches[i];
+    hash = hash_bytes(hash, launch->groups, sizeof launch->groups);
+    hash = hash_bytes(hash, launch->group, sizeof launch->group);
+    hash = hash_bytes(hash, launch->shape, launch->shape_bytes);
+  }
+  generate_release(generated);
+  return hash ? hash : 1;
+}
+
+static bool is_new(uint64_t *seen, uint32_t count, uint64_t hash) {
+  for (uint32_t i = 0; i < count; i++)
+    if (seen[i] == hash) return false;
+  seen[count] = hash;
+  return true;
+}
+
+/* Keeps the first, and of the others as many as `limit` allows, at even distances. */
+static uint32_t thin(compute_tuning *list, uint32_t count, uint32_t limit) {
+  if (count <= limit) return count;
+  for (uint32_t i = 1; i < limit; i++)
+    list[i] = list[1 + (uint64_t)(i - 1) * (count - 1) / (limit - 1)];
+  return limit;
+}
+
+/* Into an order in which the first few are as different as any: a run may not get further. The
+ * order is always the same. */
+static void shuffle(compute_tuning *list, uint32_t count) {
+  for (uint32_t i = count; i > 2; i--) {
+    const uint32_t other = 1 + (uint32_t)(hash_u64(HASH_SEED, i) % (i - 1));
+    const compute_tuning swap = list[i - 1];
+    list[i - 1] = list[other];
+    list[other] = swap;
+  }
+}
+
+uint32_t space_list(const compute_target *target, const compute_kernel_descriptor *descriptor,
+                    bool quick, compute_tuning *list) {
+  uint64_t seen[SPACE_LIMIT];
+  uint32_t count = 1;
+  list[0] = (compute_tuning){0};
+  seen[0] = fingerprint(target, descriptor, &list[0]);
+  const tuning_grid *grid = generate_grids(descriptor->kind);
+  for (; grid && grid->target != TUNE_END; grid++) {
+    if (!grid_serves(grid, target)) continue;
+    const uint32_t points = grid_points(grid);
+    for (uint32_t i = 0; i < points && count < SPACE_LIMIT; i++) {
+      const compute_tuning tuning = grid_point(grid, i);
+      if (!fits_groups(target, &tuning)) continue;
+      const uint64_t hash = fingerprint(target, descriptor, &tuning);
+      if (hash && is_new(seen, count, hash)) list[count++] = tuning;
+    }
+  }
+  count = thin(list, count, quick ? SPACE_QUICK_LIMIT : SPACE_LIMIT);
+  shuffle(list, count);
+  return count;
+}
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
@@ -81,7 +192,7 @@ static void add_sample(contest_candidate *candidate, double seconds) {
   candidate->sample[at] = seconds;
 }
 
-/* The best single time of all candidates, the judgement too. */
+/* The best single time of all candidates, the default too. */
 static double least_seconds(const contest *c) {
   double least = INFINITY;
   for (uint32_t i = 0; i < c->count; i++)
@@ -168,7 +279,7 @@ compute_status contest_try(contest *c, uint32_t index) {
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* Rivals of the judgement that are still in, and the worst of them. */
+/* Rivals of the default that are still in, and the worst of them. */
 static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   uint32_t count = 0;
   *worst = 0;
@@ -228,9 +339,9 @@ static bool well_known(const contest *c, const contest_candidate *candidate) {
 
 /* Median and minimum must agree: a single disturbed round moves neither alone to a victory. */
 const contest_candidate *contest_winner(const contest *c) {
-  const contest_candidate *judgement = &c->candidate[0], *best = contest_best(c);
-  if (!best || !well_known(c, best) || !well_known(c, judgement)) return NULL;
-  const bool better = contest_seconds(best) < GAIN * contest_seconds(judgement) &&
-                      best->sample[0] < GAIN * judgement->sample[0];
+  const contest_candidate *heuristic = &c->candidate[0], *best = contest_best(c);
+  if (!best || !well_known(c, best) || !well_known(c, heuristic)) return NULL;
+  const bool better = contest_seconds(best) < GAIN * contest_seconds(heuristic) &&
+                      best->sample[0] < GAIN * heuristic->sample[0];
   return better ? best : NULL;
 }

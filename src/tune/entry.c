@@ -1,20 +1,166 @@
-/* Reading and writing lines of a tuning file. The checksum is looked at before anything else, so
- * that what follows only has to be right about lines that somebody meant to write. */
+/* How well classes fit each other, and reading and writing sets of parameters and lines of a tuning
+ * file. A line's checksum is looked at before anything else, so that what follows only has to be
+ * right about lines that somebody meant to write. */
 #include "tune/entry.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include "tune/kernel_class.h"
-#include "tune/parameters.h"
+/* ---- Classes ------------------------------------------------------------------------------- */
+
+bool kernel_class_valid(const char *text, size_t length) {
+  if (length == 0 || length >= KERNEL_CLASS_BYTES) return false;
+  int parts = 1;
+  bool empty = true;
+  for (size_t i = 0; i < length; i++) {
+    char c = text[i];
+    bool word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || strchr("_.+>", c);
+    if (c == '\0' || (c == '/' ? empty || ++parts > 4 : !word)) return false;
+    empty = c == '/';
+  }
+  const char *slash = memchr(text, '/', length);
+  const size_t kind_length = slash ? (size_t)(slash - text) : length;
+  return !empty && kernel_kind_exists(text, kind_length);
+}
+
+/* The next "letter number" of both sizes; false when they do not go on alike. */
+static bool next_buckets(const char **a, const char **b, int *difference) {
+  if (**a != **b || !isdigit((unsigned char)(*a)[1]) || !isdigit((unsigned char)(*b)[1]))
+    return false;
+  char *end_a, *end_b;
+  long value_a = strtol(*a + 1, &end_a, 10), value_b = strtol(*b + 1, &end_b, 10);
+  if (value_a > 64 || value_b > 64) return false;
+  *difference = abs((int)(value_a - value_b));
+  *a = end_a;
+  *b = end_b;
+  return true;
+}
+
+static int size_fit(const char *a, const char *b) {
+  int sum = 0;
+  while (*a && *b) {
+    int difference;
+    if (!next_buckets(&a, &b, &difference) || difference > KERNEL_CLASS_REACH)
+      return KERNEL_CLASS_APART;
+    sum += difference;
+  }
+  return *a || *b ? KERNEL_CLASS_APART : sum;
+}
+
+int kernel_class_fit(const char *selector, const char *kernel_class) {
+  const size_t length = strlen(selector);
+  if (!strcmp(selector, kernel_class)) return 0;
+  const char *size = strrchr(kernel_class, '/');
+  if (!size) return KERNEL_CLASS_APART;
+  const size_t head = (size_t)(size - kernel_class) + 1;
+  if (length > head && !strncmp(selector, kernel_class, head))
+    return size_fit(selector + head, size + 1);
+  if (strncmp(selector, kernel_class, length) != 0 || kernel_class[length] != '/')
+    return KERNEL_CLASS_APART;
+  return 2 * KERNEL_CLASS_BYTES - (int)length;
+}
+
+/* ---- Parameters, by one table of their names ------------------------------------------------- */
+
+typedef struct parameter {
+  const char *name;
+  size_t offset;
+} parameter;
+
+#define PARAMETER(member)                                                                          \
+  { #member, offsetof(compute_tuning, member) }
+
+static const parameter table[] = {
+    PARAMETER(implementation), PARAMETER(variant), PARAMETER(group_x), PARAMETER(group_y),
+    PARAMETER(vector),         PARAMETER(items),   PARAMETER(tile_m),  PARAMETER(tile_n),
+    PARAMETER(tile_k),         PARAMETER(item_m),  PARAMETER(item_n),  PARAMETER(groups),
+};
+
+enum { PARAMETER_COUNT = sizeof table / sizeof *table };
+
+_Static_assert(sizeof table / sizeof *table * sizeof(uint32_t) == sizeof(compute_tuning),
+               "every parameter has a name");
+
+static uint32_t *value_of(compute_tuning *tuning, size_t index) {
+  return (uint32_t *)(void *)((char *)tuning + table[index].offset);
+}
+
+static uint32_t read_value(const compute_tuning *tuning, size_t index) {
+  uint32_t value;
+  memcpy(&value, (const char *)tuning + table[index].offset, sizeof value);
+  return value;
+}
+
+/* One "name=value"; false if it is none, or a repetition. */
+static bool parse_one(const char *text, size_t length, uint32_t *seen, compute_tuning *tuning) {
+  const char *equals = memchr(text, '=', length);
+  if (!equals) return false;
+  const size_t name_length = (size_t)(equals - text), digits = length - name_length - 1;
+  uint32_t value = 0;
+  if (digits < 1 || digits > 7) return false;
+  for (size_t i = 0; i < digits; i++) {
+    char c = equals[1 + i];
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + (uint32_t)(c - '0');
+  }
+  if (value > PARAMETERS_LIMIT) return false;
+  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
+    if (strlen(table[i].name) != name_length || memcmp(table[i].name, text, name_length) != 0)
+      continue;
+    if (*seen >> i & 1) return false;
+    *seen |= UINT32_C(1) << i;
+    *value_of(tuning, i) = value;
+    return true;
+  }
+  return false;
+}
+
+bool parameters_parse(const char *text, size_t length, compute_tuning *tuning) {
+  *tuning = (compute_tuning){0};
+  if (length == 1 && text[0] == '-') return true;
+  uint32_t seen = 0;
+  for (const char *end = text + length;;) {
+    const char *comma = memchr(text, ',', (size_t)(end - text));
+    const char *stop = comma ? comma : end;
+    if (!parse_one(text, (size_t)(stop - text), &seen, tuning)) return false;
+    if (!comma) return true;
+    text = comma + 1;
+  }
+}
+
+char *parameters_print(const compute_tuning *tuning, char *text) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
+    uint32_t value = read_value(tuning, i);
+    if (value == 0) continue;
+    int n = snprintf(text + used, PARAMETERS_BYTES - used, "%s%s=%" PRIu32, used ? "," : "",
+                     table[i].name, value);
+    if (n > 0) used += (size_t)n;
+  }
+  if (used == 0) snprintf(text, PARAMETERS_BYTES, "-");
+  return text;
+}
+
+bool parameters_none(const compute_tuning *tuning) {
+  for (size_t i = 0; i < PARAMETER_COUNT; i++)
+    if (read_value(tuning, i) != 0) return false;
+  return true;
+}
+
+bool parameters_equal(const compute_tuning *a, const compute_tuning *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* ---- Lines --------------------------------------------------------------------------------- */
 
 static const char magic[] = "tuning ";
 
 enum { MAGIC_LENGTH = sizeof magic - 1, CHECKSUM_DIGITS = 8 };
-
-/* ---- Writing ------------------------------------------------------------------------------- */
 
 static size_t quote(const char *words, char *text) {
   static const char hex[] = "0123456789abcdef";

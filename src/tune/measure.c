@@ -1,14 +1,12 @@
 /* Running and timing kernels for the tuner, on a queue of its own: the device's internal queue
  * stays free for others. */
-#include "tune/measure.h"
-
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "device/transfer.h"
+#include "tune/tuner.h"
 
 double measure_real_clock(void) {
   return clock_seconds();
@@ -50,6 +48,7 @@ static compute_status compute_expected(tune_measure *m, memory_buffer **inputs) 
   }
   if (!status) status = buffer_create(cpu, m->result_bytes, &m->expected);
   if (status) return status;
+  memset(m->expected->memory.host, problem_blank(problem), (size_t)m->result_bytes);
   arguments[count] = whole(m->expected);
   return transfer_run(cpu, &problem->descriptor, arguments, count + 1);
 }
@@ -113,7 +112,7 @@ static compute_status submit(const tune_measure *m, void *kernel, uint32_t repet
 compute_status measure_check(const tune_measure *m, void *kernel, bool *right, char *reason,
                              size_t reason_bytes) {
   *right = false;
-  memset(m->result, 0xff, (size_t)m->result_bytes);
+  memset(m->result, problem_blank(m->problem), (size_t)m->result_bytes);
   compute_status status = upload(m, m->output, m->result, m->result_bytes);
   if (!status) status = submit(m, kernel, 1);
   if (status) return status;

@@ -1,5 +1,8 @@
 /* The problems that the tuner measures: one kernel each, chosen so that together their classes lie
- * within reach of most that programs have (KERNEL_CLASS_REACH). */
+ * within reach of most that programs have (KERNEL_CLASS_REACH).
+ *
+ * Those of a kind are a constant struct in problems/, and the table of them (suite.c) is made from
+ * COMPUTE_KERNEL_KINDS. A suite is the problems of one kind and has its name. */
 #ifndef TUNE_PROBLEM_H
 #define TUNE_PROBLEM_H
 
@@ -10,6 +13,7 @@ enum { PROBLEM_INPUTS = 3, PROBLEM_NAME_BYTES = 64 };
 
 /* Built in place: the descriptor points into it, so it must not be moved. */
 typedef struct tune_problem {
+  const struct problem_kind *kind;
   char name[PROBLEM_NAME_BYTES]; /* "gemm f32 1024x1024x1024" */
   compute_kernel_descriptor descriptor;
   kernel_attributes attributes;
@@ -17,6 +21,8 @@ typedef struct tune_problem {
   uint64_t input_elements[PROBLEM_INPUTS], output_elements; /* that the strides span */
   program_builder program;
 } tune_problem;
+
+/* ---- The suite (suite.c) --------------------------------------------------------------------- */
 
 size_t problem_count(void);
 
@@ -30,6 +36,13 @@ bool problem_chosen(size_t index, const char *names, bool quick);
 /* Whether every name of the list is one of a suite. */
 bool problem_suite_valid(const char *names);
 
+/* "map, reduce, …": the names of all suites, into `text`, which is returned. */
+char *problem_suites(char *text, size_t bytes);
+
+const struct problem_kind *problem_kind_of(compute_kernel_kind kind);
+
+/* ---- Data (problem.c) ------------------------------------------------------------------------ */
+
 /* Of all its buffers. */
 uint64_t problem_bytes(const tune_problem *problem);
 
@@ -37,8 +50,60 @@ uint64_t problem_bytes(const tune_problem *problem);
  * may differ, so that a single element too many or too few shows. */
 void problem_fill(const tune_problem *problem, uint32_t input, void *data);
 
+/* What every byte of the output is before a kernel runs: all bits set, a NaN, unless the kernel
+ * adds to it. */
+int problem_blank(const tune_problem *problem);
+
 /* Whether `got` are the right results, given those of the CPU. If not, `reason` says where. */
 bool problem_check(const tune_problem *problem, const void *got, const void *expected, char *reason,
                    size_t reason_bytes);
+
+/* ---- For the kinds -----------------------------------------------------------------------------
+ */
+
+typedef struct problem_row {
+  const char *what; /* in the problem's name; may be "" */
+  int form;         /* the kind's own */
+  compute_dtype dtype;
+  int64_t a, b, c; /* sizes as they stand in the name; c may be 0: none */
+  int64_t batch;   /* 0: none */
+  bool quick;
+} problem_row;
+
+typedef struct problem_tolerance {
+  double absolute, relative;
+} problem_tolerance;
+
+/* Without rows, a kind has nothing to tune. What else is NULL or false means what is said there. */
+typedef struct problem_kind {
+  const problem_row *rows; /* ends with one of no size `a` */
+  /* Into zeros. Elements that it leaves 0 follow from the strides. */
+  void (*build)(tune_problem *problem, const problem_row *row);
+  void (*fill)(const tune_problem *problem, uint32_t input, void *data); /* NULL: −1 … 1 */
+  /* Given the distance from 1 to the next number of what the output is computed in; the rounding of
+   * what is stored comes on top. NULL: none. */
+  problem_tolerance (*tolerance)(const compute_kernel_descriptor *d, double epsilon);
+  /* In place of comparing element by element. */
+  bool (*check)(const tune_problem *problem, const void *got, const void *expected, char *reason,
+                size_t reason_bytes);
+  bool adds; /* to the output, which begins with zeros */
+} problem_kind;
+
+void problem_space(tune_problem *problem, compute_kernel_kind kind, int64_t rows, int64_t columns);
+/* Strides for every dimension of the space, whose rank is known. */
+void problem_add_input(tune_problem *problem, compute_dtype dtype, const int64_t *strides);
+void problem_set_output(tune_problem *problem, compute_dtype dtype, const int64_t *strides);
+/* Dense, of four dimensions. */
+void problem_add_image(tune_problem *problem, compute_dtype dtype, const int64_t size[4]);
+void problem_set_image(tune_problem *problem, compute_dtype dtype, const int64_t size[4]);
+
+/* −1 … 1 */
+double problem_number(uint64_t counter);
+
+void problem_fill_range(const tune_problem *problem, uint32_t input, double range, void *data);
+/* Multiples of 1/4 between −1 and 1: every order of adding up to millions of them gives the same
+ * bits, so that a sum that forgets or repeats an element cannot hide in a tolerance. */
+void problem_fill_quarters(const tune_problem *problem, uint32_t input, void *data);
+void problem_fill_indices(const tune_problem *problem, uint32_t input, int64_t axis, void *data);
 
 #endif

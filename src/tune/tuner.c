@@ -1,7 +1,7 @@
 /* A run of the tuner: problem after problem, with limits, progress, and what is stored.
  *
  * A winner is stored as soon as its problem is done, so that an interrupted run keeps what it has
- * found. Where the judgement is best nothing needs storing, unless an entry of a neighbouring size
+ * found. Where the default is best nothing needs storing, unless an entry of a neighbouring size
  * would then serve: the run ends with a pass over these cases. */
 #include "tune/tuner.h"
 
@@ -14,10 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/device.h"
-#include "tune/contest.h"
-#include "tune/entry.h"
-#include "tune/kernel_class.h"
-#include "tune/parameters.h"
+#include "device/kernel_cache.h"
 #include "tune/tuning.h"
 #include "tune/tuning_file.h"
 
@@ -27,11 +24,11 @@ enum { BEST_BYTES = PARAMETERS_BYTES };
 
 #define FIRST_SHARE 0.6 /* of a problem's time, for trying every candidate once */
 
-/* A class in which the judgement is best. */
-typedef struct judged_class {
+/* A class in which the default is best. */
+typedef struct unbeaten_class {
   char kernel_class[KERNEL_CLASS_BYTES];
   uint64_t nanoseconds;
-} judged_class;
+} unbeaten_class;
 
 typedef struct tuner {
   compute_device *device;
@@ -45,8 +42,8 @@ typedef struct tuner {
   tune_problem problem;
   tune_measure measure;
   contest contest;
-  judged_class *judged;
-  size_t judged_count, judged_capacity;
+  unbeaten_class *unbeaten;
+  size_t unbeaten_count, unbeaten_capacity;
 } tuner;
 
 /* ---- Progress ------------------------------------------------------------------------------ */
@@ -107,29 +104,31 @@ static uint64_t nanoseconds(double seconds) {
   return seconds > 0 && seconds < 1e9 ? (uint64_t)(seconds * 1e9 + 0.5) : 0;
 }
 
-static compute_status remember_judged(tuner *t, const char *kernel_class, double seconds) {
-  void *judged = t->judged;
-  int grown = base_grow(&judged, &t->judged_capacity, t->judged_count + 1, sizeof *t->judged);
-  t->judged = judged;
+static compute_status remember_unbeaten(tuner *t, const char *kernel_class, double seconds) {
+  void *unbeaten = t->unbeaten;
+  int grown =
+      base_grow(&unbeaten, &t->unbeaten_capacity, t->unbeaten_count + 1, sizeof *t->unbeaten);
+  t->unbeaten = unbeaten;
   if (grown)
     return error_set(t->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "no host memory for results");
-  judged_class *added = &t->judged[t->judged_count++];
+  unbeaten_class *added = &t->unbeaten[t->unbeaten_count++];
   snprintf(added->kernel_class, sizeof added->kernel_class, "%s", kernel_class);
   added->nanoseconds = nanoseconds(seconds);
   return COMPUTE_OK;
 }
 
 /* Entries without parameters for classes that an entry with some would serve. */
-static compute_status store_judged(const tuner *t) {
+static compute_status store_unbeaten(const tuner *t) {
   static const compute_tuning none;
-  for (size_t i = 0; i < t->judged_count; i++) {
-    const judged_class *judged = &t->judged[i];
+  for (size_t i = 0; i < t->unbeaten_count; i++) {
+    const unbeaten_class *unbeaten = &t->unbeaten[i];
     compute_tuning found;
-    if (!tuning_store_find(t->device->context->tuning, &t->target, judged->kernel_class, &found) ||
+    if (!tuning_store_find(t->device->context->tuning, &t->target, unbeaten->kernel_class,
+                           &found) ||
         parameters_none(&found))
       continue;
-    compute_status status = store(t, judged->kernel_class, &none, judged->nanoseconds);
+    compute_status status = store(t, unbeaten->kernel_class, &none, unbeaten->nanoseconds);
     if (status) return status;
   }
   return COMPUTE_OK;
@@ -139,7 +138,7 @@ static void log_result(const tuner *t, const contest_candidate *winner) {
   const contest_candidate *best = contest_best(&t->contest);
   char words[BEST_BYTES] = "nothing";
   if (best) contest_print(&t->contest, best, words, sizeof words);
-  log_write(COMPUTE_LOG_INFO, "tune", "%s: as judged %.4g s (%u times), %s %.4g s (%u times): %s",
+  log_write(COMPUTE_LOG_INFO, "tune", "%s: default %.4g s (%u times), %s %.4g s (%u times): %s",
             t->problem.name, contest_seconds(&t->contest.candidate[0]),
             (unsigned)t->contest.candidate[0].samples, words, best ? contest_seconds(best) : 0,
             best ? (unsigned)best->samples : 0, winner ? "better" : "no better");
@@ -148,15 +147,15 @@ static void log_result(const tuner *t, const contest_candidate *winner) {
 /* After the last round. */
 static compute_status decide(tuner *t, bool complete) {
   const contest_candidate *winner = contest_winner(&t->contest);
-  const contest_candidate *judgement = &t->contest.candidate[0];
+  const contest_candidate *heuristic = &t->contest.candidate[0];
   char kernel_class[KERNEL_CLASS_BYTES];
   kernel_class_print(&t->problem.descriptor, kernel_class);
   log_result(t, winner);
-  if (t->options->dry || judgement->samples == 0) return COMPUTE_OK;
+  if (t->options->dry || heuristic->samples == 0) return COMPUTE_OK;
   if (winner) return store(t, kernel_class, &winner->tuning, nanoseconds(contest_seconds(winner)));
-  /* A contest that was cut short has not shown that the judgement is best. */
+  /* A contest that was cut short has not shown that the default is best. */
   if (!complete) return COMPUTE_OK;
-  return remember_judged(t, kernel_class, contest_seconds(judgement));
+  return remember_unbeaten(t, kernel_class, contest_seconds(heuristic));
 }
 
 /* ---- One problem --------------------------------------------------------------------------- */
@@ -202,7 +201,7 @@ static compute_status run_contest(tuner *t) {
 /* Why the problem is left out, in `reason`; "" if it is not. */
 static void check_problem(const tuner *t, char *reason, size_t bytes) {
   reason[0] = '\0';
-  if (!t->device->backend->supports(t->device->handle, &t->problem.descriptor, reason, bytes)) {
+  if (!kernel_is_supported(t->device, &t->problem.descriptor, reason, bytes)) {
     if (!reason[0]) snprintf(reason, bytes, "the device does not support it");
   } else if (!measure_fits(t->device, &t->problem)) {
     snprintf(reason, bytes, "it needs too much of the device's memory");
@@ -253,7 +252,7 @@ static compute_status run_problems(tuner *t, const tuner_work *work) {
     status = run_problem(t);
   }
   if (t->options->dry || (status && status != COMPUTE_ERROR_CANCELLED)) return status;
-  compute_status stored = store_judged(t);
+  compute_status stored = store_unbeaten(t);
   return status ? cancelled(t) : stored; /* once more, lest another error's words stand there */
 }
 
@@ -284,7 +283,7 @@ compute_status tuner_run(compute_device *device, const compute_tune_options *opt
   compute_status status = prepare(t, device, options, work->clock);
   if (!status) status = run_problems(t, work);
   compute_queue_release(t->queue);
-  base_release(t->judged);
+  base_release(t->unbeaten);
   base_release(t);
   if (!status) error_restore(device->context, &before); /* refused candidates are no failure */
   return status;

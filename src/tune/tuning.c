@@ -8,18 +8,130 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/variable.h"
-#include "tune/forced.h"
-#include "tune/table.h"
 #include "tune/tuning_file.h"
 
 #define CHECK_NANOSECONDS INT64_C(1000000000)
+
+/* ---- Forced --------------------------------------------------------------------------------- */
+
+/* Parsing COMPUTE_TUNING. Half a text is worse than none: whoever forces parameters wants to know
+ * that all of them are in force, so the first mistake voids everything. */
+#define REASON_BYTES 128
+
+static bool parse_rule(const char *text, size_t length, forced_rules *rules, char *reason) {
+  const char *colon = memchr(text, ':', length);
+  const int shown = length < 60 ? (int)length : 60;
+  if (!colon) {
+    snprintf(reason, REASON_BYTES, "'%.*s' has no ':'", shown, text);
+    return false;
+  }
+  const size_t kernels = (size_t)(colon - text);
+  if (!kernel_class_valid(text, kernels)) {
+    snprintf(reason, REASON_BYTES, "'%.*s' names no class of kernels", shown, text);
+    return false;
+  }
+  if (rules->count == FORCED_RULES) {
+    snprintf(reason, REASON_BYTES, "more than %d rules", FORCED_RULES);
+    return false;
+  }
+  if (!parameters_parse(colon + 1, length - kernels - 1, &rules->rule[rules->count].tuning)) {
+    snprintf(reason, REASON_BYTES, "'%.*s' has no well-formed parameters", shown, text);
+    return false;
+  }
+  memcpy(rules->rule[rules->count].kernels, text, kernels);
+  rules->rule[rules->count].kernels[kernels] = '\0';
+  rules->count++;
+  return true;
+}
+
+bool forced_parse(const char *text, forced_rules *rules, char *reason) {
+  memset(rules, 0, sizeof *rules);
+  while (*text) {
+    size_t length = strcspn(text, ";");
+    const char *next = text + length + (text[length] == ';');
+    while (length > 0 && *text == ' ') text++, length--;
+    while (length > 0 && text[length - 1] == ' ') length--;
+    if (length > 0 && !parse_rule(text, length, rules, reason)) {
+      rules->count = 0;
+      return false;
+    }
+    text = next;
+  }
+  return true;
+}
+
+bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tuning *tuning) {
+  int best = KERNEL_CLASS_APART;
+  for (uint32_t i = 0; i < rules->count; i++) {
+    int fit = kernel_class_fit(rules->rule[i].kernels, kernel_class);
+    if (fit == KERNEL_CLASS_APART || (best != KERNEL_CLASS_APART && fit > best)) continue;
+    best = fit;
+    *tuning = rules->rule[i].tuning;
+  }
+  return best != KERNEL_CLASS_APART;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+/* The built-in table. A row stands here only for a measured reason, given beside it; what the
+ * generator can choose by a target's numbers belongs in the generator instead. */
+const table_row table_builtin[] = {
+    {.kernels = NULL},
+};
+
+static const char *type_name(compute_device_type type) {
+  switch (type) {
+  case COMPUTE_DEVICE_CPU: return "cpu";
+  case COMPUTE_DEVICE_GPU: return "gpu";
+  case COMPUTE_DEVICE_ACCELERATOR: return "accelerator";
+  case COMPUTE_DEVICE_NULL: break;
+  }
+  return "";
+}
+
+static bool contains(const char *text, const char *part) {
+  const size_t length = strlen(part);
+  for (; *text; text++)
+    if (!strncasecmp(text, part, length)) return true;
+  return false;
+}
+
+static bool fits_target(const table_row *row, const compute_target *target) {
+  if (row->backend && strcmp(row->backend, target->backend) != 0) return false;
+  switch (row->level) {
+  case TABLE_MODEL: return !strcmp(row->device, target->model);
+  case TABLE_FAMILY: return !strcmp(row->device, target->family);
+  case TABLE_VENDOR: return contains(target->vendor, row->device);
+  case TABLE_TYPE: return !strcmp(row->device, type_name(target->type));
+  }
+  return false;
+}
+
+bool table_find(const table_row *rows, const compute_target *target, const char *kernel_class,
+                compute_tuning *tuning) {
+  const table_row *found = NULL;
+  int found_fit = 0;
+  for (const table_row *row = rows; row->kernels; row++) {
+    if (!fits_target(row, target)) continue;
+    int fit = kernel_class_fit(row->kernels, kernel_class);
+    if (fit == KERNEL_CLASS_APART) continue;
+    if (found && (row->level > found->level || (row->level == found->level && fit >= found_fit)))
+      continue;
+    found = row;
+    found_fit = fit;
+  }
+  if (found) *tuning = found->tuning;
+  return found != NULL;
+}
+
+/* ---- The store ------------------------------------------------------------------------------- */
 
 struct tuning_store {
   pthread_mutex_t mutex; /* of what comes after `path` */
@@ -30,8 +142,6 @@ struct tuning_store {
   tuning_stamp seen;  /* of the last attempt to read, whatever came of it */
   int64_t next_check; /* monotonic time before which the file is not looked at again */
 };
-
-/* ---- Creation ------------------------------------------------------------------------------ */
 
 static void read_forced(tuning_store *store) {
   const char *text = variable_text("COMPUTE_TUNING");
@@ -57,7 +167,7 @@ static bool choose_path(tuning_store *store) {
   return store->path || *reason;
 }
 
-tuning_store *tuning_create_with(const struct table_row *rows) {
+tuning_store *tuning_create_with(const table_row *rows) {
   tuning_store *store = base_allocate(1, sizeof *store);
   if (!store) return NULL;
   if (pthread_mutex_init(&store->mutex, NULL)) {

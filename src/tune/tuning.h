@@ -5,7 +5,7 @@
 #ifndef TUNE_TUNING_H
 #define TUNE_TUNING_H
 
-#include "compute/backend.h"
+#include "tune/entry.h"
 
 typedef struct tuning_store tuning_store;
 
@@ -18,12 +18,64 @@ compute_tuning_source tuning_lookup(tuning_store *store, const compute_target *t
                                     const compute_kernel_descriptor *descriptor,
                                     compute_tuning *tuning);
 
+/* ---- Forced parameters ---------------------------------------------------------------------- */
+
+/* The text of COMPUTE_TUNING: which kernels get which parameters, whatever else is known.
+ *
+ *   text = rule { ";" rule }      rule = kernels ":" parameters
+ *
+ * with a class or the beginning of one and parameters:
+ * "gemm:tile_m=64,tile_n=64;map/f16>f16:vector=8". Spaces around rules are allowed, as is an empty
+ * rule. Parameters that a rule does not name are the generator's choice. */
+
+#define FORCED_RULES 32
+
+typedef struct forced_rules {
+  uint32_t count;
+  struct {
+    char kernels[KERNEL_CLASS_BYTES];
+    compute_tuning tuning;
+  } rule[FORCED_RULES];
+} forced_rules;
+
+/* False if the text is malformed; then there are no rules and `reason` (≥ 128 bytes) says why. */
+bool forced_parse(const char *text, forced_rules *rules, char *reason);
+
+/* The best rule for a class; of equally good ones, the last. */
+bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tuning *tuning);
+
+/* ---- The built-in table ---------------------------------------------------------------------- */
+
+/* Parameters that come with the library: for single devices, families, vendors or types of them. */
+
+/* What a row's `device` is compared with, most exact first. */
+typedef enum table_level {
+  TABLE_MODEL = 0,  /* compute_target.model */
+  TABLE_FAMILY = 1, /* compute_target.family */
+  TABLE_VENDOR = 2, /* compute_target.vendor contains it, in any case */
+  TABLE_TYPE = 3    /* "cpu", "gpu", "accelerator" */
+} table_level;
+
+typedef struct table_row {
+  table_level level;
+  const char *backend; /* NULL: any */
+  const char *device;
+  const char *kernels; /* a class, which serves sizes near it too, or the beginning of one */
+  compute_tuning tuning;
+} table_row;
+
+/* Ends with a row whose `kernels` is NULL. */
+extern const table_row table_builtin[];
+
+/* The parameters of the row of the most exact level that fits the target; of those, the row that
+ * fits the class best, and of those the first. */
+bool table_find(const table_row *rows, const compute_target *target, const char *kernel_class,
+                compute_tuning *tuning);
+
 /* ---- For the tuner and the exchange of files ------------------------------------------------ */
 
-struct table_row;
-
 /* With another table than the built-in one, for tests. The rows must outlive the store. */
-tuning_store *tuning_create_with(const struct table_row *rows);
+tuning_store *tuning_create_with(const table_row *rows);
 
 /* "" if there is none; constant. */
 const char *tuning_store_path(const tuning_store *store);

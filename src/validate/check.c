@@ -1,6 +1,6 @@
-/* Units are dealt out to the context's threads; each thread keeps results of its own, which are put
- * together afterwards. */
-#include "validate/check.h"
+/* A kernel's units evaluated and compared with what the device has stored. Units are dealt out to
+ * the context's threads; each thread keeps results of its own, which are put together afterwards.
+ */
 
 #include <float.h>
 #include <math.h>
@@ -9,7 +9,65 @@
 
 #include "base/alloc.h"
 #include "base/arithmetic.h"
+#include "kernel/kernel.h"
 #include "type/dtype.h"
+#include "validate/evaluate.h"
+
+/* ---- Units --------------------------------------------------------------------------------- */
+
+#define KIND(code, number, name) extern const evaluation_kind evaluation_kind_##name;
+COMPUTE_KERNEL_KINDS(KIND)
+#undef KIND
+
+static const evaluation_kind *const kinds[COMPUTE_KERNEL_KIND_COUNT] = {
+#define KIND(code, number, name) [number] = &evaluation_kind_##name,
+    COMPUTE_KERNEL_KINDS(KIND)
+#undef KIND
+};
+
+bool evaluation_prepare(evaluation *e, const compute_kernel_descriptor *d) {
+  const evaluation_kind *kind = kinds[d->kind];
+  if (!kind->evaluate) return false;
+  e->d = d;
+  e->kind = kind;
+  e->out_rank = kernel_output_rank(d);
+  e->units = evaluate_count(d->size, 0, e->out_rank);
+  e->unit_length = 1;
+  if (kind->cut) kind->cut(e);
+  const uint64_t program = 4 + 8 * (uint64_t)(d->prologue.count + d->epilogue.count);
+  e->unit_work = (kind->work ? kind->work(d, program) : program) *
+                 (uint64_t)(e->unit_length > 0 ? e->unit_length : 1);
+  return true;
+}
+
+static bool workspace_make(const evaluation *e, workspace *w) {
+  w->values = base_allocate(COMPUTE_MAX_INSTRUCTIONS, sizeof *w->values);
+  w->row = base_allocate(e->row_length > 0 ? (size_t)e->row_length : 1, sizeof *w->row);
+  w->results = base_allocate((size_t)e->unit_length * e->d->output_count, sizeof *w->results);
+  return w->values && w->row && w->results;
+}
+
+static void workspace_release(workspace *w) {
+  base_release(w->values);
+  base_release(w->row);
+  base_release(w->results);
+}
+
+/* The type of output `k` in the results. */
+static compute_dtype type_of(const evaluation *e, uint32_t k) {
+  const compute_kernel_descriptor *d = e->d;
+  if (d->epilogue.count > 0)
+    return (compute_dtype)d->epilogue.instructions[d->epilogue.outputs[k]].type;
+  return e->kind->type ? e->kind->type(d) : d->accumulate;
+}
+
+/* Of result `j` of a unit in output `k`. */
+static int64_t offset_of(const evaluation *e, uint32_t k, int64_t unit, int64_t j) {
+  int64_t coordinate[COMPUTE_MAX_RANK];
+  if (e->kind->adds) return e->added.low + j;
+  evaluate_coordinates(e->d->size, e->out_rank, unit * e->unit_length + j, coordinate);
+  return evaluate_offset(e->d->outputs[k].stride, e->out_rank, coordinate);
+}
 
 /* ---- One element --------------------------------------------------------------------------- */
 
@@ -27,17 +85,13 @@ static double smallest(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-24 : dtype == COMPUTE_F64 ? DBL_MIN : (double)FLT_MIN;
 }
 
-static bool is_float(compute_dtype type) {
-  return type == COMPUTE_F64 || type == COMPUTE_F32;
-}
-
 /* A result as it should be in memory. */
 static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
-  const double real = is_float(type) ? n->real : (double)n->integer;
+  const double real = number_is_float(type) ? n->real : (double)n->integer;
   if (number_is_vague(n)) return *n;
   if (!dtype_is_float(dtype)) {
     unsigned char element[8], low[8], high[8];
-    if (!is_float(type)) {
+    if (!number_is_float(type)) {
       dtype_store_integer(dtype, element, n->integer);
       return (number){.integer = dtype_load_integer(dtype, element)};
     }
@@ -50,8 +104,9 @@ static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
     return (number){.integer = value, .error = sure ? 0 : (double)INFINITY};
   }
   if (!isfinite(real)) return (number){.real = real};
-  const double unit =
-      is_float(type) && number_epsilon(type) >= number_epsilon(dtype) ? 0 : number_epsilon(dtype);
+  const double unit = number_is_float(type) && number_epsilon(type) >= number_epsilon(dtype)
+                          ? 0
+                          : number_epsilon(dtype);
   const double error =
       n->error + unit * fabs(real) + (unit > 0 || n->error > 0 ? smallest(dtype) : 0);
   if (fabs(real) + error <= largest(dtype)) return (number){.real = real, .error = error};
@@ -60,15 +115,15 @@ static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
                   .error = beyond ? 0 : (double)INFINITY};
 }
 
-typedef struct judgement {
+typedef struct comparison {
   bool good, vague;
   compute_validation_kind kind;
   double actual, expected, error, tolerance;
-} judgement;
+} comparison;
 
-static judgement judge(const number *n, compute_dtype dtype, const unsigned char *element,
-                       double scale) {
-  judgement j = {.vague = number_is_vague(n)};
+static comparison compare_element(const number *n, compute_dtype dtype,
+                                  const unsigned char *element, double scale) {
+  comparison j = {.vague = number_is_vague(n)};
   if (!dtype_is_float(dtype)) {
     const int64_t actual = dtype_load_integer(dtype, element);
     j.good = j.vague || actual == n->integer;
@@ -113,7 +168,7 @@ static void take_worst(check_result *into, const check_result *from) {
   into->found = true;
 }
 
-static void note(check_result *r, const judgement *j, int64_t position, bool is_finite) {
+static void note(check_result *r, const comparison *j, int64_t position, bool is_finite) {
   r->compared++;
   r->vague += j->vague;
   if (j->good) {
@@ -159,7 +214,7 @@ typedef struct job {
 
 static void replace_element(const number *n, compute_dtype type, compute_dtype dtype,
                             unsigned char *element) {
-  if (is_float(type))
+  if (number_is_float(type))
     dtype_store(dtype, element, n->real);
   else
     dtype_store_integer(dtype, element, n->integer);
@@ -171,17 +226,17 @@ static void check_unit(const check_request *q, int64_t unit, const workspace *w,
   const uint32_t outputs = e->d->output_count;
   for (int64_t j = 0; j < e->unit_length; j++) {
     for (uint32_t k = 0; k < outputs; k++) {
-      const compute_dtype type = evaluation_type(e, k), dtype = q->output[k].dtype;
-      unsigned char *element = view_at(&q->output[k], evaluation_offset(e, k, unit, j));
+      const compute_dtype type = type_of(e, k), dtype = q->output[k].dtype;
+      unsigned char *element = view_at(&q->output[k], offset_of(e, k, unit, j));
       const number *n = &w->results[j * outputs + k];
       if (q->replace) {
         replace_element(n, type, dtype, element);
         continue;
       }
       const number expected = stored(n, type, dtype);
-      const judgement judged = judge(&expected, dtype, element, q->tolerance);
-      note(&results[k], &judged, unit * e->unit_length + j,
-           !dtype_is_float(dtype) || isfinite(judged.actual));
+      const comparison compared = compare_element(&expected, dtype, element, q->tolerance);
+      note(&results[k], &compared, unit * e->unit_length + j,
+           !dtype_is_float(dtype) || isfinite(compared.actual));
     }
   }
 }
@@ -195,7 +250,7 @@ static void run_task(void *argument, int64_t task, int32_t worker) {
   bool good = workspace_make(q->e, &w);
   (void)worker;
   for (int64_t unit = task * q->every; good && unit < q->e->units; unit += work->tasks * q->every) {
-    good = evaluate_unit(q->e, unit, &w);
+    good = q->e->kind->evaluate(q->e, unit, &w);
     if (good) check_unit(q, unit, &w, results);
   }
   workspace_release(&w);

@@ -2,16 +2,19 @@
  *
  * The error of a function of one operand is found by evaluating it at both ends of where the
  * operand may lie; that needs no derivative, and sees poles and edges. What the devices' own
- * functions lose is counted in units in the last place, generously (OpenCL allows 16 for some). */
-#include "validate/number.h"
-
+ * functions lose is counted in units in the last place, generously (OpenCL allows 16 for some).
+ *
+ * Every instruction has a rule, rule_<name>; the table of them is made from
+ * compute/instructions.def, so that one without a rule does not compile. */
 #include <float.h>
 #include <math.h>
 
-#include "type/dtype.h"
 #include "base/random.h"
+#include "kernel/program.h"
+#include "type/dtype.h"
+#include "validate/evaluate.h"
 
-enum { ARITHMETIC = 3, FUNCTION = 20 }; /* units in the last place */
+enum { ARITHMETIC = 3, ELEMENTARY = 20 }; /* units in the last place */
 
 bool number_is_vague(const number *n) {
   return !(n->error < (double)INFINITY);
@@ -25,10 +28,6 @@ double number_epsilon(compute_dtype dtype) {
   case COMPUTE_BF16: return 0x1p-7;
   default: return 0;
   }
-}
-
-static bool is_float(compute_dtype type) {
-  return type == COMPUTE_F64 || type == COMPUTE_F32;
 }
 
 static number vague(double value) {
@@ -53,6 +52,19 @@ number number_round(compute_dtype type, double value, double error, double ulps,
     return fabs(value) - error > most ? (number){.real = copysign((double)INFINITY, value)}
                                       : vague(value);
   return fabs(value) + error > most ? vague(value) : (number){.real = value, .error = error};
+}
+
+/* Rounding errors of a sum grow with the root of its length where they are random, and with the
+ * length itself at worst; no device adds more than some thousand terms one after the other. */
+number number_sum(compute_dtype type, double sum, double magnitude, double error, double terms,
+                  bool exact) {
+  const double most = type == COMPUTE_F32 ? (double)FLT_MAX : DBL_MAX;
+  const double growth = fmin(terms, 8 + 4 * sqrt(terms));
+  if (!isfinite(sum)) return number_round(type, sum, 0, 0, exact && error == 0);
+  number n = number_round(type, sum, error + growth * number_epsilon(type) * magnitude, 1, false);
+  if (magnitude > most && fabs(sum) <= most) n.error = (double)INFINITY; /* overflow on the way */
+  if (terms == 0) n.error = 0;
+  return n;
 }
 
 /* A device may take an input below the normal numbers of f32 for zero. */
@@ -81,7 +93,7 @@ static int64_t truncated(compute_dtype type, double value) {
 
 static number cast_float(const number *n, compute_dtype from, compute_dtype to) {
   if (to == from) return *n;
-  if (is_float(to)) {
+  if (number_is_float(to)) {
     const double ulps = to == COMPUTE_F32 ? 1 : 0;
     return number_round(to, n->real, n->error, ulps, n->error == 0);
   }
@@ -95,12 +107,51 @@ static number cast_float(const number *n, compute_dtype from, compute_dtype to) 
   return whole(truncated(to, n->real), truncated(to, low) == truncated(to, high));
 }
 
-number number_cast(const number *n, compute_dtype from, compute_dtype to) {
-  if (is_float(from)) return cast_float(n, from, to);
-  if (number_is_vague(n)) return is_float(to) ? vague(0) : whole(0, false);
-  if (is_float(to)) return number_round(to, (double)n->integer, 0, 1, true);
+static number cast(const number *n, compute_dtype from, compute_dtype to) {
+  if (number_is_float(from)) return cast_float(n, from, to);
+  if (number_is_vague(n)) return number_is_float(to) ? vague(0) : whole(0, false);
+  if (number_is_float(to)) return number_round(to, (double)n->integer, 0, 1, true);
   if (to == COMPUTE_BOOL) return whole(n->integer != 0, true);
   return whole(wrap(to, (uint64_t)n->integer), true);
+}
+
+/* ---- Rules --------------------------------------------------------------------------------- */
+
+/* What may be lost besides units in the last place, where a result is small against what it is made
+ * of. */
+typedef enum slack {
+  NO_SLACK,
+  SLACK,      /* some units of 1 */
+  WAVE_SLACK, /* the same; and between two operands the function may turn round */
+  PARTS_SLACK, /* some units of the operand, as in x (1 + erf x); at −infinity disputed: −inf · 0 by
+                  the formula, 0 by the limit, both are in use */
+} slack;
+
+/* One instruction at work. */
+typedef struct operation {
+  const struct rule *rule;
+  const compute_instruction *instruction;
+  compute_dtype type, from; /* of the result; of a */
+  const number *a, *b, *c;  /* NULL: it has no such operand */
+  const number *inputs;     /* of the program */
+  const int64_t *coordinate;
+  int64_t position;
+} operation;
+
+typedef struct rule {
+  number (*apply)(const operation *o);
+  double (*real)(double x, double scalar); /* of one float */
+  double ulps;
+  slack slack;
+  number (*pair)(const operation *o, bool exact); /* of two floats, neither of them vague */
+  int64_t (*whole)(int64_t a, int64_t b);         /* of integers and truths, before wrapping */
+  unsigned ways; /* of comparisons: bits 0 … 3 if less, equal, greater and with a NaN are true */
+} rule;
+
+static number apply_whole(const operation *o) {
+  const bool sure = !number_is_vague(o->a) && (!o->b || !number_is_vague(o->b));
+  return whole(wrap(o->type, (uint64_t)o->rule->whole(o->a->integer, o->b ? o->b->integer : 0)),
+               sure);
 }
 
 /* ---- Functions of one float ---------------------------------------------------------------- */
@@ -113,89 +164,94 @@ static double gelu_tanh(double x) {
   return x * sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
 }
 
-static double function(compute_instruction_code code, double x, double scalar) {
-  switch (code) {
-  case COMPUTE_I_NEG: return -x;
-  case COMPUTE_I_ABS: return fabs(x);
-  case COMPUTE_I_SIGN: return isnan(x) ? x : (x > 0) - (x < 0);
-  case COMPUTE_I_SQUARE: return x * x;
-  case COMPUTE_I_SQRT: return sqrt(x);
-  case COMPUTE_I_RSQRT: return 1 / sqrt(x);
-  case COMPUTE_I_RECIPROCAL: return 1 / x;
-  case COMPUTE_I_EXP: return exp(x);
-  case COMPUTE_I_EXPM1: return expm1(x);
-  case COMPUTE_I_LOG: return log(x);
-  case COMPUTE_I_LOG1P: return log1p(x);
-  case COMPUTE_I_SIN: return sin(x);
-  case COMPUTE_I_COS: return cos(x);
-  case COMPUTE_I_TANH: return tanh(x);
-  case COMPUTE_I_ERF: return erf(x);
-  case COMPUTE_I_FLOOR: return floor(x);
-  case COMPUTE_I_CEIL: return ceil(x);
-  case COMPUTE_I_ROUND: return rint(x);
-  case COMPUTE_I_TRUNC: return trunc(x);
-  case COMPUTE_I_RELU: return isnan(x) ? x : x > 0 ? x : 0;
-  case COMPUTE_I_SIGMOID: return sigmoid(x);
-  case COMPUTE_I_GELU: return isinf(x) ? x : x * 0.5 * erfc(-x / M_SQRT2);
-  case COMPUTE_I_GELU_TANH: return isinf(x) ? x : gelu_tanh(x);
-  case COMPUTE_I_SILU: return isinf(x) ? x : x * sigmoid(x);
-  case COMPUTE_I_SOFTPLUS: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-  case COMPUTE_I_LEAKY_RELU: return x > 0 ? x : scalar * x;
-  case COMPUTE_I_ELU: return x > 0 ? x : scalar * expm1(x);
-  default: return (double)NAN;
-  }
-}
-
-/* Units in the last place that a device may lose, and what it may lose besides, where the result is
- * small against what it is made of. */
-static double ulps_of(compute_instruction_code code) {
-  switch (code) {
-  case COMPUTE_I_NEG:
-  case COMPUTE_I_ABS:
-  case COMPUTE_I_SIGN:
-  case COMPUTE_I_RELU:
-  case COMPUTE_I_FLOOR:
-  case COMPUTE_I_CEIL:
-  case COMPUTE_I_ROUND:
-  case COMPUTE_I_TRUNC: return 0;
-  case COMPUTE_I_SQUARE:
-  case COMPUTE_I_SQRT:
-  case COMPUTE_I_RECIPROCAL:
-  case COMPUTE_I_LEAKY_RELU: return ARITHMETIC;
-  default: return FUNCTION;
-  }
-}
-
-static double besides(compute_instruction_code code, compute_dtype type, double x) {
-  const double epsilon = number_epsilon(type);
-  switch (code) {
-  case COMPUTE_I_SIN:
-  case COMPUTE_I_COS: return 4 * epsilon;
-  case COMPUTE_I_GELU:
-  case COMPUTE_I_GELU_TANH:
-  case COMPUTE_I_SILU: return isfinite(x) ? 4 * epsilon * fabs(x) : 0; /* x (1 + erf x), by parts */
-  case COMPUTE_I_SOFTPLUS: return 4 * epsilon;
-  default: return 0;
-  }
+static double slack_of(slack kind, compute_dtype type, double x) {
+  if (kind == NO_SLACK) return 0;
+  const double units = 4 * number_epsilon(type);
+  if (kind == PARTS_SLACK) return isfinite(x) ? units * fabs(x) : 0;
+  return units;
 }
 
 /* How far the function moves while its operand moves as far as it may. */
-static double spread(compute_instruction_code code, const number *a, double scalar, double result) {
+static double spread(const rule *r, const number *a, double scalar, double result) {
   if (a->error == 0) return 0;
-  const double low = function(code, a->real - a->error, scalar);
-  const double high = function(code, a->real + a->error, scalar);
-  double most = fmax(fabs(low - result), fabs(high - result));
+  const double low = r->real(a->real - a->error, scalar);
+  const double high = r->real(a->real + a->error, scalar);
+  const double most = fmax(fabs(low - result), fabs(high - result));
   if (isnan(low) || isnan(high)) return (double)INFINITY;
-  if ((code == COMPUTE_I_SIN || code == COMPUTE_I_COS) && most < a->error)
-    most = fmin(a->error, 2); /* between the ends it may turn round */
-  return most;
+  return r->slack == WAVE_SLACK && most < a->error ? fmin(a->error, 2) : most;
 }
 
-/* -inf · 0 by the formula, 0 by the limit: both are in use. */
-static bool is_disputed(compute_instruction_code code, double x) {
-  return x == -(double)INFINITY &&
-         (code == COMPUTE_I_GELU || code == COMPUTE_I_GELU_TANH || code == COMPUTE_I_SILU);
+static number apply_one(const operation *o) {
+  const rule *r = o->rule;
+  const number *a = o->a;
+  const double scalar = o->instruction->immediate.f64;
+  if (!number_is_float(o->type)) return apply_whole(o);
+  const double result = r->real(a->real, scalar);
+  const bool disputed = r->slack == PARTS_SLACK && a->real == -(double)INFINITY;
+  if (number_is_vague(a) || disputed) return vague(result);
+  const double error = spread(r, a, scalar, result) + slack_of(r->slack, o->type, a->real);
+  return number_round(o->type, result, error, r->ulps, a->error == 0);
 }
+
+/* FUNCTION(name, units in the last place, slack, the value at x) of floats; NUMBER has the value of
+ * an integer a besides. */
+#define FUNCTION(name, units, lost, value)                                                         \
+  static double real_##name(double x, double scalar) {                                             \
+    (void)scalar;                                                                                  \
+    return value;                                                                                  \
+  }                                                                                                \
+  static const rule rule_##name = {                                                                \
+      .apply = apply_one, .real = real_##name, .ulps = units, .slack = lost};
+#define NUMBER(name, units, value, integer)                                                        \
+  static double real_##name(double x, double scalar) {                                             \
+    (void)scalar;                                                                                  \
+    return value;                                                                                  \
+  }                                                                                                \
+  static int64_t whole_##name(int64_t a, int64_t b) {                                              \
+    (void)b;                                                                                       \
+    return integer;                                                                                \
+  }                                                                                                \
+  static const rule rule_##name = {                                                                \
+      .apply = apply_one, .real = real_##name, .ulps = units, .whole = whole_##name};
+
+/* In integers that wrap. */
+static int64_t minus(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static int64_t times(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+/* clang-format off */
+NUMBER(neg,          0,          -x,                                minus(0, a))
+NUMBER(abs,          0,          fabs(x),                           a < 0 ? minus(0, a) : a)
+NUMBER(sign,         0,          isnan(x) ? x : (x > 0) - (x < 0),  (a > 0) - (a < 0))
+NUMBER(square,       ARITHMETIC, x * x,                             times(a, a))
+NUMBER(relu,         0,          isnan(x) ? x : x > 0 ? x : 0,      a > 0 ? a : 0)
+FUNCTION(sqrt,       ARITHMETIC, NO_SLACK,    sqrt(x))
+FUNCTION(rsqrt,      ELEMENTARY, NO_SLACK,    1 / sqrt(x))
+FUNCTION(reciprocal, ARITHMETIC, NO_SLACK,    1 / x)
+FUNCTION(exp,        ELEMENTARY, NO_SLACK,    exp(x))
+FUNCTION(expm1,      ELEMENTARY, NO_SLACK,    expm1(x))
+FUNCTION(log,        ELEMENTARY, NO_SLACK,    log(x))
+FUNCTION(log1p,      ELEMENTARY, NO_SLACK,    log1p(x))
+FUNCTION(sin,        ELEMENTARY, WAVE_SLACK,  sin(x))
+FUNCTION(cos,        ELEMENTARY, WAVE_SLACK,  cos(x))
+FUNCTION(tanh,       ELEMENTARY, NO_SLACK,    tanh(x))
+FUNCTION(erf,        ELEMENTARY, NO_SLACK,    erf(x))
+FUNCTION(floor,      0,          NO_SLACK,    floor(x))
+FUNCTION(ceil,       0,          NO_SLACK,    ceil(x))
+FUNCTION(round,      0,          NO_SLACK,    rint(x))
+FUNCTION(trunc,      0,          NO_SLACK,    trunc(x))
+FUNCTION(sigmoid,    ELEMENTARY, NO_SLACK,    sigmoid(x))
+FUNCTION(gelu,       ELEMENTARY, PARTS_SLACK, isinf(x) ? x : x * 0.5 * erfc(-x / M_SQRT2))
+FUNCTION(gelu_tanh,  ELEMENTARY, PARTS_SLACK, isinf(x) ? x : gelu_tanh(x))
+FUNCTION(silu,       ELEMENTARY, PARTS_SLACK, isinf(x) ? x : x * sigmoid(x))
+FUNCTION(softplus,   ELEMENTARY, SLACK,       x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)))
+FUNCTION(leaky_relu, ARITHMETIC, NO_SLACK,    x > 0 ? x : scalar * x)
+FUNCTION(elu,        ELEMENTARY, NO_SLACK,    x > 0 ? x : scalar * expm1(x))
+/* clang-format on */
 
 /* As storing to `dtype` and loading again rounds it. */
 static double rounded_to(compute_dtype dtype, double value) {
@@ -217,39 +273,53 @@ static number apply_rounding(compute_dtype dtype, const number *a) {
   return result;
 }
 
-static number apply_function(compute_instruction_code code, compute_dtype type, const number *a,
-                             double scalar) {
-  if (code == COMPUTE_I_ROUND_F16) return apply_rounding(COMPUTE_F16, a);
-  if (code == COMPUTE_I_ROUND_BF16) return apply_rounding(COMPUTE_BF16, a);
-  const double result = function(code, a->real, scalar);
-  if (number_is_vague(a) || is_disputed(code, a->real)) return vague(result);
-  const double error = spread(code, a, scalar, result) + besides(code, type, a->real);
-  return number_round(type, result, error, ulps_of(code), a->error == 0);
+/* ---- Two numbers --------------------------------------------------------------------------- */
+
+static number apply_two(const operation *o) {
+  if (!number_is_float(o->type)) return apply_whole(o);
+  if (number_is_vague(o->a) || number_is_vague(o->b)) return vague(o->a->real);
+  return o->rule->pair(o, o->a->error == 0 && o->b->error == 0);
 }
 
-/* ---- Two floats ---------------------------------------------------------------------------- */
+static number sum(const operation *o, bool exact) {
+  return number_round(o->type, o->a->real + o->b->real, o->a->error + o->b->error, 1, exact);
+}
 
-static number divide(compute_dtype type, const number *a, const number *b, bool exact) {
+static number difference(const operation *o, bool exact) {
+  return number_round(o->type, o->a->real - o->b->real, o->a->error + o->b->error, 1, exact);
+}
+
+static number product(const operation *o, bool exact) {
+  const number *a = o->a, *b = o->b;
+  const double error =
+      exact ? 0 : fabs(a->real) * b->error + fabs(b->real) * a->error + a->error * b->error;
+  return number_round(o->type, a->real * b->real, error, 1, exact);
+}
+
+static number quotient(const operation *o, bool exact) {
+  const number *a = o->a, *b = o->b;
   const double result = a->real / b->real;
   const double nearest = fabs(b->real) - b->error;
   if (b->error > 0 && nearest <= 0) return vague(result);
   const double error =
       exact || !isfinite(result) ? 0 : (a->error + fabs(result) * b->error) / nearest;
-  return number_round(type, result, error, ARITHMETIC, exact);
+  return number_round(o->type, result, error, ARITHMETIC, exact);
 }
 
 /* A device may find the quotient's whole part one off where it is nearly whole, and works in the
  * type's own precision on what may be a long division. */
-static number modulo(compute_dtype type, const number *a, const number *b, bool exact) {
+static number modulo(const operation *o, bool exact) {
+  const number *a = o->a, *b = o->b;
   const double result = fmod(a->real, b->real);
-  if (exact) return number_round(type, result, 0, ARITHMETIC, true);
+  if (exact) return number_round(o->type, result, 0, ARITHMETIC, true);
   const double low = trunc((fabs(a->real) - a->error) / (fabs(b->real) + b->error));
   const double high = trunc((fabs(a->real) + a->error) / (fabs(b->real) - b->error));
   if (!(low == high) || fabs(b->real) <= b->error) return vague(result);
-  return number_round(type, result, a->error + high * b->error, ARITHMETIC, false);
+  return number_round(o->type, result, a->error + high * b->error, ARITHMETIC, false);
 }
 
-static number power(compute_dtype type, const number *a, const number *b, bool exact) {
+static number power(const operation *o, bool exact) {
+  const number *a = o->a, *b = o->b;
   const double result = pow(a->real, b->real);
   double error = 0;
   for (int corner = 0; corner < 4 && !exact; corner++) {
@@ -259,123 +329,176 @@ static number power(compute_dtype type, const number *a, const number *b, bool e
     if (isnan(moved)) return vague(result);
     error = fmax(error, moved);
   }
-  return number_round(type, result, error, FUNCTION, exact);
+  return number_round(o->type, result, error, ELEMENTARY, exact);
 }
 
-static number apply_two(compute_instruction_code code, compute_dtype type, const number *a,
-                        const number *b) {
-  const bool exact = a->error == 0 && b->error == 0;
-  const double x = a->real, y = b->real;
-  if (number_is_vague(a) || number_is_vague(b)) return vague(x);
-  switch (code) {
-  case COMPUTE_I_ADD: return number_round(type, x + y, a->error + b->error, 1, exact);
-  case COMPUTE_I_SUB: return number_round(type, x - y, a->error + b->error, 1, exact);
-  case COMPUTE_I_MUL: {
-    const double error = exact ? 0 : fabs(x) * b->error + fabs(y) * a->error + a->error * b->error;
-    return number_round(type, x * y, error, 1, exact);
-  }
-  case COMPUTE_I_DIV: return divide(type, a, b, exact);
-  case COMPUTE_I_MOD: return modulo(type, a, b, exact);
-  case COMPUTE_I_POW: return power(type, a, b, exact);
-  case COMPUTE_I_MIN:
-  case COMPUTE_I_MAX: {
-    const bool first = code == COMPUTE_I_MIN ? x < y : x > y;
-    const double value = isnan(x) || isnan(y) ? (double)NAN : first ? x : y;
-    return number_round(type, value, fmax(a->error, b->error), 0, exact);
-  }
-  default: return vague(x);
-  }
+static number extremum(const operation *o, bool exact, bool first) {
+  const double x = o->a->real, y = o->b->real;
+  const double value = isnan(x) || isnan(y) ? (double)NAN : first ? x : y;
+  return number_round(o->type, value, fmax(o->a->error, o->b->error), 0, exact);
 }
+
+static number lesser(const operation *o, bool exact) {
+  return extremum(o, exact, o->a->real < o->b->real);
+}
+
+static number greater(const operation *o, bool exact) {
+  return extremum(o, exact, o->a->real > o->b->real);
+}
+
+/* PAIR(name, of floats, of integers a and b) */
+#define PAIR(name, floats, integer)                                                                \
+  static int64_t whole_##name(int64_t a, int64_t b) {                                              \
+    return integer;                                                                                \
+  }                                                                                                \
+  static const rule rule_##name = {.apply = apply_two, .pair = floats, .whole = whole_##name};
+
+/* clang-format off */
+PAIR(add, sum,        (int64_t)((uint64_t)a + (uint64_t)b))
+PAIR(sub, difference, minus(a, b))
+PAIR(mul, product,    times(a, b))
+PAIR(div, quotient,   b == 0 ? 0 : b == -1 ? minus(0, a) : a / b)
+PAIR(mod, modulo,     b == 0 || b == -1 ? 0 : a % b)
+PAIR(min, lesser,     a < b ? a : b)
+PAIR(max, greater,    a > b ? a : b)
+static const rule rule_pow = {.apply = apply_two, .pair = power};
+/* clang-format on */
 
 /* ---- Truths -------------------------------------------------------------------------------- */
 
-/* -1, 0, 1, or 2 when a NaN is among them. */
-static int order(compute_dtype type, const number *a, const number *b) {
-  if (!is_float(type)) return (a->integer > b->integer) - (a->integer < b->integer);
-  if (isnan(a->real) || isnan(b->real)) return 2;
-  return (a->real > b->real) - (a->real < b->real);
+#define TRUTH(name, value)                                                                         \
+  static int64_t whole_##name(int64_t a, int64_t b) {                                              \
+    (void)b;                                                                                       \
+    return value;                                                                                  \
+  }                                                                                                \
+  static const rule rule_##name = {.apply = apply_whole, .whole = whole_##name};
+
+TRUTH(and, a &&b)
+TRUTH(or, a || b)
+TRUTH(xor, !a != !b)
+TRUTH(not, !a)
+
+/* 0: less, 1: equal, 2: greater, 3: a NaN is among them. */
+static unsigned order(compute_dtype type, const number *a, const number *b) {
+  if (!number_is_float(type)) return 1u + (a->integer > b->integer) - (a->integer < b->integer);
+  if (isnan(a->real) || isnan(b->real)) return 3;
+  return 1u + (a->real > b->real) - (a->real < b->real);
 }
 
-static number compare(compute_instruction_code code, compute_dtype type, const number *a,
-                      const number *b) {
-  const int way = order(type, a, b);
-  const double error = a->error + b->error;
-  const bool sure = error == 0 || (is_float(type) && fabs(a->real - b->real) > error);
-  switch (code) {
-  case COMPUTE_I_EQ: return whole(way == 0, sure);
-  case COMPUTE_I_NE: return whole(way != 0, sure);
-  case COMPUTE_I_LT: return whole(way == -1, sure);
-  case COMPUTE_I_LE: return whole(way == -1 || way == 0, sure);
-  case COMPUTE_I_GT: return whole(way == 1, sure);
-  default: return whole(way == 1 || way == 0, sure);
-  }
+static number apply_comparison(const operation *o) {
+  const double error = o->a->error + o->b->error;
+  const bool sure =
+      error == 0 || (number_is_float(o->from) && fabs(o->a->real - o->b->real) > error);
+  return whole(o->rule->ways >> order(o->from, o->a, o->b) & 1, sure);
 }
 
-static number select_one(compute_dtype type, const number *condition, const number *b,
-                         const number *c) {
-  number chosen = condition->integer ? *b : *c;
-  if (!number_is_vague(condition)) return chosen;
-  if (!is_float(type)) return whole(chosen.integer, b->integer == c->integer);
+#define COMPARISON(name, bits)                                                                     \
+  static const rule rule_##name = {.apply = apply_comparison, .ways = bits};
+
+COMPARISON(lt, 1)
+COMPARISON(eq, 2)
+COMPARISON(le, 1 | 2)
+COMPARISON(gt, 4)
+COMPARISON(ge, 2 | 4)
+COMPARISON(ne, 1 | 4 | 8)
+
+/* ---- What is like nothing else ----------------------------------------------------------------
+ */
+
+#define RULE(name)                                                                                 \
+  static number apply_##name(const operation *o);                                                  \
+  static const rule rule_##name = {.apply = apply_##name};                                         \
+  static number apply_##name(const operation *o)
+
+RULE(load) {
+  return o->inputs[o->instruction->immediate.i64];
+}
+
+RULE(coordinate) {
+  return (number){.integer = o->coordinate[o->instruction->immediate.i64]};
+}
+
+RULE(position) {
+  return (number){.integer = o->position};
+}
+
+RULE(constant) {
+  return number_is_float(o->type) ? (number){.real = o->instruction->immediate.f64}
+                                  : (number){.integer = o->instruction->immediate.i64};
+}
+
+RULE(random) {
+  if (number_is_vague(o->a) || number_is_vague(o->b)) return vague(0);
+  const uint64_t key = (uint64_t)o->a->integer, counter = (uint64_t)o->b->integer;
+  const uint32_t stream = (uint32_t)o->instruction->immediate.i64;
+  return (number){.real = o->type == COMPUTE_F32 ? (double)random_f32(key, counter, stream)
+                                                 : random_f64(key, counter, stream)};
+}
+
+RULE(cast) {
+  return cast(o->a, o->from, o->type);
+}
+
+RULE(is_nan) {
+  return whole(isnan(o->a->real), !number_is_vague(o->a));
+}
+
+RULE(is_finite) {
+  return whole(isfinite(o->a->real), !number_is_vague(o->a));
+}
+
+RULE(round_f16) {
+  return apply_rounding(COMPUTE_F16, o->a);
+}
+
+RULE(round_bf16) {
+  return apply_rounding(COMPUTE_BF16, o->a);
+}
+
+RULE(select) {
+  const number *b = o->b, *c = o->c;
+  number chosen = o->a->integer ? *b : *c;
+  if (!number_is_vague(o->a)) return chosen;
+  if (!number_is_float(o->type)) return whole(chosen.integer, b->integer == c->integer);
   const double apart = fabs(b->real - c->real);
   chosen.error = isnan(apart) ? (double)INFINITY : apart + fmax(b->error, c->error);
   return chosen;
 }
 
-/* ---- Integers ------------------------------------------------------------------------------ */
+/* ---- Programs ------------------------------------------------------------------------------ */
 
-static int64_t integer_of(compute_instruction_code code, compute_dtype type, int64_t a, int64_t b) {
-  const uint64_t u = (uint64_t)a, v = (uint64_t)b;
-  switch (code) {
-  case COMPUTE_I_NEG: return wrap(type, 0 - u);
-  case COMPUTE_I_ABS: return wrap(type, a < 0 ? 0 - u : u);
-  case COMPUTE_I_SIGN: return (a > 0) - (a < 0);
-  case COMPUTE_I_SQUARE: return wrap(type, u * u);
-  case COMPUTE_I_RELU: return a > 0 ? a : 0;
-  case COMPUTE_I_ADD: return wrap(type, u + v);
-  case COMPUTE_I_SUB: return wrap(type, u - v);
-  case COMPUTE_I_MUL: return wrap(type, u * v);
-  case COMPUTE_I_DIV: return b == 0 ? 0 : b == -1 ? wrap(type, 0 - u) : a / b;
-  case COMPUTE_I_MOD: return b == 0 || b == -1 ? 0 : a % b;
-  case COMPUTE_I_MIN: return a < b ? a : b;
-  case COMPUTE_I_MAX: return a > b ? a : b;
-  case COMPUTE_I_AND: return a && b;
-  case COMPUTE_I_OR: return a || b;
-  case COMPUTE_I_XOR: return !a != !b;
-  default: return !a; /* NOT */
-  }
+static const rule *const rules[] = {
+#define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = &rule_##name,
+#include "compute/instructions.def"
+};
+
+number number_add(compute_dtype type, const number *a, const number *b) {
+  return rule_add.apply(&(operation){.rule = &rule_add, .type = type, .a = a, .b = b});
 }
 
-number number_apply(const compute_instruction *i, compute_dtype type_a, const number *a,
-                    const number *b, const number *c) {
-  const compute_instruction_code code = (compute_instruction_code)i->code;
-  const compute_dtype type = (compute_dtype)i->type;
-  switch (code) {
-  case COMPUTE_I_CONSTANT:
-    return is_float(type) ? (number){.real = i->immediate.f64}
-                          : (number){.integer = i->immediate.i64};
-  case COMPUTE_I_CAST: return number_cast(a, type_a, type);
-  case COMPUTE_I_RANDOM: {
-    if (number_is_vague(a) || number_is_vague(b)) return vague(0);
-    const uint64_t key = (uint64_t)a->integer, counter = (uint64_t)b->integer;
-    const uint32_t stream = (uint32_t)i->immediate.i64;
-    return (number){.real = type == COMPUTE_F32 ? (double)random_f32(key, counter, stream)
-                                                : random_f64(key, counter, stream)};
+void number_run(const compute_program *program, const number *inputs, const int64_t *coordinate,
+                int64_t position, number *values, number *outputs) {
+  if (program->count == 0) {
+    outputs[0] = inputs[0];
+    return;
   }
-  case COMPUTE_I_IS_NAN: return whole(isnan(a->real), !number_is_vague(a));
-  case COMPUTE_I_IS_FINITE: return whole(isfinite(a->real), !number_is_vague(a));
-  case COMPUTE_I_SELECT: return select_one(type, a, b, c);
-  case COMPUTE_I_EQ:
-  case COMPUTE_I_NE:
-  case COMPUTE_I_LT:
-  case COMPUTE_I_LE:
-  case COMPUTE_I_GT:
-  case COMPUTE_I_GE: return compare(code, type_a, a, b);
-  default: break;
+  for (uint32_t i = 0; i < program->count; i++) {
+    const compute_instruction *at = &program->instructions[i];
+    const int operands = program_operand_count((compute_instruction_code)at->code);
+    const operation o = {
+        .rule = rules[at->code],
+        .instruction = at,
+        .type = (compute_dtype)at->type,
+        .from =
+            operands > 0 ? (compute_dtype)program->instructions[at->a].type : COMPUTE_DTYPE_NONE,
+        .a = operands > 0 ? &values[at->a] : NULL,
+        .b = operands > 1 ? &values[at->b] : NULL,
+        .c = operands > 2 ? &values[at->c] : NULL,
+        .inputs = inputs,
+        .coordinate = coordinate,
+        .position = position,
+    };
+    values[i] = o.rule->apply(&o);
   }
-  if (is_float(type)) {
-    return b != NULL ? apply_two(code, type, a, b)
-                     : apply_function(code, type, a, i->immediate.f64);
-  }
-  const bool sure = !number_is_vague(a) && (b == NULL || !number_is_vague(b));
-  return whole(integer_of(code, type, a->integer, b != NULL ? b->integer : 0), sure);
+  for (uint32_t k = 0; k < program->output_count; k++) outputs[k] = values[program->outputs[k]];
 }

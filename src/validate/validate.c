@@ -1,21 +1,197 @@
-/* A step under validation: its operands copied to the host, the two results compared, and what the
- * policy says done about it. */
+/* Validation: starting and stopping it, its counters, and a step under it: operands copied to the
+ * host, the two results compared, what was found put into words, and what the policy says done
+ * about it. */
 #include "validate/validate.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
-#include "kernel/kernel_key.h"
+#include "base/log.h"
+#include "base/variable.h"
 #include "device/buffer.h"
+#include "device/collector.h"
 #include "device/transfer.h"
-#include "validate/check.h"
-#include "validate/control.h"
+#include "kernel/kernel_key.h"
+#include "validate/evaluate.h"
 
-static const char here[] = "validation";
+#define DEFAULT_OPERATIONS ((uint64_t)1 << 28)
+
+struct validation {
+  pthread_mutex_t mutex;
+  compute_validation_options options;
+  compute_validation_statistics statistics;
+};
+
+/* ---- Start and stop ------------------------------------------------------------------------ */
+
+static compute_status check_options(const compute_context *context,
+                                    const compute_validation_options *options) {
+  static const char here[] = "compute_validation_start";
+  if ((unsigned)options->policy > COMPUTE_VALIDATION_FAIL ||
+      (options->flags & ~(uint32_t)COMPUTE_VALIDATION_ORIGINS) != 0)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "policy %u or flags 0x%x are not known", (unsigned)options->policy,
+                     (unsigned)options->flags);
+  if (!(options->tolerance >= 0) || isinf(options->tolerance))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "options.tolerance is %g; it must be a number ≥ 0", options->tolerance);
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i] != 0)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                       "options.reserved[%zu] is not zero", i);
+  return COMPUTE_OK;
+}
+
+/* The context's, made when it is first needed; NULL when memory is short. */
+static struct validation *validation_of(compute_context *context) {
+  struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE), *none = NULL;
+  if (v) return v;
+  v = base_allocate(1, sizeof *v);
+  if (!v) return NULL;
+  pthread_mutex_init(&v->mutex, NULL);
+  if (__atomic_compare_exchange_n(&context->validation, &none, v, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE))
+    return v;
+  validation_release(v); /* another thread was faster */
+  return none;
+}
+
+void validation_release(struct validation *v) {
+  if (!v) return;
+  pthread_mutex_destroy(&v->mutex);
+  base_release(v);
+}
+
+compute_status compute_validation_start(compute_context *context,
+                                        const compute_validation_options *options) {
+  static const compute_validation_options defaults;
+  static const char here[] = "compute_validation_start";
+  if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
+  if (!options) options = &defaults;
+  compute_status status = check_options(context, options);
+  if (status != COMPUTE_OK) return status;
+  struct validation *v = validation_of(context);
+  if (!v) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here, "no memory to validate");
+  pthread_mutex_lock(&v->mutex);
+  v->options = *options;
+  if (v->options.tolerance == 0) v->options.tolerance = 1;
+  if (v->options.most_operations == 0) v->options.most_operations = DEFAULT_OPERATIONS;
+  pthread_mutex_unlock(&v->mutex);
+  __atomic_or_fetch(&context->watch, WATCH_VALIDATE, __ATOMIC_RELEASE);
+  return COMPUTE_OK;
+}
+
+compute_status compute_validation_stop(compute_context *context) {
+  if (!context)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_validation_stop",
+                     "context is NULL");
+  __atomic_and_fetch(&context->watch, ~(uint32_t)WATCH_VALIDATE, __ATOMIC_RELAXED);
+  return COMPUTE_OK;
+}
+
+void validation_at_open(compute_context *context) {
+  static const struct {
+    const char *text;
+    compute_validation_policy policy;
+  } words[] = {{"1", COMPUTE_VALIDATION_REPORT},
+               {"warn", COMPUTE_VALIDATION_REPORT},
+               {"replace", COMPUTE_VALIDATION_REPLACE},
+               {"strict", COMPUTE_VALIDATION_FAIL}};
+  const char *text = variable_text("COMPUTE_VALIDATE");
+  if (!text) return;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(text, words[i].text) != 0) continue;
+    const compute_validation_options options = {.policy = words[i].policy};
+    compute_error before;
+    compute_error_get(NULL, &before);
+    if (compute_validation_start(context, &options) == COMPUTE_OK) return;
+    log_write(COMPUTE_LOG_WARNING, "core", "nothing is validated: %s",
+              compute_error_message(context));
+    error_restore(NULL, &before);
+    return;
+  }
+  log_write(COMPUTE_LOG_WARNING, "core",
+            "COMPUTE_VALIDATE=%s is ignored: it must be warn, replace or strict", text);
+}
+
+/* ---- Counters ------------------------------------------------------------------------------ */
+
+static void read_options(struct validation *v, compute_validation_options *options) {
+  pthread_mutex_lock(&v->mutex);
+  *options = v->options;
+  pthread_mutex_unlock(&v->mutex);
+}
+
+static void count(struct validation *v, const compute_validation_statistics *more) {
+  pthread_mutex_lock(&v->mutex);
+  v->statistics.steps += more->steps;
+  v->statistics.elements += more->elements;
+  v->statistics.vague += more->vague;
+  v->statistics.findings += more->findings;
+  v->statistics.replaced += more->replaced;
+  v->statistics.skipped += more->skipped;
+  pthread_mutex_unlock(&v->mutex);
+}
+
+compute_status compute_validation_query(const compute_context *context,
+                                        compute_validation_statistics *statistics) {
+  if (!context || !statistics)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, "compute_validation_query", "%s is NULL",
+                     !context ? "context" : "statistics");
+  struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE);
+  *statistics = (compute_validation_statistics){0};
+  if (!v) return COMPUTE_OK;
+  pthread_mutex_lock(&v->mutex);
+  *statistics = v->statistics;
+  pthread_mutex_unlock(&v->mutex);
+  return COMPUTE_OK;
+}
+
+/* ---- Findings ------------------------------------------------------------------------------ */
+
+COMPUTE_PRINTF(4, 5)
+static void append(char *text, size_t bytes, size_t *used, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  if (*used < bytes) {
+    const int length = vsnprintf(text + *used, bytes - *used, format, list);
+    *used += length > 0 ? (size_t)length : 0;
+  }
+  va_end(list);
+}
+
+static void describe(const compute_validation_finding *f, char *text, size_t bytes) {
+  static const char *const what[] = {"differs from the plain result", "is a NaN", "is infinite",
+                                     "is the first that is not finite"};
+  size_t used = 0;
+  append(text, bytes, &used,
+         "%s: step %u of plan %s, %.200s over %s: output %u %s at %lld: ", f->device,
+         (unsigned)f->step, f->plan[0] ? f->plan : "(unnamed)", f->text,
+         f->shape[0] ? f->shape : "a scalar", (unsigned)f->output, what[f->kind],
+         (long long)f->position);
+  if (f->kind == COMPUTE_VALIDATION_ORIGIN)
+    append(text, bytes, &used, "%g, from finite inputs and as the operation defines it; ",
+           f->actual);
+  else
+    append(text, bytes, &used, "%.9g instead of %.9g, error %.3g, allowed %.3g; ", f->actual,
+           f->expected, f->error, f->tolerance);
+  append(text, bytes, &used, "%llu of %llu elements are such", (unsigned long long)f->bad_count,
+         (unsigned long long)f->count);
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const compute_validation_input *in = &f->inputs[i];
+    append(text, bytes, &used, "; in%u: %llu %s in %g … %g", (unsigned)i,
+           (unsigned long long)in->count, compute_dtype_name(in->dtype), in->least, in->most);
+    if (in->nans + in->infinite > 0)
+      append(text, bytes, &used, ", %llu NaN, %llu infinite", (unsigned long long)in->nans,
+             (unsigned long long)in->infinite);
+  }
+}
+
+/* ---- A step -------------------------------------------------------------------------------- */
 
 typedef struct validation_state {
   compute_queue *queue;
@@ -28,7 +204,7 @@ typedef struct validation_state {
 } validation_state;
 
 static void state_release(validation_state *s) {
-  if (s == NULL) return;
+  if (!s) return;
   for (uint32_t i = 0; i < s->copy.descriptor.input_count; i++) base_release(s->e.input[i].data);
   for (uint32_t i = 0; i < s->copy.descriptor.output_count; i++) base_release(s->output[i].data);
   base_release(s->e.before.data);
@@ -59,10 +235,10 @@ static compute_status fetch(const validation_state *s, uint32_t operand, view *v
               .low = s->extents[operand].low};
   const uint64_t bytes = byte_count(s, operand, v);
   v->data = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
-  if (v->data == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!v->data) return COMPUTE_ERROR_OUT_OF_MEMORY;
   if (bytes == 0) return COMPUTE_OK;
   const compute_argument from = bytes_of(s, operand, v);
-  if (from.memory->host != NULL) {
+  if (from.memory->host) {
     memcpy(v->data, (const unsigned char *)from.memory->host + from.offset, bytes);
     return COMPUTE_OK;
   }
@@ -73,7 +249,7 @@ static compute_status fetch(const validation_state *s, uint32_t operand, view *v
 static compute_status put_back(const validation_state *s, uint32_t operand, const view *v) {
   const uint64_t bytes = byte_count(s, operand, v);
   const compute_argument to = bytes_of(s, operand, v);
-  if (to.memory->host != NULL) {
+  if (to.memory->host) {
     memcpy((unsigned char *)to.memory->host + to.offset, v->data, bytes);
     return COMPUTE_OK;
   }
@@ -86,37 +262,36 @@ static compute_status put_back(const validation_state *s, uint32_t operand, cons
 static compute_status copy_operands(validation_state *s) {
   const compute_kernel_descriptor *d = &s->copy.descriptor;
   compute_status status = COMPUTE_OK;
-  for (uint32_t i = 0; i < d->input_count + d->output_count; i++) extent_of(d, i, &s->extents[i]);
+  for (uint32_t i = 0; i < d->input_count + d->output_count; i++)
+    extent_of(&s->e, i, &s->extents[i]);
   for (uint32_t i = 0; i < d->input_count && status == COMPUTE_OK; i++)
     status = fetch(s, i, &s->e.input[i]);
-  if (status == COMPUTE_OK && d->kind == COMPUTE_KERNEL_SCATTER)
-    status = fetch(s, d->input_count, &s->e.before);
+  if (status == COMPUTE_OK && s->e.kind->adds) status = fetch(s, d->input_count, &s->e.before);
   return status;
 }
 
 compute_status validation_begin(validation_step *checked, compute_queue *queue,
                                 const kernel_entry *kernel, const compute_argument *arguments) {
   struct validation *v = queue->device->context->validation;
-  if (v == NULL) return COMPUTE_OK;
+  if (!v) return COMPUTE_OK;
   compute_status status = compute_queue_wait(queue);
   if (status != COMPUTE_OK) return status;
   validation_state *s = base_allocate(1, sizeof *s);
-  if (s != NULL) {
+  if (s) {
     s->queue = queue;
-    validation_options(v, &s->options);
+    read_options(v, &s->options);
     kernel_key_read(kernel->key, &s->copy);
-    if (!evaluation_exists(&s->copy.descriptor)) {
-      validation_count(v, &(compute_validation_statistics){.skipped = 1});
+    if (!evaluation_prepare(&s->e, &s->copy.descriptor)) {
+      count(v, &(compute_validation_statistics){.skipped = 1});
       state_release(s);
       return COMPUTE_OK;
     }
     const uint32_t count = s->copy.descriptor.input_count + s->copy.descriptor.output_count;
     memcpy(s->arguments, arguments, count * sizeof *arguments);
-    evaluation_prepare(&s->e, &s->copy.descriptor);
     status = copy_operands(s);
   }
-  if (s == NULL || status == COMPUTE_ERROR_OUT_OF_MEMORY) {
-    validation_count(v, &(compute_validation_statistics){.skipped = 1});
+  if (!s || status == COMPUTE_ERROR_OUT_OF_MEMORY) {
+    count(v, &(compute_validation_statistics){.skipped = 1});
     state_release(s);
     return COMPUTE_OK;
   }
@@ -151,8 +326,8 @@ static compute_status replace_outputs(validation_state *s, const check_result *f
   for (uint32_t k = 0; k < d->output_count && status == COMPUTE_OK; k++) {
     if (!found[k].found) continue;
     status = put_back(s, d->input_count + k, &s->output[k]);
-    validation_count(s->queue->device->context->validation,
-                     &(compute_validation_statistics){.replaced = status == COMPUTE_OK});
+    count(s->queue->device->context->validation,
+          &(compute_validation_statistics){.replaced = status == COMPUTE_OK});
   }
   return status;
 }
@@ -173,7 +348,7 @@ static bool report(validation_state *s, uint32_t k, const check_result *r,
   compute_validation_finding finding = {
       .kind = origin ? COMPUTE_VALIDATION_ORIGIN : r->kind,
       .device = s->queue->device->info.name,
-      .plan = label->plan != NULL ? label->plan : "",
+      .plan = label->plan ? label->plan : "",
       .step = label->step,
       .text = label->text,
       .shape = label->shape,
@@ -189,8 +364,9 @@ static bool report(validation_state *s, uint32_t k, const check_result *r,
       .input_count = d->input_count,
       .message = message,
   };
-  validation_describe(&finding, message, sizeof message);
-  validation_report(s->queue->device->context, &s->options, &finding);
+  describe(&finding, message, sizeof message);
+  log_write(COMPUTE_LOG_WARNING, "core", "validation: %s", message);
+  if (s->options.function) s->options.function(s->options.user, &finding);
   return !origin;
 }
 
@@ -204,7 +380,7 @@ static compute_status check_step(validation_state *s, const validation_label *la
     status = fetch(s, d->input_count + k, &s->output[k]);
   if (status == COMPUTE_OK) status = compare(s, false, results);
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
-    validation_count(context->validation, &(compute_validation_statistics){.skipped = 1});
+    count(context->validation, &(compute_validation_statistics){.skipped = 1});
     return COMPUTE_OK;
   }
   bool wrong = false;
@@ -218,11 +394,11 @@ static compute_status check_step(validation_state *s, const validation_label *la
       wrong = true;
     }
   }
-  validation_count(context->validation, &counts);
+  count(context->validation, &counts);
   if (!wrong || status != COMPUTE_OK || s->options.policy == COMPUTE_VALIDATION_REPORT)
     return status;
   if (s->options.policy == COMPUTE_VALIDATION_REPLACE) return replace_outputs(s, results);
-  return error_set_native(context, COMPUTE_ERROR_VALIDATION, 0, here,
+  return error_set_native(context, COMPUTE_ERROR_VALIDATION, 0, "validation",
                           "the log has the findings; COMPUTE_VALIDATION_REPLACE goes on with the "
                           "plain result",
                           "%s: step %u, %s, of plan %s computed something wrong",
@@ -234,7 +410,7 @@ compute_status validation_end(validation_step *checked, compute_status status,
                               const validation_label *label) {
   validation_state *s = checked->state;
   checked->state = NULL;
-  if (s == NULL) return status;
+  if (!s) return status;
   if (status == COMPUTE_OK) status = compute_queue_wait(s->queue);
   if (status == COMPUTE_OK) status = check_step(s, label);
   state_release(s);

@@ -92,7 +92,7 @@ class Tune(unittest.TestCase):
         self.assertEqual(lines[0], self.file)
         self.assertEqual(len(lines), 3)
         self.assertRegex(lines[1], r'^map/f32>f32/in2.dense/n20 +12.3 us +vector=8 +"opencl" "V"')
-        self.assertIn("(as judged)", lines[2])
+        self.assertIn("(the default)", lines[2])
         none = self.tune("--list", "--device", "cpu")
         self.assertIn("no entries", none.stdout)
 

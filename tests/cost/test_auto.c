@@ -8,8 +8,6 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "cost/costs.h"
-#include "support/failing_allocator.h"
-#include "support/test.h"
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 

@@ -4,7 +4,6 @@
 
 #include "cost/costs.h"
 #include "cost/file.h"
-#include "support/test.h"
 #include "support/harness/test.h"
 
 static const uint64_t key = UINT64_C(0x0123456789abcdef);

@@ -17,8 +17,6 @@
 #include "cache/disk_cache.h"
 #include "cache/entry.h"
 #include "cost/file.h"
-#include "support/test.h"
-#include "support/values.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 #include "tune/entry.h"

@@ -9,7 +9,6 @@
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
 #include "support/samples/attributes.h"
-#include "tune/kernel_class.h"
 
 typedef struct reader {
   const uint8_t *data;

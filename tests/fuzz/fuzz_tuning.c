@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "tune/forced.h"
-#include "tune/parameters.h"
+#include "tune/tuning.h"
 #include "tune/tuning_file.h"
 
 static void read_file(const uint8_t *data, size_t size) {

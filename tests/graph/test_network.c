@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "graph/build/build.h"
-#include "support/test.h"
 #include "support/harness/test.h"
 
 static compute_graph *graph;

@@ -3,9 +3,6 @@
 #include <math.h>
 
 #include "graph/build/build.h"
-#include "support/gradient.h"
-#include "support/operation.h"
-#include "support/test.h"
 #include "support/harness/gradient.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"

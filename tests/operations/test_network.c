@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "graph/build/build.h"
-#include "support/operation.h"
-#include "support/test.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 

@@ -1,7 +1,5 @@
 /* Blocks in an arena lie where a plain search for the lowest free place puts them. */
 #include "plan/lower/arena.h"
-#include "support/test.h"
-#include "support/values.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 

@@ -1,7 +1,5 @@
 /* Overlaps of tensors are found whatever their number and order. */
 #include "plan/run/run.h"
-#include "support/test.h"
-#include "support/values.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 

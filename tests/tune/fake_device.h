@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "kernel/program.h"
-#include "tune/measure.h"
+#include "tune/tuner.h"
 #include "tune_fixture.h"
 
 /* How the kernel for a set of parameters behaves. */
@@ -21,10 +21,10 @@ typedef struct fake_manner {
 
 enum { FAKE_MANNERS = 5 };
 
-/* The judgement, the implementations 1 … count − 1, and all that is generated besides. Changed only
+/* The default, the implementations 1 … count − 1, and all that is generated besides. Changed only
  * while no run is under way. */
 typedef struct fake_plan {
-  fake_manner judgement, implementation[FAKE_MANNERS], generated;
+  fake_manner heuristic, implementation[FAKE_MANNERS], generated;
   uint32_t count;
 } fake_plan;
 
@@ -48,7 +48,7 @@ static const compute_device *fake_cpu; /* of the context in use */
 
 static const fake_manner *fake_manner_of(const compute_tuning *tuning) {
   if (tuning->implementation) return &fake.implementation[tuning->implementation];
-  return parameters_none(tuning) ? &fake.judgement : &fake.generated;
+  return parameters_none(tuning) ? &fake.heuristic : &fake.generated;
 }
 
 static compute_status fake_device_target(void *device, compute_target *target) {
@@ -130,6 +130,7 @@ static inline bool fake_problem(void *user, size_t index, tune_problem *problem)
   program_builder *b = &problem->program;
   (void)user;
   memset(problem, 0, sizeof *problem);
+  problem->kind = problem_kind_of(COMPUTE_KERNEL_MAP);
   snprintf(problem->name, sizeof problem->name, "problem %zu", index);
   problem->inputs[0] = problem->inputs[1] = problem->output = dense;
   problem->input_elements[0] = problem->input_elements[1] = (uint64_t)count;

@@ -13,6 +13,7 @@ static bool small_problem(void *user, size_t index, tune_problem *problem) {
   (void)user;
   (void)index;
   memset(problem, 0, sizeof *problem);
+  problem->kind = problem_kind_of(COMPUTE_KERNEL_MAP);
   snprintf(problem->name, sizeof problem->name, "small");
   problem->inputs[0] = problem->output = dense;
   problem->input_elements[0] = problem->output_elements = 2000;

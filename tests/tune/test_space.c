@@ -1,8 +1,6 @@
 /* The candidates that the tuner tries, and the suite that it tries them on. */
 #include "generate/generate.h"
-#include "tune/measure.h"
-#include "tune/problem.h"
-#include "tune/space.h"
+#include "tune/tuner.h"
 #include "tune_fixture.h"
 
 static tune_problem problem;
@@ -15,13 +13,13 @@ static void problem_named(const char *name) {
 
 static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **state) {
   (void)state;
-  static char classes[64][KERNEL_CLASS_BYTES];
+  static char classes[128][KERNEL_CLASS_BYTES];
   size_t count = 0;
   for (; problem_build(count, &problem); count++) {
     char reason[256] = "";
     if (!descriptor_check(&problem.descriptor, reason, sizeof reason))
       fail_msg("%s: %s", problem.name, reason);
-    assert_true(count < 64 && problem_bytes(&problem) <= (uint64_t)1 << 28);
+    assert_true(count < 128 && problem_bytes(&problem) <= (uint64_t)1 << 28);
     kernel_class_print(&problem.descriptor, classes[count]);
     for (size_t i = 0; i < count; i++) {
       tune_problem other;
@@ -35,10 +33,12 @@ static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **stat
 
 static void suites_are_chosen_by_name(void **state) {
   (void)state;
-  static const char *const names[] = {"map", "copy", "reduce", "row", "gemm", "conv", "fit"};
+  static const char *const names[] = {"map",     "reduce", "row",      "gemm", "gather",
+                                      "scatter", "copy",   "conv",     "fit",  "window",
+                                      "scan",    "top_k",  "attention"};
   size_t sum = 0, all = 0, quick = 0, two = 0;
   for (size_t row = 0; row < problem_count(); row++) {
-    for (size_t i = 0; i < 7; i++) sum += problem_chosen(row, names[i], false);
+    for (size_t i = 0; i < 13; i++) sum += problem_chosen(row, names[i], false);
     all += problem_chosen(row, "all", false);
     quick += problem_chosen(row, "all", true);
     two += problem_chosen(row, "gemm,map", true);
@@ -46,13 +46,71 @@ static void suites_are_chosen_by_name(void **state) {
   }
   assert_int_equal(sum, problem_count());
   assert_int_equal(all, problem_count());
-  assert_int_equal(quick, 7);
+  assert_int_equal(quick, 13);
   assert_int_equal(two, 2);
   assert_true(problem_suite_valid("map,gemm") && problem_suite_valid("all"));
+  assert_false(problem_suite_valid("spots")); /* no parameters */
   assert_false(problem_suite_valid("") || problem_suite_valid("map,gemms"));
 }
 
 /* A GPU as large as they come, a small one, and a CPU. */
+static compute_target target_of(int which) {
+  compute_target target = fixture_target("M");
+  if (which == 1) {
+    target.group_limit = target.group_limit_of[0] = target.group_limit_of[1] = 64;
+    target.local_bytes = 4096;
+  } else if (which == 2) {
+    target.type = COMPUTE_DEVICE_CPU;
+    target.flags = COMPUTE_TARGET_F64;
+  }
+  return target;
+}
+
+static bool same_member(const compute_tuning *a, const compute_tuning *b, size_t offset) {
+  return !memcmp((const char *)a + offset, (const char *)b + offset, sizeof(uint32_t));
+}
+
+/* Whether a candidate has a value in every axis of the grid and is 0 elsewhere. */
+static bool is_of_grid(const compute_tuning *tuning, const tuning_grid *grid) {
+  compute_tuning rest = *tuning;
+  for (int i = 0; i < TUNING_AXES && grid->axis[i].value[0]; i++) {
+    bool found = false;
+    for (int v = 0; v < TUNING_VALUES && grid->axis[i].value[v]; v++) {
+      compute_tuning wanted = {0};
+      memcpy((char *)&wanted + grid->axis[i].offset, &grid->axis[i].value[v], sizeof(uint32_t));
+      found |= same_member(tuning, &wanted, grid->axis[i].offset);
+    }
+    if (!found) return false;
+    memset((char *)&rest + grid->axis[i].offset, 0, sizeof(uint32_t));
+  }
+  return parameters_none(&rest);
+}
+
+static bool grid_is_reached(compute_kernel_kind kind, const tuning_grid *grid) {
+  compute_tuning list[SPACE_LIMIT];
+  for (size_t row = 0; problem_build(row, &problem); row++)
+    for (int which = 0; which < 3 && problem.descriptor.kind == kind; which++) {
+      const compute_target target = target_of(which);
+      if ((grid->target == TUNE_CPU && which != 2) || (grid->target == TUNE_OTHERS && which == 2))
+        continue;
+      const uint32_t count = space_list(&target, &problem.descriptor, false, list);
+      for (uint32_t i = 1; i < count; i++)
+        if (is_of_grid(&list[i], grid)) return true;
+    }
+  return false;
+}
+
+static void every_grid_of_the_generator_is_reached_by_a_problem(void **state) {
+  (void)state;
+  for (int kind = 0; kind < COMPUTE_KERNEL_KIND_COUNT; kind++) {
+    const tuning_grid *grid = generate_grids((compute_kernel_kind)kind);
+    for (int number = 0; grid && grid->target != TUNE_END; grid++, number++)
+      if (!grid_is_reached((compute_kernel_kind)kind, grid))
+        fail_msg("grid %d of %s is never tried", number,
+                 kernel_kind_name((compute_kernel_kind)kind));
+  }
+}
+
 static void candidates_differ_and_fit_the_target(void **state) {
   (void)state;
   static const char *const names[] = {"map add f32 1024x1024",     "copy strided f32 2048x2048",
@@ -61,14 +119,7 @@ static void candidates_differ_and_fit_the_target(void **state) {
                                       "fit xynb u16 32768x7x7"};
   for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
     for (int kind = 0; kind < 3; kind++) {
-      compute_target target = fixture_target("M");
-      if (kind == 1) {
-        target.group_limit = target.group_limit_of[0] = target.group_limit_of[1] = 64;
-        target.local_bytes = 4096;
-      } else if (kind == 2) {
-        target.type = COMPUTE_DEVICE_CPU;
-        target.flags = COMPUTE_TARGET_F64;
-      }
+      const compute_target target = target_of(kind);
       problem_named(names[n]);
       compute_tuning list[SPACE_LIMIT];
       const uint32_t count = space_list(&target, &problem.descriptor, false, list);
@@ -103,10 +154,19 @@ static void *copy_of(const void *data, size_t bytes) {
 
 static void one_wrong_element_is_seen_in_every_kind(void **state) {
   (void)state;
-  static const char *const names[] = {"map gelu f32 16x1024",   "copy strided f32 2048x2048",
-                                      "reduce all f32 64x1024", "row softmax f32 4096x1024",
-                                      "gemm f32 256x256x256",   "map add f16 4096x1024",
-                                      "fit xynb f32 8192x15x15"};
+  static const char *const names[] = {"map gelu f32 16x1024",
+                                      "copy strided f32 2048x2048",
+                                      "reduce all f32 64x1024",
+                                      "row softmax f32 4096x1024",
+                                      "gemm f32 256x256x256",
+                                      "map add f16 4096x1024",
+                                      "fit xynb f32 8192x15x15",
+                                      "gather slices f32 16384x64x32768",
+                                      "scatter slices f32 8192x64x4096",
+                                      "window average f32 8x64x56x3",
+                                      "scan rows f32 4096x1024",
+                                      "top_k f32 1024x1024x8",
+                                      "attention full f32 8x256x256x64"};
   compute_context *context = test_open();
   compute_device *cpu = compute_default_device(context);
   compute_queue *queue = NULL;
@@ -178,6 +238,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_problem_of_the_suite_is_a_proper_kernel_of_its_own),
       cmocka_unit_test(suites_are_chosen_by_name),
+      cmocka_unit_test(every_grid_of_the_generator_is_reached_by_a_problem),
       cmocka_unit_test(candidates_differ_and_fit_the_target),
       cmocka_unit_test(one_wrong_element_is_seen_in_every_kind),
       cmocka_unit_test(products_of_less_precision_than_f32_are_seen),

@@ -7,7 +7,7 @@
 #include "support/harness/failing_allocator.h"
 #include "tune/tuner.h"
 
-static const double judged = 400e-6; /* seconds of the judgement in most plans */
+static const double unbeaten = 400e-6; /* seconds of the heuristic in most plans */
 
 static compute_context *context;
 static compute_device device;
@@ -79,19 +79,19 @@ static compute_status run(size_t problems, compute_tune_options options, witness
 
 static void the_fastest_of_those_that_are_right_is_stored(void **state) {
   (void)state;
-  begin("fastest", (fake_plan){.judgement = {.seconds = judged},
-                               .generated = {.seconds = 3 * judged},
-                               .implementation = {[1] = {.seconds = judged / 8, .wrong = true},
-                                                  [2] = {.seconds = judged / 2},
-                                                  [3] = {.seconds = judged / 4},
-                                                  [4] = {.seconds = judged / 3}},
+  begin("fastest", (fake_plan){.heuristic = {.seconds = unbeaten},
+                               .generated = {.seconds = 3 * unbeaten},
+                               .implementation = {[1] = {.seconds = unbeaten / 8, .wrong = true},
+                                                  [2] = {.seconds = unbeaten / 2},
+                                                  [3] = {.seconds = unbeaten / 4},
+                                                  [4] = {.seconds = unbeaten / 3}},
                                .count = 5});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){0}, &w));
   assert_string_equal(w.best, "three");
   assert_int_equal(w.finished, 1);
   assert_int_equal(w.last.refused, 1);
-  assert_true(w.last.heuristic_seconds >= judged && w.last.best_seconds < judged);
+  assert_true(w.last.heuristic_seconds >= unbeaten && w.last.best_seconds < unbeaten);
   tuning_contents contents = stored();
   assert_int_equal(contents.count, 1);
   assert_string_equal(contents.entries[0].kernel_class, "map/f32>f32/in2.dense/n10");
@@ -115,11 +115,11 @@ static void what_does_not_compile_or_start_is_refused(void **state) {
   (void)state;
   begin(
       "broken",
-      (fake_plan){.judgement = {.seconds = judged},
+      (fake_plan){.heuristic = {.seconds = unbeaten},
                   .generated = {.prepare = COMPUTE_ERROR_COMPILATION},
                   .implementation = {[1] = {.seconds = 1e-5, .enqueue = COMPUTE_ERROR_LAUNCH},
                                      [2] = {.seconds = 1e-5, .prepare = COMPUTE_ERROR_UNSUPPORTED},
-                                     [3] = {.seconds = judged / 2}},
+                                     [3] = {.seconds = unbeaten / 2}},
                   .count = 4});
   witness w = {0};
   compute_error_clear(context);
@@ -134,9 +134,9 @@ static void what_does_not_compile_or_start_is_refused(void **state) {
 
 static void a_gain_within_the_noise_is_not_stored(void **state) {
   (void)state;
-  begin("noise", (fake_plan){.judgement = {.seconds = judged},
-                             .generated = {.seconds = 3 * judged},
-                             .implementation = {[1] = {.seconds = judged * 0.99}},
+  begin("noise", (fake_plan){.heuristic = {.seconds = unbeaten},
+                             .generated = {.seconds = 3 * unbeaten},
+                             .implementation = {[1] = {.seconds = unbeaten * 0.99}},
                              .count = 2});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){0}, &w));
@@ -146,10 +146,10 @@ static void a_gain_within_the_noise_is_not_stored(void **state) {
   end();
 }
 
-static void a_best_judgement_is_stored_where_a_neighbour_would_serve(void **state) {
+static void a_best_heuristic_is_stored_where_a_neighbour_would_serve(void **state) {
   (void)state;
-  begin("neighbour", (fake_plan){.judgement = {.seconds = judged},
-                                 .generated = {.seconds = 3 * judged},
+  begin("neighbour", (fake_plan){.heuristic = {.seconds = unbeaten},
+                                 .generated = {.seconds = 3 * unbeaten},
                                  .count = 1});
   fixture_append_entry(path, "fake", "map/f32>f32/in2.dense/n12", 4);
   witness w = {0};
@@ -164,23 +164,23 @@ static void a_best_judgement_is_stored_where_a_neighbour_would_serve(void **stat
 
 static void a_slow_candidate_is_not_run_again(void **state) {
   (void)state;
-  begin("slow", (fake_plan){.judgement = {.seconds = judged},
-                            .generated = {.seconds = 3 * judged},
+  begin("slow", (fake_plan){.heuristic = {.seconds = unbeaten},
+                            .generated = {.seconds = 3 * unbeaten},
                             .implementation = {[1] = {.seconds = 0.2}, [2] = {.seconds = 2e-3}},
                             .count = 3});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){.candidate_seconds = 0.1}, &w));
   /* Once to compile and to be checked, once to be timed. */
   assert_int_equal(atomic_load(&fake_launches[1]), 2);
-  /* Five times slower than the judgement: out after the first sample. */
+  /* Five times slower than the heuristic: out after the first sample. */
   assert_in_range(atomic_load(&fake_launches[2]), 3, 10);
   end();
 }
 
 static void a_dry_run_stores_nothing(void **state) {
   (void)state;
-  begin("dry", (fake_plan){.judgement = {.seconds = judged},
-                           .generated = {.seconds = judged / 2},
+  begin("dry", (fake_plan){.heuristic = {.seconds = unbeaten},
+                           .generated = {.seconds = unbeaten / 2},
                            .count = 1});
   witness w = {0};
   assert_ok(run(1, (compute_tune_options){.dry = true}, &w));
@@ -193,9 +193,9 @@ static void a_dry_run_stores_nothing(void **state) {
 
 static void an_interrupted_run_keeps_what_it_has_found(void **state) {
   (void)state;
-  begin("interrupted", (fake_plan){.judgement = {.seconds = judged},
-                                   .generated = {.seconds = 3 * judged},
-                                   .implementation = {[1] = {.seconds = judged / 2}},
+  begin("interrupted", (fake_plan){.heuristic = {.seconds = unbeaten},
+                                   .generated = {.seconds = 3 * unbeaten},
+                                   .implementation = {[1] = {.seconds = unbeaten / 2}},
                                    .count = 2});
   witness w = {.stop_after = 1};
   assert_fails(run(3, (compute_tune_options){0}, &w), COMPUTE_ERROR_CANCELLED);
@@ -225,7 +225,7 @@ static void the_callback_can_end_a_run_before_anything_was_measured(void **state
 static void a_time_limit_is_shared_by_the_problems(void **state) {
   (void)state;
   begin("limit",
-        (fake_plan){.judgement = {.seconds = 5e-3}, .generated = {.seconds = 2e-3}, .count = 1});
+        (fake_plan){.heuristic = {.seconds = 5e-3}, .generated = {.seconds = 2e-3}, .count = 1});
   witness w = {0};
   assert_ok(run(4, (compute_tune_options){.total_seconds = 0.8}, &w));
   assert_true(w.last.elapsed_seconds < 0.9);
@@ -237,7 +237,7 @@ static void a_time_limit_is_shared_by_the_problems(void **state) {
 static void a_limit_too_short_for_anything_stores_nothing(void **state) {
   (void)state;
   begin("too_short",
-        (fake_plan){.judgement = {.seconds = 5e-3}, .generated = {.seconds = 2e-3}, .count = 1});
+        (fake_plan){.heuristic = {.seconds = 5e-3}, .generated = {.seconds = 2e-3}, .count = 1});
   fixture_append_entry(path, "fake", "map/f32>f32/in2.dense/n12", 4);
   witness w = {0};
   assert_ok(run(4, (compute_tune_options){.total_seconds = 1e-3}, &w));
@@ -248,7 +248,7 @@ static void a_limit_too_short_for_anything_stores_nothing(void **state) {
 
 static void a_lost_device_ends_the_run_with_its_words(void **state) {
   (void)state;
-  begin("lost", (fake_plan){.judgement = {.seconds = judged},
+  begin("lost", (fake_plan){.heuristic = {.seconds = unbeaten},
                             .generated = {.enqueue = COMPUTE_ERROR_DEVICE_LOST},
                             .count = 1});
   witness w = {0};
@@ -257,9 +257,9 @@ static void a_lost_device_ends_the_run_with_its_words(void **state) {
   end();
 }
 
-static void a_judgement_that_fails_leaves_its_problem_out(void **state) {
+static void a_heuristic_that_fails_leaves_its_problem_out(void **state) {
   (void)state;
-  begin("left_out", (fake_plan){.judgement = {.prepare = COMPUTE_ERROR_COMPILATION}, .count = 1});
+  begin("left_out", (fake_plan){.heuristic = {.prepare = COMPUTE_ERROR_COMPILATION}, .count = 1});
   witness w = {0};
   assert_ok(run(2, (compute_tune_options){0}, &w));
   assert_int_equal(w.finished, 2);
@@ -270,8 +270,8 @@ static void a_judgement_that_fails_leaves_its_problem_out(void **state) {
 
 static void a_file_that_cannot_be_written_is_an_error(void **state) {
   (void)state;
-  begin("unwritable", (fake_plan){.judgement = {.seconds = judged},
-                                  .generated = {.seconds = judged / 2},
+  begin("unwritable", (fake_plan){.heuristic = {.seconds = unbeaten},
+                                  .generated = {.seconds = unbeaten / 2},
                                   .count = 1});
   test_close(context);
   setenv("COMPUTE_TUNING_FILE", "/dev/full", 1);
@@ -298,10 +298,10 @@ static void runs_at_once_do_not_harm_each_other(void **state) {
   (void)state;
   begin("together",
         (fake_plan){
-            .judgement = {.seconds = judged},
-            .generated = {.seconds = 3 * judged},
+            .heuristic = {.seconds = unbeaten},
+            .generated = {.seconds = 3 * unbeaten},
             .implementation =
-                {[1] = {.seconds = judged / 8}, [2] = {.seconds = judged / 16, .wrong = true}},
+                {[1] = {.seconds = unbeaten / 8}, [2] = {.seconds = unbeaten / 16, .wrong = true}},
             .count = 3});
   pthread_t thread[RUNS];
   compute_status status[RUNS];
@@ -325,7 +325,7 @@ static void short_memory_ends_a_run_without_a_trace(void **state) {
   bool done = false;
   /* Most requests are the generator's, for each of many candidates alike; so steps may grow. */
   for (int64_t nth = 1; !done; nth += 1 + nth / 8) {
-    begin("memory", (fake_plan){.judgement = {.seconds = 1e-6}, .count = 1});
+    begin("memory", (fake_plan){.heuristic = {.seconds = 1e-6}, .count = 1});
     const compute_tune_options options = {.quick = true, .candidate_seconds = 1e-4};
     failing_allocator_arm(nth, nth % 2 == 0);
     const compute_status status = tuner_run(&device, &options, &work);
@@ -347,7 +347,7 @@ int main(void) {
       cmocka_unit_test(the_fastest_of_those_that_are_right_is_stored),
       cmocka_unit_test(what_does_not_compile_or_start_is_refused),
       cmocka_unit_test(a_gain_within_the_noise_is_not_stored),
-      cmocka_unit_test(a_best_judgement_is_stored_where_a_neighbour_would_serve),
+      cmocka_unit_test(a_best_heuristic_is_stored_where_a_neighbour_would_serve),
       cmocka_unit_test(a_slow_candidate_is_not_run_again),
       cmocka_unit_test(a_dry_run_stores_nothing),
       cmocka_unit_test(an_interrupted_run_keeps_what_it_has_found),
@@ -355,7 +355,7 @@ int main(void) {
       cmocka_unit_test(a_time_limit_is_shared_by_the_problems),
       cmocka_unit_test(a_limit_too_short_for_anything_stores_nothing),
       cmocka_unit_test(a_lost_device_ends_the_run_with_its_words),
-      cmocka_unit_test(a_judgement_that_fails_leaves_its_problem_out),
+      cmocka_unit_test(a_heuristic_that_fails_leaves_its_problem_out),
       cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
       cmocka_unit_test(runs_at_once_do_not_harm_each_other),
       cmocka_unit_test(short_memory_ends_a_run_without_a_trace),

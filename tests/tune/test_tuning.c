@@ -4,8 +4,7 @@
 #include <time.h>
 
 #include "support/harness/failing_allocator.h"
-#include "tune/forced.h"
-#include "tune/table.h"
+#include "tune/tuning.h"
 #include "tune_fixture.h"
 
 static compute_tuning_source lookup(tuning_store *store, const char *model, int64_t count,
@@ -45,7 +44,7 @@ static const table_row rows[] = {
     {.kernels = NULL},
 };
 
-static void the_order_is_forced_file_table_judgement(void **state) {
+static void the_order_is_forced_file_table_heuristic(void **state) {
   (void)state;
   static const table_row none[] = {{.kernels = NULL}};
   const char *path = fixture_file("order");
@@ -163,9 +162,9 @@ static void the_nearest_size_serves_where_the_exact_one_is_missing(void **state)
   tuning_release(store);
 }
 
-static void an_entry_without_parameters_is_the_judgement(void **state) {
+static void an_entry_without_parameters_is_the_heuristic(void **state) {
   (void)state;
-  const char *path = fixture_file("judged");
+  const char *path = fixture_file("unbeaten");
   fixture_append_entry(path, "Known", "map/f32>f32/in2.dense/n21", 2);
   fixture_append_entry(path, "Known", "map/f32>f32/in2.dense/n20", 0);
   expect(rows, "Known", COMPUTE_TUNING_FILE, 0);
@@ -336,14 +335,14 @@ static void a_malformed_text_is_logged_once_and_ignored(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_order_is_forced_file_table_judgement),
+      cmocka_unit_test(the_order_is_forced_file_table_heuristic),
       cmocka_unit_test(the_table_prefers_model_to_family_to_vendor_to_type),
       cmocka_unit_test(a_row_serves_only_its_own_devices_and_kernels),
       cmocka_unit_test(rows_that_are_built_in_are_well_formed),
       cmocka_unit_test(the_last_of_equal_entries_wins),
       cmocka_unit_test(entries_serve_only_the_very_same_device),
       cmocka_unit_test(the_nearest_size_serves_where_the_exact_one_is_missing),
-      cmocka_unit_test(an_entry_without_parameters_is_the_judgement),
+      cmocka_unit_test(an_entry_without_parameters_is_the_heuristic),
       cmocka_unit_test(a_file_of_nonsense_changes_nothing),
       cmocka_unit_test(an_own_entry_is_in_force_at_once_and_others_soon),
       cmocka_unit_test(the_place_of_the_file_follows_the_environment),

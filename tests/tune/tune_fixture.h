@@ -9,8 +9,6 @@
 
 #include "support/harness/test.h"
 #include "tune/entry.h"
-#include "tune/kernel_class.h"
-#include "tune/parameters.h"
 #include "tune/tuning.h"
 #include "tune/tuning_file.h"
 

@@ -259,4 +259,13 @@ static compute_status emit(generation *g) {
   return COMPUTE_OK;
 }
 
-const emit_kind emit_attention = {.name = "ATTENTION", .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS,
+     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 16, 32, 64)}},
+    {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
+    {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_attention = {.name = "ATTENTION", .emit = emit, .grids = grids};

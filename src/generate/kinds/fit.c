@@ -456,4 +456,12 @@ static compute_status emit(generation *g) {
   return COMPUTE_OK;
 }
 
-const emit_kind emit_fit = {.name = "FIT", .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS, {TUNE(variant, 1), TUNE(group_x, 32, 64, 128), TUNE(groups, 2, 4, 6, 8, 10, 12)}},
+    {TUNE_OTHERS, {TUNE(variant, 2), TUNE(group_x, 32, 64, 128, 256)}},
+    {TUNE_OTHERS, {TUNE(variant, 3), TUNE(group_x, 64, 128, 256)}},
+    {TUNE_CPU, {TUNE(items, 4, 16, 64, 256, 1024)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_fit = {.name = "FIT", .emit = emit, .grids = grids};

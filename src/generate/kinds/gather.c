@@ -183,4 +183,9 @@ static compute_status emit(generation *g) {
   return emit_for_cpu(g) ? gather_rows(g, &space) : gather_items(g, &space);
 }
 
-const emit_kind emit_gather = {.name = "GATHER", .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS, {TUNE(group_x, 64, 128, 256, 512), TUNE(vector, 1, 2, 4, 8)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_gather = {.name = "GATHER", .emit = emit, .grids = grids};

@@ -292,4 +292,12 @@ static compute_status emit(generation *g) {
   return COMPUTE_OK;
 }
 
-const emit_kind emit_top_k = {.name = "TOP_K", .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS, {TUNE(variant, 2), TUNE(group_x, 32, 64, 128, 256), TUNE(groups, 2, 4, 8)}},
+    {TUNE_OTHERS, {TUNE(variant, 3), TUNE(group_x, 64, 128, 256, 512)}},
+    {TUNE_OTHERS, {TUNE(variant, 4), TUNE(group_x, 256, 512, 1024)}},
+    {TUNE_CPU, {TUNE(variant, 1, 2, 3, 4)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_top_k = {.name = "TOP_K", .emit = emit, .grids = grids};

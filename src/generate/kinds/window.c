@@ -213,4 +213,10 @@ static compute_status emit(generation *g) {
   return COMPUTE_OK;
 }
 
-const emit_kind emit_window = {.name = "WINDOW", .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS, {TUNE(variant, 1, 2), TUNE(group_x, 64, 128, 256, 512)}},
+    {TUNE_CPU, {TUNE(variant, 1, 2)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_window = {.name = "WINDOW", .emit = emit, .grids = grids};

@@ -10,7 +10,7 @@
 typedef struct tune_row {
   char problem[64];
   double before, after; /* seconds */
-  char parameters[256]; /* "" if the judgement stays */
+  char parameters[256]; /* "" if the default stays */
 } tune_row;
 
 /* A run as its callback sees it. */

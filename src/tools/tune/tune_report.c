@@ -113,7 +113,7 @@ void tune_print_results(const tune_report *report) {
     if (row->parameters[0])
       printf("%6.0f%%  %s\n", gain_percent(row->before, row->after), row->parameters);
     else
-      printf("%7s  %s\n", "-", row->before > 0 ? "as judged" : "left out");
+      printf("%7s  %s\n", "-", row->before > 0 ? "the default" : "left out");
   }
 }
 
@@ -138,7 +138,7 @@ static void print_entry(char *line) {
   const char *device = strchr(line, '"');
   const double microseconds = strtod(word[1], NULL) / 1e3;
   printf("%-44s %12.1f us  %-40s %s\n", word[3], microseconds,
-         strcmp(word[2], "-") ? word[2] : "(as judged)", device ? device : "");
+         strcmp(word[2], "-") ? word[2] : "(the default)", device ? device : "");
 }
 
 static int print_file(compute_context *context, const char *entries) {

@@ -239,4 +239,20 @@ static compute_status emit(generation *g) {
   return emit_by_form(g, &emit_conv, forms, &problem);
 }
 
-const emit_kind emit_conv = {.name = "CONV", .accumulates = true, .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS, {TUNE(variant, 5), TUNE(item_m, 1, 2, 4, 8)}},
+    {TUNE_OTHERS, {TUNE(variant, 4), TUNE(group_x, 32, 64, 128, 256), TUNE(groups, 1, 4, 16)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 3), TUNE(tile_m, 32, 64), TUNE(tile_n, 32, 64), TUNE(groups, 4, 16, 32)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 2), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 32, 64, 128), TUNE(tile_k, 8, 16),
+      TUNE(item_m, 4, 8), TUNE(item_n, 4, 8)}},
+    {TUNE_CPU, {TUNE(variant, 4), TUNE(vector, 8, 16, 32)}},
+    {TUNE_CPU, {TUNE(variant, 5), TUNE(item_m, 16, 32, 64, 128, 256)}},
+    {TUNE_CPU,
+     {TUNE(variant, 6), TUNE(item_m, 4, 6, 8, 12, 14), TUNE(item_n, 16, 32, 48),
+      TUNE(vector, 8, 16)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_conv = {.name = "CONV", .accumulates = true, .emit = emit, .grids = grids};

@@ -59,4 +59,19 @@ static compute_status emit(generation *g) {
   return gemm_emit(g, &problem);
 }
 
-const emit_kind emit_gemm = {.name = "GEMM", .accumulates = true, .emit = emit};
+static const tuning_grid grids[] = {
+    {TUNE_OTHERS,
+     {TUNE(variant, 2), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 8, 16, 32), TUNE(item_m, 4, 8), TUNE(item_n, 4, 8)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 3), TUNE(tile_m, 32, 64), TUNE(tile_n, 32, 64), TUNE(groups, 2, 4, 8, 16)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 6), TUNE(item_m, 4, 8), TUNE(item_n, 4, 8), TUNE(vector, 2, 4),
+      TUNE(group_x, 32, 64)}},
+    {TUNE_CPU,
+     {TUNE(variant, 5, 6), TUNE(item_m, 4, 6, 8, 12, 14), TUNE(item_n, 8, 16, 32, 48),
+      TUNE(vector, 4, 8, 16)}},
+    {TUNE_END},
+};
+
+const emit_kind emit_gemm = {.name = "GEMM", .accumulates = true, .emit = emit, .grids = grids};

@@ -1,10 +1,10 @@
-/* GEMM and CONV: sums of products. */
+/* GEMM, CONV and ATTENTION: sums of products. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "type/dtype.h"
-#include "validate/kinds.h"
+#include "validate/evaluate.h"
 
 /* Winograd's minimal filtering sums transformed patches, whose rounding follows the largest
  * elements of a patch. With 4 × 4 results per tile and channels of equal weight it comes to some 10
@@ -41,24 +41,18 @@ static void add_product(sum *s, const view *a, int64_t at_a, const view *b, int6
   }
 }
 
-static bool is_float(compute_dtype type) {
-  return type == COMPUTE_F64 || type == COMPUTE_F32;
-}
-
-static number finish(const compute_kernel_descriptor *d, const sum *s) {
-  if (!is_float(d->accumulate)) {
+static number finish(const compute_kernel_descriptor *d, compute_precision precision,
+                     const sum *s) {
+  if (!number_is_float(d->accumulate)) {
     const int64_t value =
         d->accumulate == COMPUTE_I32 ? (int64_t)(int32_t)(uint32_t)s->integer : (int64_t)s->integer;
     return (number){.integer = value};
   }
   /* TF32 keeps 10 bits of each factor's mantissa. */
-  const compute_precision precision = d->kind == COMPUTE_KERNEL_CONV
-                                          ? compute_conv_of(d)->precision
-                                          : compute_gemm_of(d)->precision;
   const bool coarse = (precision & COMPUTE_PRECISION_TF32) && d->accumulate == COMPUTE_F32;
   const double factors = coarse ? 0x1p-9 * s->magnitude : 0;
-  number n = evaluate_sum(d->accumulate, s->real, s->magnitude, factors + WINOGRAD * s->wide,
-                          (double)s->terms, true);
+  number n = number_sum(d->accumulate, s->real, s->magnitude, factors + WINOGRAD * s->wide,
+                        (double)s->terms, true);
   /* Results of nothing but padding are computed from a patch, too, and what is not finite, or would
    * not be with the filtering's factors, spreads to all results of its tile. */
   if (s->terms == 0) n.error = WINOGRAD * s->wide;
@@ -66,7 +60,18 @@ static number finish(const compute_kernel_descriptor *d, const sum *s) {
   return n;
 }
 
-number evaluate_product(const evaluation *e, const int64_t *coordinate) {
+/* The value at a place, and its epilogue. */
+static bool finish_unit(const evaluation *e, int64_t unit,
+                        number (*value)(const evaluation *e, const int64_t *coordinate),
+                        workspace *w) {
+  int64_t coordinate[COMPUTE_MAX_RANK];
+  evaluate_coordinates(e->d->size, e->out_rank, unit, coordinate);
+  const number n = value(e, coordinate);
+  evaluate_epilogue(e, &n, 2, coordinate, unit, w, w->results);
+  return true;
+}
+
+static number product(const evaluation *e, const int64_t *coordinate) {
   const compute_kernel_descriptor *d = e->d;
   const view *a = &e->input[0], *b = &e->input[1];
   const int32_t m = d->rank - 2, n = d->rank - 1;
@@ -76,11 +81,21 @@ number evaluate_product(const evaluation *e, const int64_t *coordinate) {
     at_a += a->stride[i] * coordinate[i];
     at_b += b->stride[i] * coordinate[i];
   }
-  const bool floats = is_float(d->accumulate);
+  const bool floats = number_is_float(d->accumulate);
   for (int64_t k = 0; k < compute_gemm_of(d)->k; k++)
     add_product(&s, a, at_a + k * a->stride[n], b, at_b + k * b->stride[m], floats);
-  return finish(d, &s);
+  return finish(d, compute_gemm_of(d)->precision, &s);
 }
+
+static bool gemm(const evaluation *e, int64_t unit, workspace *w) {
+  return finish_unit(e, unit, product, w);
+}
+
+static uint64_t gemm_work(const compute_kernel_descriptor *d, uint64_t program) {
+  return program + 2 * (uint64_t)compute_gemm_of(d)->k;
+}
+
+const evaluation_kind evaluation_kind_gemm = {.evaluate = gemm, .work = gemm_work};
 
 /* ---- Convolutions -------------------------------------------------------------------------- */
 
@@ -103,7 +118,8 @@ static void forward(const evaluation *e, const int64_t *y, sum *s) {
         const int64_t v = y[3] * c->stride[1] + t * c->dilation[1] - c->padding[1];
         if (inside(h, c->data_size[0]) && inside(v, c->data_size[1]))
           add_product(s, &e->input[0], at(&e->input[0], y[0], channels * group + k, h, v),
-                      &e->input[1], at(&e->input[1], y[1], k, r, t), is_float(e->d->accumulate));
+                      &e->input[1], at(&e->input[1], y[1], k, r, t),
+                      number_is_float(e->d->accumulate));
       }
 }
 
@@ -124,7 +140,8 @@ static void by_data(const evaluation *e, const int64_t *x, sum *s) {
         const int64_t p = result_place(c, 0, x[2], r), q = result_place(c, 1, x[3], t);
         if (p >= 0 && q >= 0)
           add_product(s, &e->input[0], at(&e->input[0], x[0], o, p, q), &e->input[1],
-                      at(&e->input[1], o, x[1] % channels, r, t), is_float(e->d->accumulate));
+                      at(&e->input[1], o, x[1] % channels, r, t),
+                      number_is_float(e->d->accumulate));
       }
 }
 
@@ -139,7 +156,8 @@ static void by_filter(const evaluation *e, const int64_t *w, sum *s) {
         const int64_t v = q * c->stride[1] + w[3] * c->dilation[1] - c->padding[1];
         if (inside(h, c->data_size[0]) && inside(v, c->data_size[1]))
           add_product(s, &e->input[0], at(&e->input[0], n, channels * group + w[1], h, v),
-                      &e->input[1], at(&e->input[1], n, w[0], p, q), is_float(e->d->accumulate));
+                      &e->input[1], at(&e->input[1], n, w[0], p, q),
+                      number_is_float(e->d->accumulate));
       }
 }
 
@@ -187,7 +205,7 @@ static double wide_magnitude(const evaluation *e, const int64_t *y) {
   return wide;
 }
 
-number evaluate_convolution(const evaluation *e, const int64_t *coordinate) {
+static number convolution(const evaluation *e, const int64_t *coordinate) {
   sum s = {0};
   switch (compute_conv_of(e->d)->direction) {
   case COMPUTE_CONVOLUTION_FORWARD: forward(e, coordinate, &s); break;
@@ -195,5 +213,25 @@ number evaluate_convolution(const evaluation *e, const int64_t *coordinate) {
   case COMPUTE_CONVOLUTION_BY_FILTER: by_filter(e, coordinate, &s); break;
   }
   if (may_be_filtered(e->d)) s.wide = wide_magnitude(e, coordinate);
-  return finish(e->d, &s);
+  return finish(e->d, compute_conv_of(e->d)->precision, &s);
 }
+
+static bool conv(const evaluation *e, int64_t unit, workspace *w) {
+  return finish_unit(e, unit, convolution, w);
+}
+
+static uint64_t conv_work(const compute_kernel_descriptor *d, uint64_t program) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER)
+    return program + 4 * (uint64_t)(c->batch * evaluate_count(c->result_size, 0, 2));
+  const int64_t channels =
+      c->direction == COMPUTE_CONVOLUTION_FORWARD ? c->data_channels : c->result_channels;
+  return program + 4 * (uint64_t)(evaluate_count(c->filter_size, 0, 2) * channels / c->groups);
+}
+
+const evaluation_kind evaluation_kind_conv = {.evaluate = conv, .work = conv_work};
+
+/* ---- Attention ----------------------------------------------------------------------------- */
+
+/* None: every element depends on all keys, in an order of sums that is the device's. */
+const evaluation_kind evaluation_kind_attention = {0};
