@@ -107,12 +107,12 @@ double ir_uniform_value(const ir_node *node) {
 }
 
 static bool is_composed(const graph_node *node) {
-  return plan_rule_of(node->op)->has_kernel != NULL;
+  return plan_rules[node->op]->has_kernel != NULL;
 }
 
 static bool has_kernel(const compute_device *device, const compute_graph *graph,
                        const graph_node *node) {
-  return device && plan_rule_of(node->op)->has_kernel(device, graph, node);
+  return device && plan_rules[node->op]->has_kernel(device, graph, node);
 }
 
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,

@@ -99,11 +99,11 @@ typedef struct plan_rule {
   extern const plan_rule rule_##rule;
 #include "graph/ops.def"
 
-/* rules.c */
-const plan_rule *plan_rule_of(graph_op op);
+/* rules.c: by operation. */
+extern const plan_rule *const plan_rules[OP_COUNT];
 
 static inline const plan_rule *ir_rule(const ir_node *n) {
-  return plan_rule_of(n->op);
+  return plan_rules[n->op];
 }
 
 /* The operands that a plan for the device (NULL: of which no kernels are asked for) reads of a

@@ -4,17 +4,13 @@
 /* No kernel computes these: they are memory already, or have no value. */
 const plan_rule rule_NONE = {0};
 
-static const plan_rule *const rules[OP_COUNT] = {
+const plan_rule *const plan_rules[OP_COUNT] = {
     [OP_NONE] = &rule_NONE,
 #define ELEMENTWISE(name, ...)                                         [OP_##name] = &rule_map,
 #define SCALED(name, ...)                                              [OP_##name] = &rule_map,
 #define STRUCTURAL(name, category, domain, gradient, block, rule, ...) [OP_##name] = &rule_##rule,
 #include "graph/ops.def"
 };
-
-const plan_rule *plan_rule_of(graph_op op) {
-  return rules[op];
-}
 
 bool draft_cluster(const lowering *l, uint32_t index, uint32_t part, kernel_draft *d) {
   const cluster *c = &l->f->clusters[index];
