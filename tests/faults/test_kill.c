@@ -20,7 +20,7 @@
 #include "support/test.h"
 #include "support/values.h"
 #include "tune/entry.h"
-#include "tune/tuning_file.h"
+#include "tune/tuning.h"
 
 #define ROOT    TEST_SCRATCH_DIR "/cache"
 #define KERNELS ROOT "/kernels"

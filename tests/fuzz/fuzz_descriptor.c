@@ -9,6 +9,7 @@
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
 #include "support/attributes.h"
+#include "tune/entry.h"
 
 typedef struct reader {
   const uint8_t *data;
