@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "tune/tuning.h"
-#include "tune/tuning_file.h"
 
 static const char magic[] = "costs 1 ";
 

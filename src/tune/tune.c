@@ -12,7 +12,6 @@
 #include "device/device.h"
 #include "tune/tuner.h"
 #include "tune/tuning.h"
-#include "tune/tuning_file.h"
 
 /* ---- Tuning -------------------------------------------------------------------------------- */
 

@@ -16,7 +16,6 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "tune/tuning.h"
-#include "tune/tuning_file.h"
 
 static const char operation[] = "compute_tune";
 

@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/variable.h"
-#include "tune/tuning_file.h"
 
 #define CHECK_NANOSECONDS INT64_C(1000000000)
 

@@ -3,7 +3,7 @@
  * A process that dies while it writes, or a disk that is full, can leave a line without its end, to
  * which the next writer's line would then be glued. So a writer begins with a line end if the file
  * lacks one, and the reader, when a line is no good, looks for the beginning of another inside. */
-#include "tune/tuning_file.h"
+#include "tune/tuning.h"
 
 #include <errno.h>
 #include <fcntl.h>

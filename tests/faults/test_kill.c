@@ -20,7 +20,7 @@
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 #include "tune/entry.h"
-#include "tune/tuning_file.h"
+#include "tune/tuning.h"
 
 #define ROOT    TEST_SCRATCH_DIR "/cache"
 #define KERNELS ROOT "/kernels"

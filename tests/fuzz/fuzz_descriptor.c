@@ -8,6 +8,8 @@
 #include "kernel/kernel.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
+#include "support/attributes.h"
+#include "tune/entry.h"
 #include "support/samples/attributes.h"
 
 typedef struct reader {

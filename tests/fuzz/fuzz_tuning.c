@@ -3,7 +3,6 @@
 
 #include "fuzz.h"
 #include "tune/tuning.h"
-#include "tune/tuning_file.h"
 
 static void read_file(const uint8_t *data, size_t size) {
   tuning_contents contents;

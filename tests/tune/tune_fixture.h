@@ -10,7 +10,6 @@
 #include "support/harness/test.h"
 #include "tune/entry.h"
 #include "tune/tuning.h"
-#include "tune/tuning_file.h"
 
 static inline compute_target fixture_target(const char *model) {
   compute_target target = {.struct_size = sizeof target,

@@ -209,8 +209,8 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
   snprintf(info->isa, sizeof info->isa, "%s", device->isa->name);
   info->type = COMPUTE_DEVICE_CPU;
   info->priority = 0;
-  info->capabilities =
-      COMPUTE_CAPABILITY_UNIFIED_MEMORY | COMPUTE_CAPABILITY_F64 | COMPUTE_CAPABILITY_COMPUTE;
+  info->capabilities = COMPUTE_CAPABILITY_UNIFIED_MEMORY | COMPUTE_CAPABILITY_F64 |
+                       COMPUTE_CAPABILITY_COMPUTE | COMPUTE_CAPABILITY_HOST;
   if (device->isa->vector_bytes >= 32) info->capabilities |= COMPUTE_CAPABILITY_AVX2;
   if (device->isa->vector_bytes >= 64) info->capabilities |= COMPUTE_CAPABILITY_AVX512;
   info->compute_units = (uint32_t)device->threads;
