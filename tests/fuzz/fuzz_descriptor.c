@@ -8,7 +8,6 @@
 #include "kernel/kernel.h"
 #include "kernel/fit_problem.h"
 #include "kernel/program.h"
-#include "support/attributes.h"
 #include "tune/entry.h"
 #include "support/samples/attributes.h"
 
