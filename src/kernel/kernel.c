@@ -150,7 +150,8 @@ void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text) {
   class_text t = {text, 0};
   text[0] = '\0';
-  class_add(&t, "%s/", kinds[d->kind]->name);
-  kinds[d->kind]->print_class(d, &t);
+  const kernel_kind *kind = kernel_kind_of(d->kind);
+  class_add(&t, "%s/", kernel_kind_name(d->kind));
+  if (kind) kind->print_class(d, &t);
   return text;
 }

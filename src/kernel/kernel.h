@@ -48,7 +48,8 @@ void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *tex
 void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);
 
 /* The class of kernels that share their best parameters: see tune/entry.h for the grammar.
- * Into `text`, which has KERNEL_CLASS_BYTES and is returned. */
+ * Into `text`, which has KERNEL_CLASS_BYTES and is returned. Of a kind that does not exist, which a
+ * module may ask about, "unknown/". */
 #define KERNEL_CLASS_BYTES 160
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text);
 

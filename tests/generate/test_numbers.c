@@ -91,6 +91,13 @@ static void change_values(const sample_kernel *s, operand_memory *m, uint32_t op
   }
 }
 
+/* The size of the axis that indices walk; 0 if there are none. */
+static int64_t walked_axis(const compute_kernel_descriptor *d) {
+  return d->kind == COMPUTE_KERNEL_GATHER || d->kind == COMPUTE_KERNEL_SCATTER
+             ? compute_index_of(d)->axis_size
+             : 0;
+}
+
 static void create_memory(const sample_kernel *s, operand_memory *m) {
   const compute_kernel_descriptor *d = &s->descriptor;
   test_random random = {.state = 17};
@@ -108,11 +115,9 @@ static void create_memory(const sample_kernel *s, operand_memory *m) {
     assert_non_null(m->before[i]);
     assert_non_null(m->expected[i]);
     assert_true(emulator_buffer_create(m->bytes[i], &m->buffer[i]));
-    const bool index =
-        i == 1 && compute_index_of(d)->axis_size > 0 && d->kind != COMPUTE_KERNEL_TOP_K;
-    fill(m->before[i], m->dtype[i], m->elements[i],
-         index ? -(double)compute_index_of(d)->axis_size : s->low,
-         index ? (double)compute_index_of(d)->axis_size : s->high, &random);
+    const double axis = i == 1 ? (double)walked_axis(d) : 0;
+    fill(m->before[i], m->dtype[i], m->elements[i], axis > 0 ? -axis : s->low,
+         axis > 0 ? axis : s->high, &random);
     change_values(s, m, i, &random);
     memcpy(m->expected[i], m->before[i], m->bytes[i]);
   }
@@ -405,15 +410,14 @@ static void check_bad_index(const sample_kernel *s, void *user) {
   operand_memory m = {0};
   (void)user;
   const compute_kernel_descriptor *d = &s->descriptor;
-  if (!selected(s) || compute_index_of(d)->axis_size == 0 || s->inputs[0].dtype != COMPUTE_F32)
-    return;
+  const int64_t axis = walked_axis(d);
+  if (!selected(s) || axis == 0 || s->inputs[0].dtype != COMPUTE_F32) return;
   create_memory(s, &m);
   const size_t bytes = compute_dtype_size(m.dtype[1]);
   for (int64_t e = 0; e < m.elements[1]; e += 5) {
     const int64_t beyond = offsets[e % 3] / 2;
     dtype_store_integer(m.dtype[1], m.before[1] + (size_t)e * bytes,
-                        e % 2 ? compute_index_of(d)->axis_size + beyond
-                              : -compute_index_of(d)->axis_size - 1 - beyond);
+                        e % 2 ? axis + beyond : -axis - 1 - beyond);
   }
   for (int target = 0; target < TARGET_COUNT && m.elements[1] > 0; target++) {
     char what[200], problem[PROBLEM_BYTES] = "";

@@ -155,7 +155,8 @@ static void fold_add(fold *f, reference_value x) {
 
 static reference_value fold_end(const fold *f) {
   reference_value result = f->best;
-  if (compute_reduce_of(f->d)->combine >= COMPUTE_COMBINE_ARGMAX) return (reference_value){.whole = f->place};
+  if (compute_reduce_of(f->d)->combine >= COMPUTE_COMBINE_ARGMAX)
+    return (reference_value){.whole = f->place};
   if (compute_reduce_of(f->d)->combine <= COMPUTE_COMBINE_PROD)
     result = (reference_value){.real = (double)f->sum, .whole = (int64_t)f->whole};
   return reference_fit(f->d->accumulate, result);
@@ -164,16 +165,19 @@ static reference_value fold_end(const fold *f) {
 static void reduce(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
   reference_point kept = {compute_reduce_of(d)->kept_rank, d->size, {0}};
-  const compute_dtype type = compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
+  const compute_dtype type =
+      compute_reduce_of(d)->combine >= COMPUTE_COMBINE_ARGMAX ? COMPUTE_I64 : d->accumulate;
   if (is_empty(d->size, 0, compute_reduce_of(d)->kept_rank)) return;
   do {
     fold f = fold_begin(d);
     reference_point point = {d->rank, d->size, {0}};
-    reference_point rest = {d->rank - compute_reduce_of(d)->kept_rank, d->size + compute_reduce_of(d)->kept_rank, {0}};
+    reference_point rest = {
+        d->rank - compute_reduce_of(d)->kept_rank, d->size + compute_reduce_of(d)->kept_rank, {0}};
     memcpy(point.at, kept.at, sizeof point.at);
     if (!is_empty(d->size, compute_reduce_of(d)->kept_rank, d->rank)) {
       do {
-        for (int32_t i = 0; i < rest.rank; i++) point.at[compute_reduce_of(d)->kept_rank + i] = rest.at[i];
+        for (int32_t i = 0; i < rest.rank; i++)
+          point.at[compute_reduce_of(d)->kept_rank + i] = rest.at[i];
         fold_add(&f, begin(r, &point));
       } while (reference_next(&rest));
     }
@@ -191,7 +195,8 @@ static void transform_row(const compute_kernel_descriptor *d, long double *row, 
     sum += compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? row[i] : expl(row[i] - largest);
   const long double mean = sum / (long double)length;
   for (int64_t i = 0; i < length; i++) squares += (row[i] - mean) * (row[i] - mean);
-  const long double scale = 1 / sqrtl(squares / (long double)length + (long double)compute_row_of(d)->epsilon);
+  const long double scale =
+      1 / sqrtl(squares / (long double)length + (long double)compute_row_of(d)->epsilon);
   for (int64_t i = 0; i < length; i++) {
     switch (compute_row_of(d)->operation) {
     case COMPUTE_ROW_SOFTMAX: row[i] = expl(row[i] - largest) / sum; break;
@@ -260,7 +265,9 @@ static int64_t axis_place(const reference *r, const int64_t *at) {
   const compute_kernel_descriptor *d = r->d;
   const int64_t index = load(r, 1, at, d->rank).whole;
   if (index >= 0) return index < compute_index_of(d)->axis_size ? index : -1;
-  return compute_index_of(d)->from_zero || index < -compute_index_of(d)->axis_size ? -1 : index + compute_index_of(d)->axis_size;
+  return compute_index_of(d)->from_zero || index < -compute_index_of(d)->axis_size
+             ? -1
+             : index + compute_index_of(d)->axis_size;
 }
 
 static void gather(const reference *r) {
@@ -279,7 +286,9 @@ static void gather(const reference *r) {
 
 /* Elements that the output reaches from its first one; strides are not negative. */
 static int64_t scatter_reach(const compute_kernel_descriptor *d) {
-  int64_t reach = 1 + (compute_index_of(d)->axis_size > 0 ? compute_index_of(d)->axis_size - 1 : 0) * compute_index_of(d)->axis_stride;
+  int64_t reach =
+      1 + (compute_index_of(d)->axis_size > 0 ? compute_index_of(d)->axis_size - 1 : 0) *
+              compute_index_of(d)->axis_stride;
   for (int32_t i = 0; i < d->rank; i++) reach += (d->size[i] - 1) * d->outputs[0].stride[i];
   return reach;
 }

@@ -116,9 +116,9 @@ static void windows(const reference *r) {
 
 static sample_element combine(const compute_kernel_descriptor *d, sample_element a,
                               sample_element b) {
-  const bool sum = compute_reduce_of(d)->combine == COMPUTE_COMBINE_SUM,
-             prod = compute_reduce_of(d)->combine == COMPUTE_COMBINE_PROD;
-  const bool wins = compute_reduce_of(d)->combine == COMPUTE_COMBINE_MAX
+  const bool sum = compute_scan_of(d)->combine == COMPUTE_COMBINE_SUM,
+             prod = compute_scan_of(d)->combine == COMPUTE_COMBINE_PROD;
+  const bool wins = compute_scan_of(d)->combine == COMPUTE_COMBINE_MAX
                         ? b.real > a.real || (!dtype_is_float(d->accumulate) && b.whole > a.whole)
                         : b.real < a.real || (!dtype_is_float(d->accumulate) && b.whole < a.whole);
   sample_element made = wins || (isnan(b.real) && !isnan(a.real)) ? b : a;
@@ -132,7 +132,7 @@ static sample_element combine(const compute_kernel_descriptor *d, sample_element
 
 static sample_element identity(const compute_kernel_descriptor *d) {
   const bool narrow = d->accumulate == COMPUTE_I32;
-  switch (compute_reduce_of(d)->combine) {
+  switch (compute_scan_of(d)->combine) {
   case COMPUTE_COMBINE_SUM: return (sample_element){.real = 0};
   case COMPUTE_COMBINE_PROD: return (sample_element){.real = 1, .whole = 1};
   case COMPUTE_COMBINE_MAX:
@@ -181,15 +181,15 @@ static bool top_k(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
   const int32_t last = d->rank - 1;
   int64_t point[COMPUTE_MAX_RANK];
-  ranked *row = malloc((size_t)(compute_index_of(d)->axis_size + 1) * sizeof *row);
+  ranked *row = malloc((size_t)(compute_top_k_of(d)->axis_size + 1) * sizeof *row);
   if (!row) return false;
   for (int64_t n = 0; find_point(r, n, last, point); n++) {
-    for (int64_t i = 0; i < compute_index_of(d)->axis_size; i++) {
+    for (int64_t i = 0; i < compute_top_k_of(d)->axis_size; i++) {
       point[last] = i;
       row[i] = (ranked){load(r, 0, offset(r, 0, point, d->rank)), i,
                         dtype_is_float(d->inputs[0].dtype), compute_top_k_of(d)->smallest};
     }
-    qsort(row, (size_t)compute_index_of(d)->axis_size, sizeof *row, compare_ranked);
+    qsort(row, (size_t)compute_top_k_of(d)->axis_size, sizeof *row, compare_ranked);
     for (point[last] = 0; point[last] < d->size[last]; point[last]++) {
       const sample_element place = {.whole = row[point[last]].place};
       r->store(r->user, 0, point, &place);

@@ -161,7 +161,8 @@ static void search_frame(const compute_kernel_descriptor *d, void *const *operan
 }
 
 bool spots_reference(const compute_kernel_descriptor *d, void *const *operands) {
-  const int64_t margin = 2 * ((int64_t)compute_spots_of(d)->radius + compute_spots_of(d)->wide_radius);
+  const int64_t margin =
+      2 * ((int64_t)compute_spots_of(d)->radius + compute_spots_of(d)->wide_radius);
   const int64_t most = (d->size[1] + margin) * (d->size[2] + margin);
   double *memory = malloc((size_t)(2 * d->size[1] * d->size[2] + 4 * most) * sizeof *memory);
   if (!memory) return false;
