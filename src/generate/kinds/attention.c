@@ -265,7 +265,7 @@ static const tuning_grid grids[] = {
       TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_attention = {.name = "ATTENTION", .emit = emit, .grids = grids};

@@ -154,7 +154,7 @@ static const tuning_grid grids[] = {
     {TUNE_CPU, {TUNE(items, 1024, 4096, 16384, 65536, 262144, 1048576)}},
     {TUNE_OTHERS, {TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 16, 32, 64)}},
     {TUNE_CPU, {TUNE(tile_m, 16, 32, 64, 128), TUNE(tile_n, 32, 64, 128, 256, 512)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_copy = {.name = "COPY", .emit = emit, .grids = grids};

@@ -461,7 +461,7 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 2), TUNE(group_x, 32, 64, 128, 256)}},
     {TUNE_OTHERS, {TUNE(variant, 3), TUNE(group_x, 64, 128, 256)}},
     {TUNE_CPU, {TUNE(items, 4, 16, 64, 256, 1024)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_fit = {.name = "FIT", .emit = emit, .grids = grids};

@@ -185,7 +185,7 @@ static compute_status emit(generation *g) {
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(group_x, 64, 128, 256, 512), TUNE(vector, 1, 2, 4, 8)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_gather = {.name = "GATHER", .emit = emit, .grids = grids};

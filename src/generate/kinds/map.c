@@ -431,7 +431,7 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(group_x, 64, 128, 256, 512), TUNE(vector, 1, 2, 4, 8), TUNE(groups, 4, 8, 16, 32, 64)}},
     {TUNE_CPU, {TUNE(items, 1024, 4096, 16384, 65536, 262144, 1048576)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_map = {.name = "MAP", .emit = emit, .grids = grids};

@@ -433,7 +433,7 @@ static const tuning_grid grids[] = {
      {TUNE(group_x, 64, 128, 256, 512), TUNE(tile_k, 8, 32, 128, 256), TUNE(items, 2, 4, 8),
       TUNE(groups, 4, 16)}},
     {TUNE_CPU, {TUNE(variant, 1, 2), TUNE(vector, 8, 16, 32, 64, 128, 256)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_reduce = {.name = "REDUCE", .accumulates = true, .emit = emit, .grids = grids};

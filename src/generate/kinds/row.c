@@ -366,7 +366,7 @@ static const tuning_grid grids[] = {
      {TUNE(group_x, 64, 128, 256, 512, 1024), TUNE(tile_k, 8, 32, 64, 128, 256, 512),
       TUNE(items, 4, 8, 16)}},
     {TUNE_CPU, {TUNE(variant, 1, 2), TUNE(vector, 4, 8, 16, 32, 64, 128)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_row = {.name = "ROW", .accumulates = true, .emit = emit, .grids = grids};

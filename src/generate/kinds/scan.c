@@ -191,7 +191,7 @@ static const tuning_grid grids[] = {
      {TUNE(variant, 2), TUNE(group_x, 64, 128, 256, 512), TUNE(items, 4, 8, 16),
       TUNE(groups, 2, 4, 8)}},
     {TUNE_ANY, {TUNE(variant, 1), TUNE(groups, 1, 4, 16)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_scan = {.name = "SCAN", .emit = emit, .grids = grids};

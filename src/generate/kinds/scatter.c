@@ -558,7 +558,7 @@ static compute_status emit(generation *g) {
 static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 1, 2), TUNE(group_x, 64, 128, 256), TUNE(groups, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(groups, 1, 2, 4, 8)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_scatter = {.name = "SCATTER", .emit = emit, .grids = grids};

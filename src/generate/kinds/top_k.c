@@ -297,7 +297,7 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 3), TUNE(group_x, 64, 128, 256, 512)}},
     {TUNE_OTHERS, {TUNE(variant, 4), TUNE(group_x, 256, 512, 1024)}},
     {TUNE_CPU, {TUNE(variant, 1, 2, 3, 4)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_top_k = {.name = "TOP_K", .emit = emit, .grids = grids};

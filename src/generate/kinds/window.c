@@ -216,7 +216,7 @@ static compute_status emit(generation *g) {
 static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 1, 2), TUNE(group_x, 64, 128, 256, 512)}},
     {TUNE_CPU, {TUNE(variant, 1, 2)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_window = {.name = "WINDOW", .emit = emit, .grids = grids};

@@ -252,7 +252,7 @@ static const tuning_grid grids[] = {
     {TUNE_CPU,
      {TUNE(variant, 6), TUNE(item_m, 4, 6, 8, 12, 14), TUNE(item_n, 16, 32, 48),
       TUNE(vector, 8, 16)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_conv = {.name = "CONV", .accumulates = true, .emit = emit, .grids = grids};

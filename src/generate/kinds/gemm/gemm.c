@@ -71,7 +71,7 @@ static const tuning_grid grids[] = {
     {TUNE_CPU,
      {TUNE(variant, 5, 6), TUNE(item_m, 4, 6, 8, 12, 14), TUNE(item_n, 8, 16, 32, 48),
       TUNE(vector, 4, 8, 16)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_gemm = {.name = "GEMM", .accumulates = true, .emit = emit, .grids = grids};
