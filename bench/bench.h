@@ -112,6 +112,9 @@ bench_record bench_record_new(const bench_session *session, const char *suite, c
 /* Keeps a copy of the record; its line of the table is printed when its case has ended. */
 void bench_record_add(bench_session *session, const bench_record *record);
 
+/* Progress on stderr: in place on a terminal, else a line every few seconds. NULL ends it. */
+void bench_progress(size_t done, size_t total, const char *suite, const char *name);
+
 /* Keeps a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
 void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);
 

@@ -242,13 +242,13 @@ static void run_cases(bench_session *session, const bool *selected) {
       if (!is_selected(session->options, suites[i], c)) continue;
       if (!heading) output_heading(suites[i]);
       heading = true;
-      output_progress(++done, total, suites[i]->name, c->name);
+      bench_progress(++done, total, suites[i]->name, c->name);
       size_t first = session->record_count;
       guard_case(suites[i]->name, c->name, hang_seconds(session->options));
       plant(session);
       c->run(session, suites[i]->name, c);
       guard_end();
-      output_progress(0, 0, NULL, NULL);
+      bench_progress(0, 0, NULL, NULL);
       if (session->record_count > first)
         output_case(session, session->records + first, session->record_count - first);
     }

@@ -215,16 +215,3 @@ int output_json(const bench_session *session, const char *path) {
   json_decref(root);
   return result;
 }
-
-void output_progress(size_t done, size_t total, const char *suite, const char *name) {
-  static double last;
-  bool terminal = isatty(STDERR_FILENO);
-  if (terminal) {
-    fprintf(stderr, "\r\033[K");
-    if (suite) fprintf(stderr, "[%zu/%zu] %s/%s", done, total, suite, name);
-    fflush(stderr);
-  } else if (suite && clock_seconds() - last > 5) {
-    if (last > 0) fprintf(stderr, "[%zu/%zu] %s/%s\n", done, total, suite, name);
-    last = clock_seconds();
-  }
-}

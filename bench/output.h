@@ -17,7 +17,4 @@ size_t output_summary(const bench_session *session);
 /* Writes {"environment": …, "records": […]}. Returns 0, or -1 with errno set. */
 int output_json(const bench_session *session, const char *path);
 
-/* Progress on stderr: in place on a terminal, else a line every few seconds. NULL ends it. */
-void output_progress(size_t done, size_t total, const char *suite, const char *name);
-
 #endif

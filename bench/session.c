@@ -1,12 +1,13 @@
-/* The list of records and notes of a session (bench.h). */
+/* The list of records and notes of a session, and how far it is (bench.h). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
-#include "output.h"
+#include "measure.h"
 
 bench_record bench_record_new(const bench_session *session, const char *suite,
                               const bench_case *c) {
@@ -43,13 +44,26 @@ void bench_record_add(bench_session *session, const bench_record *record) {
   plant_verdict(session, &session->records[session->record_count - 1]);
 }
 
+void bench_progress(size_t done, size_t total, const char *suite, const char *name) {
+  static double last;
+  bool terminal = isatty(STDERR_FILENO);
+  if (terminal) {
+    fprintf(stderr, "\r\033[K");
+    if (suite) fprintf(stderr, "[%zu/%zu] %s/%s", done, total, suite, name);
+    fflush(stderr);
+  } else if (suite && clock_seconds() - last > 5) {
+    if (last > 0) fprintf(stderr, "[%zu/%zu] %s/%s\n", done, total, suite, name);
+    last = clock_seconds();
+  }
+}
+
 void bench_note(bench_session *session, const char *format, ...) {
   char text[1024];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  output_progress(0, 0, NULL, NULL);
+  bench_progress(0, 0, NULL, NULL);
   fflush(stdout); /* in order, where both go to one place */
   fprintf(stderr, "compute-bench: %s\n", text);
   session->notes =

@@ -341,7 +341,7 @@ static bool serves(const compute_kernel_descriptor *descriptor, const char **rea
 static compute_status prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
                               cuda_product **result) {
   const char *reason;
-  cublas_product *product = cuda_allocate(device, sizeof *product);
+  cublas_product *product = builder_allocate(&device->builder, sizeof *product);
   if (!product) return cuda_fail_memory(device->services, "a kernel");
   product->shared.vendor = &cublas_vendor;
   product->library = cuda_library_open(device, CUDA_CUBLAS);
@@ -352,7 +352,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   if (code != CUBLAS_OK) status = fail(device, code, "describing a product");
   if (status == COMPUTE_OK) status = choose(device, product);
   if (status != COMPUTE_OK) {
-    cuda_release(device, product);
+    builder_free(&device->builder, product);
     return status;
   }
   describe(product);
@@ -361,7 +361,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
 }
 
 static void product_destroy(cuda_device *device, cuda_product *product) {
-  cuda_release(device, product);
+  builder_free(&device->builder, product);
 }
 
 /* ---- Submitting ---------------------------------------------------------------------------- */

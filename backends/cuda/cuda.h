@@ -80,9 +80,6 @@ void cuda_device_close(void *device);
 compute_status cuda_device_describe(void *device, compute_device_info *info);
 compute_status cuda_device_target(void *device, compute_target *target);
 
-void *cuda_allocate(const cuda_device *device, size_t bytes); /* host memory, zeroed */
-void cuda_release(const cuda_device *device, void *pointer);  /* NULL is allowed */
-
 /* ---- Errors -------------------------------------------------------------------------------- */
 
 /* Before calls of the driver: makes the device's context the thread's. Fails, without touching the

@@ -182,7 +182,7 @@ static void product_destroy(cuda_device *device, cuda_product *destroyed) {
     cudnn_way_clear(product->library->functions, &product->way[i]);
     cudnn_pile_clear(&product->pile[i]);
   }
-  cuda_release(device, product);
+  builder_free(&device->builder, product);
 }
 
 /* Keeps one plan of those proposed, and forgets the others. */
@@ -220,7 +220,7 @@ static compute_status choose(cuda_device *device, cudnn_product *product, int wh
 static compute_status prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
                               cuda_product **result) {
   const char *reason;
-  cudnn_product *product = cuda_allocate(device, sizeof *product);
+  cudnn_product *product = builder_allocate(&device->builder, sizeof *product);
   if (!product) return cuda_fail_memory(device->services, "a kernel");
   product->shared.vendor = &cudnn_vendor;
   product->library = cuda_library_open(device, CUDA_CUDNN);

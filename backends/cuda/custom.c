@@ -28,7 +28,7 @@ static char *options_of(const cuda_device *device, const char *options) {
   const char *given = options ? options : "";
   const bool chosen = strstr(given, "-arch") != NULL; /* also in --gpu-architecture */
   const size_t bytes = strlen(given) + 96;
-  char *text = cuda_allocate(device, bytes);
+  char *text = builder_allocate(&device->builder, bytes);
   if (!text) return NULL;
   if (chosen)
     snprintf(text, bytes, "-default-device %s", given);
@@ -59,7 +59,7 @@ static bool build(cuda_device *device, custom_kernel *kernel, const char *source
   } else {
     kernel->program = builder_get(&device->builder, source, strlen(source), all_options, problem);
   }
-  cuda_release(device, all_options);
+  builder_free(&device->builder, all_options);
   if (!kernel->program) return false;
   kernel->entry = (const cuda_entry *)builder_entry_get(&device->builder, kernel->program,
                                                         kernel->name, problem);
@@ -79,7 +79,7 @@ compute_status cuda_custom_build(void *handle, const char *source, const char *e
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, CUDA_NVRTC_REMEDY,
                           "cuda:%u: there is no compiler for kernels: %s", device->index,
                           device->no_compiler);
-  custom_kernel *kernel = cuda_allocate(device, sizeof *kernel);
+  custom_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
   if (!kernel) return cuda_fail_memory(services, "a kernel of the program");
   kernel->name = builder_duplicate(&device->builder, entry, strlen(entry));
   if (build(device, kernel, source, options, &problem)) {
@@ -97,8 +97,8 @@ void cuda_custom_destroy(void *handle, void *destroyed) {
   cuda_device *device = handle;
   custom_kernel *kernel = destroyed;
   builder_release(&device->builder, kernel->program);
-  cuda_release(device, kernel->name);
-  cuda_release(device, kernel);
+  builder_free(&device->builder, kernel->name);
+  builder_free(&device->builder, kernel);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------- */

@@ -6,14 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void *cuda_allocate(const cuda_device *device, size_t bytes) {
-  return device->services->allocate(device->services->host, bytes, 16);
-}
-
-void cuda_release(const cuda_device *device, void *pointer) {
-  if (pointer) device->services->release(device->services->host, pointer);
-}
-
 /* 0 when the driver does not know. */
 static int32_t attribute(const cuda_device *device, int32_t which) {
   int32_t value = 0;
@@ -230,5 +222,5 @@ void cuda_device_close(void *closed) {
   pthread_mutex_destroy(&device->clock_mutex);
   pthread_mutex_destroy(&device->staging_mutex);
   pthread_mutex_destroy(&device->lost_mutex);
-  cuda_release(device, device);
+  builder_free(&device->builder, device);
 }

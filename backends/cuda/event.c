@@ -97,7 +97,7 @@ static void mark_release(cuda_device *device, cuda_mark *mark) {
   pthread_mutex_unlock(&device->clock_mutex);
   if (!last) return;
   event_forget(device, mark->event);
-  cuda_release(device, mark);
+  builder_free(&device->builder, mark);
 }
 
 /* Lets the GPU come to the mark while the host watches its own clock. */
@@ -129,7 +129,7 @@ static void mark_tie(const cuda_device *device, cuda_mark *mark, const cuda_mark
 static compute_status mark_get(cuda_device *device, cuda_mark **result) {
   cuda_mark *old = device->mark;
   if (!old || builder_now() - old->nanoseconds > MARK_SPAN) {
-    cuda_mark *made = cuda_allocate(device, sizeof *made);
+    cuda_mark *made = builder_allocate(&device->builder, sizeof *made);
     if (!made) return cuda_fail_memory(device->services, "a timer");
     cuda_result code = device->driver->event_create(&made->event, CUDA_EVENT_DEFAULT);
     if (code != CUDA_OK) made->event = NULL;
@@ -137,7 +137,7 @@ static compute_status mark_get(cuda_device *device, cuda_mark **result) {
     if (code != CUDA_OK) {
       const compute_status status = cuda_fail(device, code, "reading the GPU's clock");
       event_forget(device, made->event);
-      cuda_release(device, made);
+      builder_free(&device->builder, made);
       return status;
     }
     mark_tie(device, made, old);
@@ -145,7 +145,7 @@ static compute_status mark_get(cuda_device *device, cuda_mark **result) {
     device->mark = made;
     if (old && --old->references == 0) {
       event_forget(device, old->event);
-      cuda_release(device, old);
+      builder_free(&device->builder, old);
     }
   }
   device->mark->references++;
@@ -165,7 +165,7 @@ compute_status cuda_timer_record(void *handle, void **result) {
   cuda_device *device = queue->device;
   compute_status status = cuda_enter(device);
   if (status != COMPUTE_OK) return status;
-  timer *made = cuda_allocate(device, sizeof *made);
+  timer *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return cuda_fail_memory(device->services, "a timer");
   pthread_mutex_lock(&device->clock_mutex);
   status = mark_get(device, &made->mark);
@@ -202,5 +202,5 @@ void cuda_timer_destroy(void *handle, void *destroyed) {
   timer *t = destroyed;
   event_forget(device, t->event);
   mark_release(device, t->mark);
-  cuda_release(device, t);
+  builder_free(&device->builder, t);
 }

@@ -27,7 +27,7 @@ static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, CUDA_NVRTC_REMEDY,
                           "cuda:%u: there is no compiler for kernels: %s", device->index,
                           device->no_compiler);
-  *kernel = cuda_allocate(device, sizeof **kernel);
+  *kernel = builder_allocate(&device->builder, sizeof **kernel);
   if (!*kernel) return cuda_fail_memory(services, "a kernel");
   (*kernel)->references = 1;
   return COMPUTE_OK;
@@ -57,7 +57,7 @@ static compute_status end(cuda_device *device, compute_status status, cuda_kerne
     *result = kernel;
     return COMPUTE_OK;
   }
-  cuda_release(device, kernel);
+  builder_free(&device->builder, kernel);
   return cuda_tell_lost(device, status);
 }
 
@@ -106,7 +106,7 @@ void cuda_kernel_destroy(void *handle, void *destroyed) {
   if (__atomic_sub_fetch(&kernel->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   cuda_vendor_destroy(device, kernel);
   builder_kernel_clear(&device->builder, &kernel->shared);
-  cuda_release(device, kernel);
+  builder_free(&device->builder, kernel);
 }
 
 void cuda_kernel_describe(void *device, void *kernel, char *text, size_t text_bytes) {

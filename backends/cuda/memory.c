@@ -50,11 +50,11 @@ compute_status cuda_memory_allocate(void *handle, uint64_t bytes, compute_memory
   cuda_device *device = handle;
   compute_status status = cuda_enter(device);
   if (status != COMPUTE_OK) return status;
-  cuda_memory *made = cuda_allocate(device, sizeof *made);
+  cuda_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return cuda_fail_memory(device->services, "a buffer's record");
   status = take(device, bytes, made);
   if (status != COMPUTE_OK) {
-    cuda_release(device, made);
+    builder_free(&device->builder, made);
     return status;
   }
   *memory = (compute_memory){.handle = made, .host = NULL, .bytes = bytes};
@@ -77,7 +77,7 @@ void cuda_memory_release(void *handle, compute_memory *memory) {
       code = driver->host_unregister(released->host);
     cuda_notice(device, code, "releasing memory");
   }
-  cuda_release(device, released);
+  builder_free(&device->builder, released);
 }
 
 /* ---- Memory of others ---------------------------------------------------------------------- */
@@ -132,13 +132,13 @@ compute_status cuda_memory_import(void *handle, void *data, uint64_t bytes,
   cuda_device *device = handle;
   compute_status status = cuda_enter(device);
   if (status != COMPUTE_OK) return status;
-  cuda_memory *made = cuda_allocate(device, sizeof *made);
+  cuda_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return cuda_fail_memory(device->services, "a buffer's record");
   bool known;
   status = recognise(device, data, made, &known);
   if (status == COMPUTE_OK && !known) status = pin(device, data, bytes, made);
   if (status != COMPUTE_OK) {
-    cuda_release(device, made);
+    builder_free(&device->builder, made);
     return status;
   }
   *memory = (compute_memory){.handle = made, .host = made->host, .bytes = bytes};

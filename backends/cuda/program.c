@@ -64,9 +64,9 @@ static char *log_take(const cuda_device *device, nvrtc_program compiled) {
   if (device->nvrtc->log_bytes(compiled, &bytes) != NVRTC_OK || bytes <= 1 ||
       bytes > (size_t)16 << 20)
     return NULL;
-  char *log = cuda_allocate(device, bytes + 1);
+  char *log = builder_allocate(&device->builder, bytes + 1);
   if (log && device->nvrtc->log(compiled, log) == NVRTC_OK && log[strspn(log, " \n")]) return log;
-  cuda_release(device, log);
+  builder_free(&device->builder, log);
   return NULL;
 }
 
@@ -78,14 +78,14 @@ static void *image_take(const cuda_device *device, nvrtc_program compiled, size_
   nvrtc_result code =
       exact ? nvrtc->cubin_bytes(compiled, bytes) : nvrtc->ptx_bytes(compiled, bytes);
   if (code == NVRTC_OK && *bytes == 0) code = NVRTC_INVALID_OPTION; /* nothing of that kind */
-  char *image = code == NVRTC_OK ? cuda_allocate(device, *bytes + 1) : NULL;
+  char *image = code == NVRTC_OK ? builder_allocate(&device->builder, *bytes + 1) : NULL;
   if (code == NVRTC_OK && !image) {
     build_problem_set(problem, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL, "a kernel's binary");
     return NULL;
   }
   if (image) code = exact ? nvrtc->cubin(compiled, image) : nvrtc->ptx(compiled, image);
   if (code == NVRTC_OK) return image;
-  cuda_release(device, image);
+  builder_free(&device->builder, image);
   compiler_problem(device, code, "reading what NVRTC compiled", problem);
   return NULL;
 }
@@ -104,7 +104,7 @@ static void *result_take(const cuda_device *device, nvrtc_program compiled, nvrt
                             "the compiler says: %s", log);
     image = image_take(device, compiled, bytes, problem);
   }
-  cuda_release(device, log);
+  builder_free(&device->builder, log);
   return image;
 }
 
@@ -139,7 +139,7 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   } else {
     compiler_problem(device, code, "nvrtcCreateProgram", problem);
   }
-  cuda_release(device, text);
+  builder_free(&device->builder, text);
   return image;
 }
 
@@ -208,7 +208,7 @@ static void *compile(void *handle, const builder_program *program, void **binary
   if (module && binary)
     *binary = image;
   else
-    cuda_release(device, image);
+    builder_free(&device->builder, image);
   return module;
 }
 
@@ -233,7 +233,7 @@ static builder_entry *entry_create(void *handle, const builder_program *program,
     driver_problem(device, code, "cuModuleGetFunction", problem);
     return NULL;
   }
-  cuda_entry *entry = cuda_allocate(device, sizeof *entry);
+  cuda_entry *entry = builder_allocate(&device->builder, sizeof *entry);
   if (!entry) {
     build_problem_set(problem, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL, "a kernel of the program");
     return NULL;
@@ -247,8 +247,9 @@ static builder_entry *entry_create(void *handle, const builder_program *program,
   return &entry->shared;
 }
 
-static void entry_destroy(void *device, builder_entry *entry) {
-  cuda_release(device, entry);
+static void entry_destroy(void *opened, builder_entry *entry) {
+  const cuda_device *device = opened;
+  builder_free(&device->builder, entry);
 }
 
 bool cuda_group_fits(const cuda_device *device, const cuda_entry *entry, const uint32_t group[3]) {

@@ -9,12 +9,12 @@ compute_status cuda_queue_create(void *handle, void **result) {
   cuda_device *device = handle;
   compute_status status = cuda_enter(device);
   if (status != COMPUTE_OK) return status;
-  cuda_queue *queue = cuda_allocate(device, sizeof *queue);
+  cuda_queue *queue = builder_allocate(&device->builder, sizeof *queue);
   if (!queue) return cuda_fail_memory(device->services, "a queue");
   queue->device = device;
   const cuda_result code = device->driver->stream_create(&queue->stream, CUDA_STREAM_NON_BLOCKING);
   if (code != CUDA_OK) {
-    cuda_release(device, queue);
+    builder_free(&device->builder, queue);
     return cuda_fail(device, code, "creating a stream");
   }
   *result = queue;
@@ -31,7 +31,7 @@ void cuda_queue_destroy(void *destroyed) {
       cuda_notice(device, device->driver->host_free(queue->fault), "releasing a queue");
     cuda_notice(device, device->driver->stream_destroy(queue->stream), "releasing a queue");
   }
-  cuda_release(device, queue);
+  builder_free(&device->builder, queue);
 }
 
 compute_status cuda_queue_wait(void *handle) {

@@ -74,7 +74,7 @@ compute_status cuda_record_begin(void *handle) {
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, "update the NVIDIA driver",
                           "cuda: the driver is older than CUDA 12.0 and cannot change the "
                           "parameters of a recorded kernel");
-  cuda_recording *recording = cuda_allocate(device, sizeof *recording);
+  cuda_recording *recording = builder_allocate(&device->builder, sizeof *recording);
   if (!recording) return cuda_fail_memory(services, "a recording");
   recording->device = device;
   queue->recording = recording;
@@ -88,10 +88,10 @@ static void *with_room(const cuda_device *device, void *array, uint32_t used, ui
                        uint32_t *capacity, size_t element_bytes) {
   if (more <= *capacity - used) return array;
   const uint32_t wanted = 2 * (used + more) + 16;
-  void *larger = cuda_allocate(device, wanted * element_bytes);
+  void *larger = builder_allocate(&device->builder, wanted * element_bytes);
   if (!larger) return NULL;
   if (used) memcpy(larger, array, used * element_bytes);
-  cuda_release(device, array);
+  builder_free(&device->builder, array);
   *capacity = wanted;
   return larger;
 }
@@ -144,10 +144,11 @@ static compute_status nodes_make(cuda_recording *r) {
     nodes += kernel->launch_count + (r->kernels[i]->product ? 1 : 0);
     for (uint32_t j = 0; j < kernel->launch_count; j++) buffers += kernel->launches[j].buffer_count;
   }
-  r->nodes = cuda_allocate(r->device, (nodes + 1) * sizeof *r->nodes);
-  r->segments = cuda_allocate(r->device, (nodes + 1) * sizeof *r->segments);
-  r->bound = cuda_allocate(r->device, (buffers + 1) * sizeof *r->bound);
-  r->parameters = cuda_allocate(r->device, (buffers + nodes + 1) * sizeof *r->parameters);
+  r->nodes = builder_allocate(&r->device->builder, (nodes + 1) * sizeof *r->nodes);
+  r->segments = builder_allocate(&r->device->builder, (nodes + 1) * sizeof *r->segments);
+  r->bound = builder_allocate(&r->device->builder, (buffers + 1) * sizeof *r->bound);
+  r->parameters =
+      builder_allocate(&r->device->builder, (buffers + nodes + 1) * sizeof *r->parameters);
   if (!r->nodes || !r->segments || !r->bound || !r->parameters)
     return cuda_fail_memory(r->device->services, "a recording");
   buffers = 0;
@@ -326,12 +327,12 @@ void cuda_record_destroy(void *handle, void *destroyed) {
   }
   if (r->workspace.handle) cuda_memory_release(device, &r->workspace);
   for (uint32_t i = 0; i < r->kernel_count; i++) cuda_kernel_destroy(device, r->kernels[i]);
-  cuda_release(device, r->kernels);
-  cuda_release(device, r->labels);
-  cuda_release(device, r->operands);
-  cuda_release(device, r->nodes);
-  cuda_release(device, r->segments);
-  cuda_release(device, r->bound);
-  cuda_release(device, r->parameters);
-  cuda_release(device, r);
+  builder_free(&device->builder, r->kernels);
+  builder_free(&device->builder, r->labels);
+  builder_free(&device->builder, r->operands);
+  builder_free(&device->builder, r->nodes);
+  builder_free(&device->builder, r->segments);
+  builder_free(&device->builder, r->bound);
+  builder_free(&device->builder, r->parameters);
+  builder_free(&device->builder, r);
 }

@@ -55,7 +55,7 @@ void cuda_staging_release(cuda_device *device) {
       cuda_notice(device, device->driver->host_free(staging->pieces[i].data), "closing");
     }
   }
-  cuda_release(device, staging);
+  builder_free(&device->builder, staging);
 }
 
 /* Takes up to `wanted` free pieces; waits for one if need be. Returns how many, 0 on failure and
@@ -65,7 +65,7 @@ static int pieces_take(cuda_device *device, int wanted, piece **taken, compute_s
   *status = COMPUTE_OK;
   pthread_mutex_lock(&device->staging_mutex);
   if (!device->staging) {
-    cuda_staging *made = cuda_allocate(device, sizeof *made);
+    cuda_staging *made = builder_allocate(&device->builder, sizeof *made);
     const cuda_result code = made ? fill_staging(device, made) : CUDA_OK;
     if (!made)
       *status = cuda_fail_memory(device->services, "staging");
@@ -74,7 +74,7 @@ static int pieces_take(cuda_device *device, int wanted, piece **taken, compute_s
     if (*status == COMPUTE_OK)
       device->staging = made;
     else
-      cuda_release(device, made);
+      builder_free(&device->builder, made);
   }
   while (*status == COMPUTE_OK && !device->staging->none && count == 0) {
     for (int i = 0; i < PIECES && count < wanted; i++) {

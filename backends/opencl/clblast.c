@@ -248,7 +248,7 @@ static compute_status warm_up(opencl_device *device, const opencl_gemm *gemm) {
 compute_status opencl_clblast_prepare(opencl_device *device,
                                       const compute_kernel_descriptor *descriptor,
                                       opencl_gemm **result) {
-  opencl_gemm *gemm = opencl_allocate(device, sizeof *gemm);
+  opencl_gemm *gemm = builder_allocate(&device->builder, sizeof *gemm);
   if (!gemm) return opencl_fail_memory(device->services, "a kernel");
   (void)translate(descriptor, gemm); /* has been asked before whether it can */
   __atomic_store_n(&device->clblast_used, true, __ATOMIC_RELAXED);
@@ -256,12 +256,12 @@ compute_status opencl_clblast_prepare(opencl_device *device,
   if (status == COMPUTE_OK)
     *result = gemm;
   else
-    opencl_release(device, gemm);
+    builder_free(&device->builder, gemm);
   return status;
 }
 
 void opencl_clblast_destroy(opencl_device *device, opencl_gemm *gemm) {
-  opencl_release(device, gemm);
+  builder_free(&device->builder, gemm);
 }
 
 compute_status opencl_clblast_enqueue(opencl_queue *queue, const opencl_gemm *gemm,

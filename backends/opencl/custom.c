@@ -17,10 +17,10 @@ compute_status opencl_custom_build(void *handle, const char *source, const char 
   build_problem problem;
   const compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  custom_kernel *kernel = opencl_allocate(device, sizeof *kernel);
-  if (kernel) kernel->name = opencl_duplicate(device, entry, strlen(entry));
+  custom_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
+  if (kernel) kernel->name = builder_duplicate(&device->builder, entry, strlen(entry));
   if (!kernel || !kernel->name) {
-    opencl_release(device, kernel);
+    builder_free(&device->builder, kernel);
     return opencl_fail_memory(device->services, "a kernel of the program");
   }
   kernel->generation = device->generation;
@@ -41,8 +41,8 @@ void opencl_custom_destroy(void *handle, void *destroyed) {
   opencl_device *device = handle;
   custom_kernel *kernel = destroyed;
   builder_release(&device->builder, kernel->program);
-  opencl_release(device, kernel->name);
-  opencl_release(device, kernel);
+  builder_free(&device->builder, kernel->name);
+  builder_free(&device->builder, kernel);
 }
 
 /* ---- Arguments ----------------------------------------------------------------------------- */

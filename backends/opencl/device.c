@@ -83,22 +83,6 @@ int opencl_version(const char *text) {
 #define KIB ((uint64_t)1 << 10)
 #define GIB ((uint64_t)1 << 30)
 
-/* ---- Shorthands for the services ----------------------------------------------------------- */
-
-void *opencl_allocate(const opencl_device *device, size_t bytes) {
-  return device->services->allocate(device->services->host, bytes, 16);
-}
-
-void opencl_release(const opencl_device *device, void *pointer) {
-  if (pointer) device->services->release(device->services->host, pointer);
-}
-
-char *opencl_duplicate(const opencl_device *device, const char *text, size_t bytes) {
-  char *copy = opencl_allocate(device, bytes + 1);
-  if (copy) memcpy(copy, text, bytes);
-  return copy;
-}
-
 /* ---- Facts --------------------------------------------------------------------------------- */
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
@@ -264,6 +248,85 @@ static void facts_fill(opencl_device *device) {
                : "");
 }
 
+/* ---- Coming back --------------------------------------------------------------------------- */
+
+/* Coming back from a loss means a new context; what was made in an old one stays what it is, keeps
+ * failing, and can be released, because the driver still knows the handles. Old contexts are kept
+ * until the device is closed: shared memory is given back to the context that it came from. */
+struct opencl_past {
+  opencl_past *next;
+  cl_context context;
+};
+
+/* Whether the device does the least that can be asked of it. */
+static cl_int try_context(const opencl_device *device, cl_context context) {
+  static const uint32_t word = 0;
+  const opencl_library *cl = device->cl;
+  cl_int code = CL_SUCCESS;
+  cl_mem buffer = NULL;
+  const cl_command_queue queue = cl->clCreateCommandQueue(context, device->id, 0, &code);
+  if (queue) buffer = cl->clCreateBuffer(context, CL_MEM_READ_WRITE, 64, NULL, &code);
+  if (buffer)
+    code = cl->clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, sizeof word, &word, 0, NULL, NULL);
+  if (buffer) cl->clReleaseMemObject(buffer);
+  if (queue) cl->clReleaseCommandQueue(queue);
+  return code;
+}
+
+static cl_context context_create(const opencl_device *device, cl_int *code) {
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              (cl_context_properties)device->place->platform, 0};
+  *code = CL_SUCCESS;
+  const cl_context made = device->cl->clCreateContext(properties, 1, &device->id, NULL, NULL, code);
+  if (!made && *code == CL_SUCCESS) *code = CL_OUT_OF_HOST_MEMORY;
+  return made;
+}
+
+/* Lets go of what the device keeps for itself in the old context. */
+static void forget(opencl_device *device) {
+  if (device->clblast_used) opencl_clblast_forget();
+  builder_forget(&device->builder);
+  opencl_staging_release(device);
+  opencl_clock_release(device);
+  if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
+  device->memory_queue = NULL;
+}
+
+compute_status opencl_device_recover(void *handle) {
+  opencl_device *device = handle;
+  const compute_services *services = device->services;
+  if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) == CL_SUCCESS) return COMPUTE_OK;
+  opencl_past *past = builder_allocate(&device->builder, sizeof *past);
+  if (!past) return opencl_fail_memory(services, "a context");
+  cl_int code = CL_SUCCESS;
+  const cl_context made = context_create(device, &code);
+  if (made) code = try_context(device, made);
+  if (code != CL_SUCCESS) {
+    if (made) device->cl->clReleaseContext(made);
+    builder_free(&device->builder, past);
+    return services->fail(services->host, COMPUTE_ERROR_DEVICE_LOST, code,
+                          "start the program anew; look into the system's log",
+                          "opencl: device %u does not come back (%s, %d)", device->index,
+                          opencl_error_name(code), (int)code);
+  }
+  forget(device);
+  *past = (opencl_past){.next = device->past, .context = device->context};
+  device->past = past;
+  device->context = made;
+  __atomic_add_fetch(&device->generation, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&device->lost, CL_SUCCESS, __ATOMIC_RELEASE);
+  return COMPUTE_OK;
+}
+
+static void past_release(opencl_device *device) {
+  for (opencl_past *past = device->past, *next; past; past = next) {
+    next = past->next;
+    device->cl->clReleaseContext(past->context);
+    builder_free(&device->builder, past);
+  }
+  device->past = NULL;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
 compute_status opencl_device_open(void *instance, uint32_t index, void **result) {
@@ -285,7 +348,7 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   facts_fill(device);
   cl_int code;
   pthread_mutex_init(&device->loss_mutex, NULL);
-  device->context = opencl_context_create(device, &code);
+  device->context = context_create(device, &code);
   if (!device->context) {
     const compute_status status = opencl_fail(device, code, "opening device %u", index);
     pthread_mutex_destroy(&device->loss_mutex);
@@ -318,14 +381,14 @@ void opencl_device_close(void *handle) {
   opencl_clock_release(device);
   if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
   device->cl->clReleaseContext(device->context);
-  opencl_past_release(device);
+  past_release(device);
   pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->memory_mutex);
   pthread_mutex_destroy(&device->staging_mutex);
   pthread_cond_destroy(&device->staging_returned);
   pthread_mutex_destroy(&device->host_mutex);
   pthread_mutex_destroy(&device->clock_mutex);
-  opencl_release(device, device);
+  builder_free(&device->builder, device);
 }
 
 compute_status opencl_device_target(void *device, compute_target *target) {

@@ -37,7 +37,7 @@ compute_status opencl_event_record(void *handle, void **result) {
   const opencl_library *cl = device->cl;
   const compute_status status = opencl_enter_queue(queue);
   if (status != COMPUTE_OK) return status;
-  opencl_event *event = opencl_allocate(device, sizeof *event);
+  opencl_event *event = builder_allocate(&device->builder, sizeof *event);
   if (!event) return opencl_fail_memory(device->services, "an event");
   event->generation = queue->generation;
   for (int i = 0; i < LANES; i++) {
@@ -56,12 +56,13 @@ compute_status opencl_event_record(void *handle, void **result) {
   return COMPUTE_OK;
 }
 
-void opencl_event_destroy(void *device, void *handle) {
+void opencl_event_destroy(void *opened, void *handle) {
+  const opencl_device *device = opened;
   opencl_event *event = handle;
   for (int i = 0; i < LANES; i++) {
-    if (event->last[i]) ((opencl_device *)device)->cl->clReleaseEvent(event->last[i]);
+    if (event->last[i]) device->cl->clReleaseEvent(event->last[i]);
   }
-  opencl_release(device, event);
+  builder_free(&device->builder, event);
 }
 
 compute_status opencl_event_wait(void *handle, void *event) {
@@ -215,7 +216,7 @@ compute_status opencl_timer_record(void *handle, void **result) {
   compute_status status = opencl_enter_queue(queue);
   if (status == COMPUTE_OK) status = opencl_queue_keep_times(queue);
   if (status != COMPUTE_OK) return status;
-  timer *made = opencl_allocate(device, sizeof *made);
+  timer *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(device->services, "a timer");
   made->generation = queue->generation;
   status = clock_offset(device, &made->offset);
@@ -261,5 +262,5 @@ void opencl_timer_destroy(void *handle, void *destroyed) {
   timer *t = destroyed;
   for (int i = 0; i < LANES; i++)
     if (t->last[i]) device->cl->clReleaseEvent(t->last[i]);
-  opencl_release(device, t);
+  builder_free(&device->builder, t);
 }

@@ -28,7 +28,7 @@ void opencl_kernel_destroy(void *handle, void *destroyed) {
   opencl_kernel *kernel = destroyed;
   if (kernel->gemm) opencl_clblast_destroy(device, kernel->gemm);
   builder_kernel_clear(&device->builder, &kernel->shared);
-  opencl_release(device, kernel);
+  builder_free(&device->builder, kernel);
 }
 
 static compute_status clblast_prepare(opencl_device *device,
@@ -51,7 +51,7 @@ static compute_status end(opencl_device *device, compute_status status, opencl_k
   if (status == COMPUTE_OK)
     *result = kernel;
   else
-    opencl_release(device, kernel);
+    builder_free(&device->builder, kernel);
   return status;
 }
 
@@ -61,7 +61,7 @@ compute_status opencl_kernel_prepare(void *handle, const compute_kernel_descript
   const compute_services *services = device->services;
   compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  opencl_kernel *kernel = opencl_allocate(device, sizeof *kernel);
+  opencl_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(services, "a kernel");
   kernel->generation = device->generation;
   compute_tuning tuning;
@@ -92,7 +92,7 @@ compute_status opencl_kernel_prepare_tuned(void *handle,
                                   "opencl: there is no implementation %u", tuning->implementation);
   compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  opencl_kernel *kernel = opencl_allocate(device, sizeof *kernel);
+  opencl_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);
   if (!kernel) return opencl_fail_memory(device->services, "a kernel");
   kernel->generation = device->generation;
   status = tuning->implementation == 1

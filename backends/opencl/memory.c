@@ -55,7 +55,7 @@ static bool wrapping_works(opencl_device *device) {
     device->sharing_works = buffer && buffer_shares(device, buffer, page);
     device->sharing_tried = page != NULL;
     if (buffer) device->cl->clReleaseMemObject(buffer);
-    opencl_release(device, page);
+    builder_free(&device->builder, page);
   }
   const bool works = device->sharing_works;
   pthread_mutex_unlock(&device->memory_mutex);
@@ -134,7 +134,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
   const compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
   if (bytes > device->allocation_limit || bytes > SIZE_MAX / 2) return too_large(device, bytes);
-  opencl_memory *made = opencl_allocate(device, sizeof *made);
+  opencl_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "a buffer's record");
   made->bytes = bytes;
   made->generation = device->generation;
@@ -142,7 +142,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
   bool shared = device->shared_memory && allocate_shared(device, bytes, made, &code);
   if (!shared) code = allocate_plain(device, bytes, made);
   if (code != CL_SUCCESS) {
-    opencl_release(device, made);
+    builder_free(&device->builder, made);
     if (opencl_error_status(code) == COMPUTE_ERROR_DEVICE_LOST)
       return opencl_fail(device, code, "allocating %llu bytes", (unsigned long long)bytes);
     /* Whatever the driver calls it, the core may be able to give memory back and try again. */
@@ -165,7 +165,7 @@ void opencl_memory_release(void *handle, compute_memory *memory) {
     if (released->buffer) device->cl->clReleaseMemObject(released->buffer);
     if (released->shared) device->cl->clSVMFree(released->context, released->shared);
     __atomic_sub_fetch(&device->allocated, released->bytes, __ATOMIC_RELAXED);
-    opencl_release(device, released);
+    builder_free(&device->builder, released);
   }
   *memory = (compute_memory){0};
 }
@@ -195,14 +195,14 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
     return cannot_wrap(device, 0, "it is larger than the driver allows for a buffer");
   if (!wrapping_works(device))
     return cannot_wrap(device, 0, "the driver copies it instead of using it in place");
-  opencl_memory *made = opencl_allocate(device, sizeof *made);
+  opencl_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(device->services, "a buffer's record");
   cl_int code = CL_SUCCESS;
   made->bytes = bytes;
   made->generation = device->generation;
   made->buffer = buffer_over(device, data, bytes, &code);
   if (!made->buffer) {
-    opencl_release(device, made);
+    builder_free(&device->builder, made);
     return cannot_wrap(device, code, opencl_error_name(code));
   }
   __atomic_add_fetch(&device->allocated, bytes, __ATOMIC_RELAXED);
@@ -293,8 +293,8 @@ static void unlock(opencl_device *device, opencl_host_memory *memory) {
     pthread_mutex_unlock(&device->memory_mutex);
   }
   if (memory->buffer) cl->clReleaseMemObject(memory->buffer);
-  if (memory->owned) opencl_release(device, memory->data);
-  opencl_release(device, memory);
+  if (memory->owned) builder_free(&device->builder, memory->data);
+  builder_free(&device->builder, memory);
 }
 
 /* ---- The vtable's functions ---------------------------------------------------------------- */
@@ -304,7 +304,7 @@ compute_status opencl_host_allocate(void *handle, uint64_t bytes, void **data) {
   const compute_services *services = device->services;
   const compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  opencl_host_memory *made = opencl_allocate(device, sizeof *made);
+  opencl_host_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "host memory's record");
   made->bytes = bytes;
   made->generation = device->generation;
@@ -314,7 +314,7 @@ compute_status opencl_host_allocate(void *handle, uint64_t bytes, void **data) {
     made->owned = true;
   }
   if (!made->data) {
-    opencl_release(device, made);
+    builder_free(&device->builder, made);
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
                           "opencl: no host memory for %llu bytes", (unsigned long long)bytes);
   }
@@ -339,7 +339,7 @@ compute_status opencl_host_register(void *handle, void *data, uint64_t bytes) {
   const compute_services *services = device->services;
   const compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  opencl_host_memory *made = opencl_allocate(device, sizeof *made);
+  opencl_host_memory *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return opencl_fail_memory(services, "host memory's record");
   made->bytes = bytes;
   made->generation = device->generation;

@@ -146,7 +146,7 @@ int opencl_version(const char *text);
 
 typedef struct opencl_staging opencl_staging;         /* transfer.c */
 typedef struct opencl_host_memory opencl_host_memory; /* memory.c */
-typedef struct opencl_past opencl_past;               /* errors.c */
+typedef struct opencl_past opencl_past;               /* device.c */
 typedef struct opencl_queue opencl_queue;
 
 typedef struct opencl_device {
@@ -199,10 +199,6 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **device)
 void opencl_device_close(void *device);
 compute_status opencl_device_describe(void *device, compute_device_info *info);
 
-void *opencl_allocate(const opencl_device *device, size_t bytes); /* zeroed */
-void opencl_release(const opencl_device *device, void *pointer);  /* NULL is allowed */
-char *opencl_duplicate(const opencl_device *device, const char *text, size_t bytes);
-
 /* ---- Errors -------------------------------------------------------------------------------- */
 
 const char *opencl_error_name(cl_int code);
@@ -229,10 +225,7 @@ static inline bool opencl_is_stale(const opencl_device *device, uint32_t generat
   return generation != __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
 }
 
-/* NULL with *code. */
-cl_context opencl_context_create(const opencl_device *device, cl_int *code);
 compute_status opencl_device_recover(void *device);
-void opencl_past_release(opencl_device *device);
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 

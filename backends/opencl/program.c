@@ -89,17 +89,17 @@ static void *binary_of(const opencl_device *device, cl_program program, size_t *
   const opencl_library *cl = device->cl;
   if (device->place->pocl) {
     *bytes = 1;
-    return opencl_duplicate(device, "1", 1);
+    return builder_duplicate(&device->builder, "1", 1);
   }
   if (cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *bytes, bytes, NULL) !=
           CL_SUCCESS ||
       *bytes == 0 || *bytes > (size_t)1 << 30)
     return NULL;
-  unsigned char *binary = opencl_allocate(device, *bytes);
+  unsigned char *binary = builder_allocate(&device->builder, *bytes);
   if (binary && cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ==
                     CL_SUCCESS)
     return binary;
-  opencl_release(device, binary);
+  builder_free(&device->builder, binary);
   return NULL;
 }
 
@@ -113,11 +113,11 @@ static void read_log(const opencl_device *device, cl_program program, build_prob
           CL_SUCCESS ||
       bytes == 0 || bytes > (size_t)16 << 20)
     return;
-  char *whole = opencl_allocate(device, bytes + 1);
+  char *whole = builder_allocate(&device->builder, bytes + 1);
   if (whole && cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, whole,
                                          NULL) == CL_SUCCESS)
     build_problem_log(problem, whole);
-  opencl_release(device, whole);
+  builder_free(&device->builder, whole);
 }
 
 static void *compile(void *handle, const builder_program *program, void **binary, size_t *bytes,
@@ -171,11 +171,11 @@ static builder_entry *entry_create(void *handle, const builder_program *program,
                                    build_problem *problem) {
   opencl_device *device = handle;
   cl_int code = CL_OUT_OF_HOST_MEMORY;
-  opencl_entry *entry = opencl_allocate(device, sizeof *entry);
+  opencl_entry *entry = builder_allocate(&device->builder, sizeof *entry);
   cl_kernel kernel = entry ? device->cl->clCreateKernel(program->handle, name, &code) : NULL;
   if (!kernel) {
     problem_set(problem, code, "clCreateKernel");
-    opencl_release(device, entry);
+    builder_free(&device->builder, entry);
     return NULL;
   }
   entry->program = program->handle;
@@ -188,7 +188,7 @@ static void entry_destroy(void *handle, builder_entry *shared) {
   opencl_device *device = handle;
   opencl_entry *entry = (opencl_entry *)shared;
   for (uint32_t i = 0; i < entry->idle_count; i++) device->cl->clReleaseKernel(entry->idle[i]);
-  opencl_release(device, entry);
+  builder_free(&device->builder, entry);
 }
 
 cl_kernel opencl_entry_take(opencl_device *device, opencl_entry *entry, cl_int *code) {

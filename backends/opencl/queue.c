@@ -216,7 +216,7 @@ compute_status opencl_queue_create(void *handle, void **result) {
   opencl_device *device = handle;
   compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
-  opencl_queue *queue = opencl_allocate(device, sizeof *queue);
+  opencl_queue *queue = builder_allocate(&device->builder, sizeof *queue);
   if (!queue) return opencl_fail_memory(device->services, "a queue");
   queue->device = device;
   queue->generation = device->generation;
@@ -224,7 +224,7 @@ compute_status opencl_queue_create(void *handle, void **result) {
   if (status == COMPUTE_OK)
     *result = queue;
   else
-    opencl_release(device, queue);
+    builder_free(&device->builder, queue);
   return status;
 }
 
@@ -245,7 +245,7 @@ void opencl_queue_destroy(void *handle) {
   for (int i = 0; i < LANES; i++) {
     if (queue->lanes[i].queue) device->cl->clReleaseCommandQueue(queue->lanes[i].queue);
   }
-  opencl_release(device, queue);
+  builder_free(&device->builder, queue);
 }
 
 compute_status opencl_queue_wait(void *handle) {

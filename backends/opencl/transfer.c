@@ -101,7 +101,8 @@ static slot *slot_choose(opencl_staging *staging) {
 static slot *slot_take(opencl_device *device, bool may_wait) {
   slot *chosen = NULL;
   pthread_mutex_lock(&device->staging_mutex);
-  if (!device->staging) device->staging = opencl_allocate(device, sizeof *device->staging);
+  if (!device->staging)
+    device->staging = builder_allocate(&device->builder, sizeof *device->staging);
   opencl_staging *staging = device->staging;
   while (staging && !staging->failed && !(chosen = slot_choose(staging)) && may_wait)
     pthread_cond_wait(&device->staging_returned, &device->staging_mutex);
@@ -147,7 +148,7 @@ void opencl_staging_release(opencl_device *device) {
     cl->clFinish(staging->queue);
     cl->clReleaseCommandQueue(staging->queue);
   }
-  opencl_release(device, staging);
+  builder_free(&device->builder, staging);
   device->staging = NULL;
 }
 

@@ -1,6 +1,5 @@
 /* Peer: oneDNN 2.x through its C interface. Plain f32 products go through dnnl_sgemm, all else
  * through primitives made once, as the library wants to be used. */
-#include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,14 +25,6 @@ typedef struct recipe {
   int number[MAX_ARGUMENTS];
   dnnl_memory_desc_t memory[MAX_ARGUMENTS];
 } recipe;
-
-/* OpenMP's own call, found at run time: oneDNN may also have been built with another runtime. */
-void dnnl_use_threads(int threads) {
-  void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  void (*set)(int) = NULL;
-  if (library) *(void **)&set = dlsym(library, "omp_set_num_threads");
-  if (set) set(threads);
-}
 
 static dnnl_data_type_t data_type(const bench_peer_problem *p) {
   if (!strcmp(p->dtype, "f32")) return dnnl_f32;

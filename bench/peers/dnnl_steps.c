@@ -1,6 +1,7 @@
 /* See dnnl_steps.h. */
 #include "dnnl_steps.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,14 @@ static bool is_distinct(const network *n) {
   case BLOCKED: return other > 1;
   default: return true;
   }
+}
+
+/* OpenMP's own call, found at run time: oneDNN may also have been built with another runtime. */
+void dnnl_use_threads(int threads) {
+  void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  void (*set)(int) = NULL;
+  if (library) *(void **)&set = dlsym(library, "omp_set_num_threads");
+  if (set) set(threads);
 }
 
 void *net_setup(const bench_peer_problem *problem, run_way way, void (*build)(network *)) {

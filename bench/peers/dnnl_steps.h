@@ -76,7 +76,7 @@ void net_run(void *state, uint32_t set);
 void net_collect(void *state, uint32_t set);
 void net_teardown(void *state);
 
-/* The library's number of threads (dnnl.c). */
+/* Sets the library's number of threads. */
 void dnnl_use_threads(int threads);
 
 /* setup takes no argument that tells the ways apart: NET_WAYS(build) makes three of them, and

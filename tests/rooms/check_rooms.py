@@ -12,8 +12,7 @@ another room's header. Public functions are no exception. These fail:
 
   - an arrow that the table does not declare, and a declared one that nothing uses;
   - a circle of rooms of the library, in the table or in the objects;
-  - a circle of more than CIRCLE_FILES files, unless circles.txt beside this script lists it (folder and number of
-    files): those are still to be undone, and may not grow;
+  - a circle of more than CIRCLE_FILES files;
   - a call of the vtable's copies outside src/device/transfer.c, which records them and notes losses;
   - a folder with sources that no row names, and a row without a folder.
 
@@ -190,34 +189,18 @@ def components(nodes, edges):
     return [part for part in result if len(part) > 1]
 
 
-def known_circles():
-    """{folder: number of files}"""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "circles.txt")
-    lines = [line.split("#")[0].split() for line in open(path, encoding="utf-8")]
-    return {fields[0]: int(fields[1]) for fields in lines if len(fields) == 2}
-
-
 def file_circles(calls, everything):
-    """Lists circles of files; how many are too large and not known."""
-    edges, known, found = {}, known_circles(), 0
+    """Lists circles of files; how many are too large."""
+    edges, found = {}, 0
     for caller, callee, _ in calls:
         edges.setdefault(caller, set()).add(callee)
-    left = dict(known)
     for part in components({caller for caller, _, _ in calls}, edges):
         if len(part) <= CIRCLE_FILES:
-            continue
-        folder = os.path.commonpath([os.path.dirname(path) for path in part])
-        room_left = left.get(folder, 0)
-        if len(part) <= room_left:
-            left[folder] -= len(part)
             continue
         found += 1
         print("circle of %d files:" % len(part))
         list_uses([use for use in calls if use[0] in part and use[1] in part], everything)
         print("    " + ", ".join(part))
-    for folder, rest in sorted(left.items()):
-        if rest > 0:
-            print("note: circles.txt allows %d files in %s; %d would do" % (known[folder], folder, known[folder] - rest))
     return found
 
 
