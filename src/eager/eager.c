@@ -182,55 +182,27 @@ compute_status eager_run(const eager_call *given, compute_tensor **result) {
 /* ---- Elementwise: all of ops.def ------------------------------------------------------------- */
 
 #define CALL_1(name)                                                                               \
-  static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \
-                                   const eager_call *call) {                                       \
-    (void)call;                                                                                    \
-    return compute_##name(graph, x[0]);                                                            \
-  }                                                                                                \
+  EAGER_BUILD(name, compute_##name(graph, x[0]))                                                   \
   compute_status compute_tensor_##name(const compute_tensor *x, compute_tensor **result) {         \
-    const eager_call call = {                                                                      \
-        .operation = #name, .build = build_##name, .operands = &x, .operand_count = 1};            \
-    return eager_run(&call, result);                                                               \
+    return EAGER_CALL(name, EAGER_OPERANDS(x));                                                    \
   }
 #define CALL_2(name)                                                                               \
-  static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \
-                                   const eager_call *call) {                                       \
-    (void)call;                                                                                    \
-    return compute_##name(graph, x[0], x[1]);                                                      \
-  }                                                                                                \
+  EAGER_BUILD(name, compute_##name(graph, x[0], x[1]))                                             \
   compute_status compute_tensor_##name(const compute_tensor *a, const compute_tensor *b,           \
                                        compute_tensor **result) {                                  \
-    const compute_tensor *const operands[] = {a, b};                                               \
-    const eager_call call = {                                                                      \
-        .operation = #name, .build = build_##name, .operands = operands, .operand_count = 2};      \
-    return eager_run(&call, result);                                                               \
+    return EAGER_CALL(name, EAGER_OPERANDS(a, b));                                                 \
   }
 #define CALL_3(name)                                                                               \
-  static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \
-                                   const eager_call *call) {                                       \
-    (void)call;                                                                                    \
-    return compute_##name(graph, x[0], x[1], x[2]);                                                \
-  }                                                                                                \
+  EAGER_BUILD(name, compute_##name(graph, x[0], x[1], x[2]))                                       \
   compute_status compute_tensor_##name(const compute_tensor *condition, const compute_tensor *a,   \
                                        const compute_tensor *b, compute_tensor **result) {         \
-    const compute_tensor *const operands[] = {condition, a, b};                                    \
-    const eager_call call = {                                                                      \
-        .operation = #name, .build = build_##name, .operands = operands, .operand_count = 3};      \
-    return eager_run(&call, result);                                                               \
+    return EAGER_CALL(name, EAGER_OPERANDS(condition, a, b));                                      \
   }
 #define ELEMENTWISE(name, arity, ...) CALL_##arity(name)
 #define SCALED(name, instruction, gradient, low, high, ulp, attribute, text)                       \
-  static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \
-                                   const eager_call *call) {                                       \
-    return compute_##name(graph, x[0], call->number[0]);                                           \
-  }                                                                                                \
+  EAGER_BUILD(name, compute_##name(graph, x[0], call->number[0]))                                  \
   compute_status compute_tensor_##name(const compute_tensor *x, double attribute,                  \
                                        compute_tensor **result) {                                  \
-    const eager_call call = {.operation = #name,                                                   \
-                             .build = build_##name,                                                \
-                             .operands = &x,                                                       \
-                             .operand_count = 1,                                                   \
-                             .number = {attribute}};                                               \
-    return eager_run(&call, result);                                                               \
+    return EAGER_CALL(name, EAGER_OPERANDS(x), .number = {attribute});                             \
   }
 #include "graph/ops.def"

@@ -37,6 +37,23 @@ struct eager_call {
 /* Runs the call; on success *result is a new tensor. */
 compute_status eager_run(const eager_call *call, compute_tensor **result);
 
+/* Defines the builder build_<name>; `expression` may use graph, x and call. */
+#define EAGER_BUILD(name, expression)                                                              \
+  static compute_node build_##name(compute_graph *graph, const compute_node *x,                    \
+                                   const eager_call *call) {                                       \
+    (void)x, (void)call;                                                                           \
+    return expression;                                                                             \
+  }
+
+/* What the function of a call returns; `result` is its last parameter. EAGER_OPERANDS and the
+ * attributes follow, as fields of eager_call. */
+#define EAGER_CALL_AS(name, builder, ...)                                                          \
+  eager_run(&(const eager_call){.operation = name, .build = builder, __VA_ARGS__}, result)
+#define EAGER_CALL(name, ...) EAGER_CALL_AS(#name, build_##name, __VA_ARGS__)
+#define EAGER_OPERANDS(...)                                                                        \
+  .operands = (const compute_tensor *const[]){__VA_ARGS__},                                        \
+  .operand_count = sizeof((const compute_tensor *const[]){__VA_ARGS__}) / sizeof(compute_tensor *)
+
 /* Lives in compute_context.eager. */
 struct eager_cache;
 
