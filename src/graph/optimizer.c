@@ -43,9 +43,8 @@ typedef struct update {
 static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (reserved[i] == 0) continue;
-    graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-               "options.reserved is not zero");
-    return false;
+    return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                        "options.reserved is not zero");
   }
   return true;
 }
@@ -53,17 +52,15 @@ static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t 
 /* Whether an option is not negative and finite, also in the dtype of every update. */
 static bool check_amount(const optimizer *o, const char *name, double value) {
   if (!(value < 0)) return build_number(o->graph, o->operation, name, o->narrowest, value);
-  graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-             "%s is %g; it must not be negative", name, value);
-  return false;
+  return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                      "%s is %g; it must not be negative", name, value);
 }
 
 /* Whether an option is a share that may stay from step to step. */
 static bool check_decay(const optimizer *o, const char *name, double value) {
   if (value >= 0 && value < 1) return true;
-  graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-             "%s is %g; it must be at least 0 and less than 1", name, value);
-  return false;
+  return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                      "%s is %g; it must be at least 0 and less than 1", name, value);
 }
 
 static bool check_rate_node(const optimizer *o, compute_node rate) {
@@ -77,10 +74,9 @@ static bool check_rate_node(const optimizer *o, compute_node rate) {
   }
   if (build_at(graph, index)->shape.rank == 0) return true;
   char text[BUILD_TEXT];
-  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-             "the learning rate node has shape %s; it must be a scalar",
-             compute_shape_text(build_at(graph, index)->shape, text, sizeof text));
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "the learning rate node has shape %s; it must be a scalar",
+                      compute_shape_text(build_at(graph, index)->shape, text, sizeof text));
 }
 
 /* Notes the tensors of the parameters, which must be float parameter nodes. */
@@ -92,10 +88,9 @@ static bool collect_targets(optimizer *o, build_target *targets) {
     if (!build_operands(graph, o->operation, &o->parameters[i], 1, &index)) return false;
     const graph_node *node = build_at(graph, index);
     if (node->op != OP_parameter) {
-      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-                 "parameters[%zu] is the result of %s, not a parameter", i,
-                 graph_op_describe(node->op)->name);
-      return false;
+      return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                          "parameters[%zu] is the result of %s, not a parameter", i,
+                          graph_op_describe(node->op)->name);
     }
     if (!build_domain(graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
     if (node->dtype != COMPUTE_F64) o->narrowest = COMPUTE_F32;
@@ -108,12 +103,11 @@ static bool collect_targets(optimizer *o, build_target *targets) {
 static bool check_parameters(optimizer *o) {
   compute_graph *graph = o->graph;
   if (!o->parameters) {
-    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "parameters is NULL");
   }
   if (o->count == 0) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "needs at least one parameter");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                        "needs at least one parameter");
   }
   size_t first, second;
   build_target *targets = base_allocate(o->count, sizeof *targets);
@@ -219,19 +213,10 @@ typedef struct gradient_source {
   bool is_given;
 } gradient_source;
 
-static gradient_source of_loss(compute_node loss) {
-  return (gradient_source){.loss = loss};
-}
-
-static gradient_source of_caller(const compute_node *gradients) {
-  return (gradient_source){.given = gradients, .is_given = true};
-}
-
 /* Each a float of its parameter's shape. */
 static bool take_gradients(const optimizer *o, const compute_node *given) {
   if (!given) {
-    graph_fail(o->graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "gradients is NULL");
-    return false;
+    return graph_refuse(o->graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "gradients is NULL");
   }
   for (size_t i = 0; i < o->count; i++) {
     uint32_t index;
@@ -241,11 +226,10 @@ static bool take_gradients(const optimizer *o, const compute_node *given) {
     if (!build_domain(o->graph, o->operation, DOMAIN_FLOAT, node->dtype)) return false;
     if (!compute_shape_equal(shape, node->shape)) {
       char a[BUILD_TEXT], b[BUILD_TEXT];
-      graph_fail(o->graph, COMPUTE_ERROR_SHAPE, o->operation,
-                 "gradients[%zu] has shape %s; parameters[%zu] has %s", i,
-                 compute_shape_text(node->shape, a, sizeof a), i,
-                 compute_shape_text(shape, b, sizeof b));
-      return false;
+      return graph_refuse(o->graph, COMPUTE_ERROR_SHAPE, o->operation,
+                          "gradients[%zu] has shape %s; parameters[%zu] has %s", i,
+                          compute_shape_text(node->shape, a, sizeof a), i,
+                          compute_shape_text(shape, b, sizeof b));
     }
     o->gradients[i] = given[i];
   }
@@ -258,9 +242,8 @@ static bool optimizer_start(optimizer *o, const gradient_source *from, size_t st
   /* The parameter, its state, and (once in all) a step counter. */
   o->assign = base_allocate(o->count, (state_count + 2) * sizeof *o->assign);
   if (!o->gradients || !o->assign) {
-    graph_fail(o->graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation, "no memory for %zu parameters",
-               o->count);
-    return false;
+    return graph_refuse(o->graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
+                        "no memory for %zu parameters", o->count);
   }
   if (from->is_given) return take_gradients(o, from->given);
   return compute_gradients(o->graph, from->loss, o->parameters, o->count, o->gradients) ==
@@ -275,13 +258,64 @@ static compute_node optimizer_finish(optimizer *o) {
   return result;
 }
 
+/* Scalars that all updates of one step share. */
+typedef struct update_scalars {
+  compute_node first, second; /* Adam's corrections of both moments, in the step counter's dtype */
+} update_scalars;
+
+/* What differs between optimizers; `options` is its copy of the caller's. */
+typedef struct optimizer_rule {
+  size_t state_count; /* of a parameter, at most */
+  bool (*check)(const optimizer *o, const void *options);
+  void (*fill_in)(void *options); /* what was left at 0 takes its default */
+  void (*start)(optimizer *o, const void *options, update_scalars *scalars); /* or NULL */
+  void (*update)(optimizer *o, const update *u, const void *options, const update_scalars *scalars);
+} optimizer_rule;
+
+static compute_node optimize(compute_graph *graph, const char *operation,
+                             const gradient_source *from, const compute_node *parameters,
+                             size_t count, const optimizer_rule *rule, void *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  if (!build_start(graph, operation)) return BUILD_NONE;
+  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
+  if (!check_parameters(&o) || !rule->check(&o, options)) return BUILD_NONE;
+  rule->fill_in(options);
+  if (optimizer_start(&o, from, rule->state_count)) {
+    update_scalars scalars = {0};
+    if (rule->start) rule->start(&o, options, &scalars);
+    for (size_t i = 0; i < count && !graph->status; i++) {
+      const update u = start_update(&o, i);
+      rule->update(&o, &u, options, &scalars);
+    }
+  }
+  return optimizer_finish(&o);
+}
+
+/* compute_<name>_step and compute_<name>_apply. */
+#define OPTIMIZER(name)                                                                            \
+  compute_node compute_##name##_step(compute_graph *graph, compute_node loss,                      \
+                                     const compute_node *parameters, size_t count,                 \
+                                     const compute_##name##_options *options) {                    \
+    compute_##name##_options p = options ? *options : (compute_##name##_options){0};               \
+    const gradient_source from = {.loss = loss};                                                   \
+    return optimize(graph, #name "_step", &from, parameters, count, &name##_rule, &p);             \
+  }                                                                                                \
+  compute_node compute_##name##_apply(compute_graph *graph, const compute_node *parameters,        \
+                                      const compute_node *gradients, size_t count,                 \
+                                      const compute_##name##_options *options) {                   \
+    compute_##name##_options p = options ? *options : (compute_##name##_options){0};               \
+    const gradient_source from = {.given = gradients, .is_given = true};                           \
+    return optimize(graph, #name "_apply", &from, parameters, count, &name##_rule, &p);            \
+  }
+
 /* ---- SGD ------------------------------------------------------------------------------------- */
 
-static bool check_sgd(const optimizer *o, const compute_sgd_options *p) {
+static bool check_sgd(const optimizer *o, const void *options) {
+  const compute_sgd_options *p = options;
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
   if (p->nesterov && p->momentum == 0) {
-    graph_fail(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation, "nesterov needs a momentum");
-    return false;
+    return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
+                        "nesterov needs a momentum");
   }
   return check_amount(o, "learning_rate", p->learning_rate) &&
          check_amount(o, "momentum", p->momentum) &&
@@ -289,7 +323,10 @@ static bool check_sgd(const optimizer *o, const compute_sgd_options *p) {
          check_rate_node(o, p->learning_rate_node);
 }
 
-static void sgd_update(optimizer *o, const update *u, const compute_sgd_options *p) {
+static void sgd_update(optimizer *o, const update *u, const void *options,
+                       const update_scalars *scalars) {
+  (void)scalars;
+  const compute_sgd_options *p = options;
   compute_graph *graph = o->graph;
   compute_node direction = u->gradient;
   if (p->weight_decay != 0) {
@@ -305,41 +342,19 @@ static void sgd_update(optimizer *o, const update *u, const compute_sgd_options 
   descend(o, u, compute_mul(graph, direction, rate(o, u, p->learning_rate_node, p->learning_rate)));
 }
 
-static compute_node descend_sgd(compute_graph *graph, const char *operation,
-                                const gradient_source *from, const compute_node *parameters,
-                                size_t count, const compute_sgd_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  if (!build_start(graph, operation)) return BUILD_NONE;
-  compute_sgd_options p = options ? *options : (compute_sgd_options){0};
-  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
-  if (!check_parameters(&o) || !check_sgd(&o, &p)) return BUILD_NONE;
-  if (p.learning_rate == 0) p.learning_rate = 0.01;
-  if (optimizer_start(&o, from, 1)) {
-    for (size_t i = 0; i < count && !graph->status; i++) {
-      update u = start_update(&o, i);
-      sgd_update(&o, &u, &p);
-    }
-  }
-  return optimizer_finish(&o);
+static void fill_in_sgd(void *options) {
+  compute_sgd_options *p = options;
+  if (p->learning_rate == 0) p->learning_rate = 0.01;
 }
 
-compute_node compute_sgd_step(compute_graph *graph, compute_node loss,
-                              const compute_node *parameters, size_t count,
-                              const compute_sgd_options *options) {
-  const gradient_source from = of_loss(loss);
-  return descend_sgd(graph, "sgd_step", &from, parameters, count, options);
-}
+static const optimizer_rule sgd_rule = {1, check_sgd, fill_in_sgd, NULL, sgd_update};
 
-compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
-                               const compute_node *gradients, size_t count,
-                               const compute_sgd_options *options) {
-  const gradient_source from = of_caller(gradients);
-  return descend_sgd(graph, "sgd_apply", &from, parameters, count, options);
-}
+OPTIMIZER(sgd)
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
-static bool check_adam(const optimizer *o, const compute_adam_options *p) {
+static bool check_adam(const optimizer *o, const void *options) {
+  const compute_adam_options *p = options;
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
   return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "beta1", p->beta1) &&
          check_decay(o, "beta2", p->beta2) && check_amount(o, "epsilon", p->epsilon) &&
@@ -353,12 +368,8 @@ static compute_node bias_correction(const optimizer *o, compute_node step, doubl
   return compute_neg(o->graph, compute_expm1(o->graph, times(o, step, log(beta))));
 }
 
-/* The scalars that all updates of one step share, in the dtype of the step counter. */
-typedef struct adam_scalars {
-  compute_node first, second; /* the corrections of both moments */
-} adam_scalars;
-
-static adam_scalars adam_count(optimizer *o, const compute_adam_options *p) {
+static void adam_count(optimizer *o, const void *options, update_scalars *scalars) {
+  const compute_adam_options *p = options;
   compute_dtype dtype = COMPUTE_F32;
   for (size_t i = 0; i < o->count; i++) {
     if (compute_node_dtype(o->graph, o->parameters[i]) == COMPUTE_F64) dtype = COMPUTE_F64;
@@ -366,12 +377,13 @@ static adam_scalars adam_count(optimizer *o, const compute_adam_options *p) {
   compute_node before = create_state(o, 0, false, dtype, COMPUTE_SCALAR, "adam.step");
   compute_node step = compute_add(o->graph, before, compute_scalar(o->graph, dtype, 1));
   assign(o, before, step);
-  return (adam_scalars){.first = bias_correction(o, step, p->beta1),
-                        .second = bias_correction(o, step, p->beta2)};
+  *scalars = (update_scalars){.first = bias_correction(o, step, p->beta1),
+                              .second = bias_correction(o, step, p->beta2)};
 }
 
-static void adam_update(optimizer *o, const update *u, const compute_adam_options *p,
-                        const adam_scalars *scalars) {
+static void adam_update(optimizer *o, const update *u, const void *options,
+                        const update_scalars *scalars) {
+  const compute_adam_options *p = options;
   compute_graph *graph = o->graph;
   compute_node learning_rate = rate(o, u, p->learning_rate_node, p->learning_rate);
   compute_node gradient = u->gradient;
@@ -395,45 +407,22 @@ static void adam_update(optimizer *o, const update *u, const compute_adam_option
   descend(o, u, change);
 }
 
-static compute_node descend_adam(compute_graph *graph, const char *operation,
-                                 const gradient_source *from, const compute_node *parameters,
-                                 size_t count, const compute_adam_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  if (!build_start(graph, operation)) return BUILD_NONE;
-  compute_adam_options p = options ? *options : (compute_adam_options){0};
-  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
-  if (!check_parameters(&o) || !check_adam(&o, &p)) return BUILD_NONE;
-  if (p.learning_rate == 0) p.learning_rate = 0.001;
-  if (p.beta1 == 0) p.beta1 = 0.9;
-  if (p.beta2 == 0) p.beta2 = 0.999;
-  if (p.epsilon == 0) p.epsilon = 1e-8;
-  if (optimizer_start(&o, from, 2)) {
-    adam_scalars scalars = adam_count(&o, &p);
-    for (size_t i = 0; i < count && !graph->status; i++) {
-      update u = start_update(&o, i);
-      adam_update(&o, &u, &p, &scalars);
-    }
-  }
-  return optimizer_finish(&o);
+static void fill_in_adam(void *options) {
+  compute_adam_options *p = options;
+  if (p->learning_rate == 0) p->learning_rate = 0.001;
+  if (p->beta1 == 0) p->beta1 = 0.9;
+  if (p->beta2 == 0) p->beta2 = 0.999;
+  if (p->epsilon == 0) p->epsilon = 1e-8;
 }
 
-compute_node compute_adam_step(compute_graph *graph, compute_node loss,
-                               const compute_node *parameters, size_t count,
-                               const compute_adam_options *options) {
-  const gradient_source from = of_loss(loss);
-  return descend_adam(graph, "adam_step", &from, parameters, count, options);
-}
+static const optimizer_rule adam_rule = {2, check_adam, fill_in_adam, adam_count, adam_update};
 
-compute_node compute_adam_apply(compute_graph *graph, const compute_node *parameters,
-                                const compute_node *gradients, size_t count,
-                                const compute_adam_options *options) {
-  const gradient_source from = of_caller(gradients);
-  return descend_adam(graph, "adam_apply", &from, parameters, count, options);
-}
+OPTIMIZER(adam)
 
 /* ---- RMSprop --------------------------------------------------------------------------------- */
 
-static bool check_rmsprop(const optimizer *o, const compute_rmsprop_options *p) {
+static bool check_rmsprop(const optimizer *o, const void *options) {
+  const compute_rmsprop_options *p = options;
   if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
   return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "alpha", p->alpha) &&
          check_amount(o, "epsilon", p->epsilon) && check_amount(o, "momentum", p->momentum) &&
@@ -441,7 +430,10 @@ static bool check_rmsprop(const optimizer *o, const compute_rmsprop_options *p) 
          check_rate_node(o, p->learning_rate_node);
 }
 
-static void rmsprop_update(optimizer *o, const update *u, const compute_rmsprop_options *p) {
+static void rmsprop_update(optimizer *o, const update *u, const void *options,
+                           const update_scalars *scalars) {
+  (void)scalars;
+  const compute_rmsprop_options *p = options;
   compute_graph *graph = o->graph;
   compute_node gradient = u->gradient;
   if (p->weight_decay != 0)
@@ -460,39 +452,17 @@ static void rmsprop_update(optimizer *o, const update *u, const compute_rmsprop_
   descend(o, u, compute_mul(graph, direction, rate(o, u, p->learning_rate_node, p->learning_rate)));
 }
 
-static compute_node descend_rmsprop(compute_graph *graph, const char *operation,
-                                    const gradient_source *from, const compute_node *parameters,
-                                    size_t count, const compute_rmsprop_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  if (!build_start(graph, operation)) return BUILD_NONE;
-  compute_rmsprop_options p = options ? *options : (compute_rmsprop_options){0};
-  optimizer o = {.graph = graph, .operation = operation, .parameters = parameters, .count = count};
-  if (!check_parameters(&o) || !check_rmsprop(&o, &p)) return BUILD_NONE;
-  if (p.learning_rate == 0) p.learning_rate = 0.01;
-  if (p.alpha == 0) p.alpha = 0.99;
-  if (p.epsilon == 0) p.epsilon = 1e-8;
-  if (optimizer_start(&o, from, 2)) {
-    for (size_t i = 0; i < count && !graph->status; i++) {
-      update u = start_update(&o, i);
-      rmsprop_update(&o, &u, &p);
-    }
-  }
-  return optimizer_finish(&o);
+static void fill_in_rmsprop(void *options) {
+  compute_rmsprop_options *p = options;
+  if (p->learning_rate == 0) p->learning_rate = 0.01;
+  if (p->alpha == 0) p->alpha = 0.99;
+  if (p->epsilon == 0) p->epsilon = 1e-8;
 }
 
-compute_node compute_rmsprop_step(compute_graph *graph, compute_node loss,
-                                  const compute_node *parameters, size_t count,
-                                  const compute_rmsprop_options *options) {
-  const gradient_source from = of_loss(loss);
-  return descend_rmsprop(graph, "rmsprop_step", &from, parameters, count, options);
-}
+static const optimizer_rule rmsprop_rule = {2, check_rmsprop, fill_in_rmsprop, NULL,
+                                            rmsprop_update};
 
-compute_node compute_rmsprop_apply(compute_graph *graph, const compute_node *parameters,
-                                   const compute_node *gradients, size_t count,
-                                   const compute_rmsprop_options *options) {
-  const gradient_source from = of_caller(gradients);
-  return descend_rmsprop(graph, "rmsprop_apply", &from, parameters, count, options);
-}
+OPTIMIZER(rmsprop)
 
 /* ---- Clipping by the norm of all gradients together ------------------------------------------ */
 
@@ -502,14 +472,13 @@ static bool check_gradients(compute_graph *graph, const compute_node *gradients,
                             double limit, compute_dtype *work) {
   if (!build_start(graph, clip_operation)) return false;
   if (count == 0 || !gradients) {
-    graph_fail(graph, count ? COMPUTE_ERROR_NULL_POINTER : COMPUTE_ERROR_INVALID_ARGUMENT,
-               clip_operation, count ? "gradients is NULL" : "needs at least one gradient");
-    return false;
+    return graph_refuse(graph, count ? COMPUTE_ERROR_NULL_POINTER : COMPUTE_ERROR_INVALID_ARGUMENT,
+                        clip_operation,
+                        count ? "gradients is NULL" : "needs at least one gradient");
   }
   if (!(limit > 0) || isinf(limit)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, clip_operation,
-               "limit is %g; it must be finite and larger than 0", limit);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, clip_operation,
+                        "limit is %g; it must be finite and larger than 0", limit);
   }
   *work = COMPUTE_F32;
   for (size_t i = 0; i < count; i++) {
