@@ -187,6 +187,13 @@ compute_status builder_kernel_fall_back(builder *b, const compute_kernel_descrip
                                         const compute_tuning *tuning, builder_kernel *kernel);
 void builder_kernel_clear(builder *b, builder_kernel *kernel);
 
+/* ---- Matrices for vendor libraries --------------------------------------------------------- */
+
+/* How a matrix lies: by columns, by rows (false: neither), and the distance of two of them. One
+ * element in a dimension fits both. */
+bool builder_matrix_lies(int64_t rows, int64_t columns, const int64_t stride[2],
+                         bool prefer_columns, bool *by_columns, int64_t *leading);
+
 /* ---- Faults -------------------------------------------------------------------------------- */
 
 /* Of kernels that meet an index outside its axis (compute/generator.h): which of a queue's records

@@ -236,3 +236,20 @@ compute_status fault_report(fault_table *table, const compute_services *services
   }
   return COMPUTE_OK;
 }
+
+/* ---- Matrices for vendor libraries --------------------------------------------------------- */
+
+bool builder_matrix_lies(int64_t rows, int64_t columns, const int64_t stride[2],
+                         bool prefer_columns, bool *by_columns, int64_t *leading) {
+  for (int attempt = 0; attempt < 2; attempt++) {
+    const bool columnwise = prefer_columns != (attempt == 1);
+    const int64_t inner = columnwise ? rows : columns, outer = columnwise ? columns : rows;
+    const int64_t inner_stride = stride[columnwise ? 0 : 1];
+    const int64_t outer_stride = outer > 1 ? stride[columnwise ? 1 : 0] : inner;
+    if ((inner > 1 && inner_stride != 1) || outer_stride < inner) continue;
+    *by_columns = columnwise;
+    *leading = outer_stride;
+    return true;
+  }
+  return false;
+}

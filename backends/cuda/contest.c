@@ -13,6 +13,16 @@ enum {
 #define LARGEST_SCRATCH ((uint64_t)1 << 30)
 static const float time_for_one = 2.0F; /* milliseconds */
 
+bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type) {
+  switch (dtype) {
+  case COMPUTE_F32: *type = 0; return true;
+  case COMPUTE_F64: *type = 1; return true;
+  case COMPUTE_F16: *type = 2; return true;
+  case COMPUTE_BF16: *type = bf16; return true;
+  default: return false;
+  }
+}
+
 uint64_t cuda_element_bytes(compute_dtype dtype) {
   switch (dtype) {
   case COMPUTE_F64:

@@ -35,35 +35,15 @@ typedef struct cublas_product {
 
 /* ---- The library --------------------------------------------------------------------------- */
 
-#define CUBLAS_ROW(member, symbol, type, parameters) {#symbol, offsetof(cublas_functions, member)},
-static const library_row rows[] = {CUBLAS_FUNCTIONS(CUBLAS_ROW)};
-static cublas_functions functions[CUDA_LIBRARY_NAMES];
-
-static size_t version(const void *of) {
-  return ((const cublas_functions *)of)->version();
-}
-
-static int32_t create(const void *of, void **handle) {
-  return ((const cublas_functions *)of)->create(handle);
-}
-
-static int32_t destroy(const void *of, void *handle) {
-  return ((const cublas_functions *)of)->destroy(handle);
-}
+CUDA_LIBRARY(cublas_functions, CUBLAS_FUNCTIONS)
 
 const cuda_library_kind cublas_kind = {
     .title = "cuBLASLt",
     .choice = "cublas",
     .names = {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13", "libcublasLt.so.12",
               "/usr/local/cuda/lib64/libcublasLt.so.12"},
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
-    .functions = functions,
-    .function_bytes = sizeof *functions,
-    .version = version,
     .oldest = 120000,
-    .create = create,
-    .destroy = destroy,
+    CUDA_LIBRARY_FIELDS,
 };
 
 static compute_status fail(cuda_device *device, int32_t code, const char *what) {

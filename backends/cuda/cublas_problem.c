@@ -12,39 +12,15 @@
 
 #include "cublas.h"
 
-/* How a matrix lies: by columns, by rows, or neither. One element in a dimension fits both. */
-static bool matrix_lies(int64_t rows, int64_t columns, const int64_t stride[2], bool prefer_columns,
-                        bool *by_columns, int64_t *leading) {
-  for (int attempt = 0; attempt < 2; attempt++) {
-    const bool columnwise = prefer_columns != (attempt == 1);
-    const int64_t inner = columnwise ? rows : columns, outer = columnwise ? columns : rows;
-    const int64_t inner_stride = stride[columnwise ? 0 : 1];
-    const int64_t outer_stride = outer > 1 ? stride[columnwise ? 1 : 0] : inner;
-    if ((inner > 1 && inner_stride != 1) || outer_stride < inner) continue;
-    *by_columns = columnwise;
-    *leading = outer_stride;
-    return true;
-  }
-  return false;
-}
-
 /* ---- Dtypes -------------------------------------------------------------------------------- */
-
-static bool type_of(compute_dtype dtype, int32_t *type) {
-  switch (dtype) {
-  case COMPUTE_F32: *type = CUBLAS_TYPE_F32; return true;
-  case COMPUTE_F64: *type = CUBLAS_TYPE_F64; return true;
-  case COMPUTE_F16: *type = CUBLAS_TYPE_F16; return true;
-  case COMPUTE_BF16: *type = CUBLAS_TYPE_BF16; return true;
-  default: return false;
-  }
-}
 
 static bool types_fit(const compute_kernel_descriptor *d, cublas_problem *p) {
   const compute_dtype dtype = d->inputs[0].dtype, result = d->outputs[0].dtype;
   const compute_dtype sum = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
-  if (d->inputs[1].dtype != dtype || d->accumulate != sum || !type_of(dtype, &p->type) ||
-      !type_of(result, &p->result_type) || (result != dtype && result != sum))
+  if (d->inputs[1].dtype != dtype || d->accumulate != sum ||
+      !cuda_vendor_type(dtype, CUBLAS_TYPE_BF16, &p->type) ||
+      !cuda_vendor_type(result, CUBLAS_TYPE_BF16, &p->result_type) ||
+      (result != dtype && result != sum))
     return false;
   p->scale_type = sum == COMPUTE_F64 ? CUBLAS_TYPE_F64 : CUBLAS_TYPE_F32;
   p->compute_type = sum == COMPUTE_F64 ? CUBLAS_BY_F64
@@ -115,8 +91,8 @@ static bool matrices_fit(const compute_kernel_descriptor *d, const compute_opera
   bool by_columns[3];
   for (int i = 2; i >= 0; i--) {
     int64_t leading;
-    if (!matrix_lies(rows[i], columns[i], &of[i]->stride[d->rank - 2], i < 2 && by_columns[2],
-                     &by_columns[i], &leading))
+    if (!builder_matrix_lies(rows[i], columns[i], &of[i]->stride[d->rank - 2],
+                             i < 2 && by_columns[2], &by_columns[i], &leading))
       return false;
     if (i == 2) p->swapped = !by_columns[2];
     const int place = place_of(p, i);

@@ -28,34 +28,14 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of devices' own han
 
 /* ---- The library --------------------------------------------------------------------------- */
 
-#define CUDNN_ROW(member, symbol, type, parameters) {#symbol, offsetof(cudnn_functions, member)},
-static const library_row rows[] = {CUDNN_FUNCTIONS(CUDNN_ROW)};
-static cudnn_functions functions[CUDA_LIBRARY_NAMES];
-
-static size_t version(const void *of) {
-  return ((const cudnn_functions *)of)->version();
-}
-
-static int32_t create(const void *of, void **handle) {
-  return ((const cudnn_functions *)of)->create(handle);
-}
-
-static int32_t destroy(const void *of, void *handle) {
-  return ((const cudnn_functions *)of)->destroy(handle);
-}
+CUDA_LIBRARY(cudnn_functions, CUDNN_FUNCTIONS)
 
 const cuda_library_kind cudnn_kind = {
     .title = "cuDNN",
     .choice = "cudnn",
     .names = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"},
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
-    .functions = functions,
-    .function_bytes = sizeof *functions,
-    .version = version,
     .oldest = 90000,
-    .create = create,
-    .destroy = destroy,
+    CUDA_LIBRARY_FIELDS,
 };
 
 static compute_status fail(cuda_device *device, int32_t code, const char *what) {

@@ -12,23 +12,14 @@ enum { MOST_SETTINGS = 24 };
 
 /* ---- The problem --------------------------------------------------------------------------- */
 
-static bool type_of(compute_dtype dtype, int32_t *type) {
-  switch (dtype) {
-  case COMPUTE_F32: *type = CUDNN_F32; return true;
-  case COMPUTE_F64: *type = CUDNN_F64; return true;
-  case COMPUTE_F16: *type = CUDNN_F16; return true;
-  case COMPUTE_BF16: *type = CUDNN_BF16; return true;
-  default: return false;
-  }
-}
-
 static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
   const compute_dtype dtype = d->inputs[0].dtype, result = d->outputs[0].dtype;
   const compute_dtype sum = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   p->strict = dtype == COMPUTE_F32 && !(compute_conv_of(d)->precision & COMPUTE_PRECISION_TF32);
   return d->inputs[1].dtype == dtype && d->accumulate == sum &&
-         (result == dtype || result == sum) && type_of(dtype, &p->type) &&
-         type_of(sum, &p->sum_type) && type_of(result, &p->result_type);
+         (result == dtype || result == sum) && cuda_vendor_type(dtype, CUDNN_BF16, &p->type) &&
+         cuda_vendor_type(sum, CUDNN_BF16, &p->sum_type) &&
+         cuda_vendor_type(result, CUDNN_BF16, &p->result_type);
 }
 
 /* Padding behind the last row or column: as much as the results read. */

@@ -139,28 +139,6 @@ static cuda_result upload_pieces(cuda_queue *queue, cuda_pointer to, const unsig
   return code;
 }
 
-compute_status cuda_upload(void *handle, const compute_argument *destination, const void *source,
-                           uint64_t bytes) {
-  cuda_queue *queue = handle;
-  cuda_device *device = queue->device;
-  compute_status status = cuda_enter(device);
-  if (status != COMPUTE_OK) return status;
-  const cuda_pointer to = cuda_address(destination);
-  cuda_result code;
-  if (bytes <= SMALL_BYTES || is_pinned(device, source, bytes)) {
-    code = device->driver->copy_to_device(to, source, bytes, queue->stream);
-  } else {
-    piece *pieces[PIECES];
-    const int count = pieces_take(device, PIECES - 1, pieces, &status);
-    if (status != COMPUTE_OK) return status;
-    code = count > 0 ? upload_pieces(queue, to, source, bytes, pieces, count)
-                     : device->driver->copy_to_device(to, source, bytes, queue->stream);
-    pieces_return(device, pieces, count);
-  }
-  if (code == CUDA_OK) return COMPUTE_OK;
-  return cuda_fail(device, code, "uploading %llu bytes", (unsigned long long)bytes);
-}
-
 /* ---- To the host --------------------------------------------------------------------------- */
 
 static cuda_result download_pieces(cuda_queue *queue, unsigned char *to, cuda_pointer from,
@@ -188,26 +166,40 @@ static cuda_result download_pieces(cuda_queue *queue, unsigned char *to, cuda_po
   return code;
 }
 
-compute_status cuda_download(void *handle, void *destination, const compute_argument *source,
-                             uint64_t bytes) {
-  cuda_queue *queue = handle;
+/* ---- Either way ---------------------------------------------------------------------------- */
+
+typedef enum direction { UPLOAD, DOWNLOAD } direction;
+
+/* At once where the host's memory is pinned or the copy small, else through the pieces. */
+static compute_status transfer(cuda_queue *queue, direction which, cuda_pointer there, void *here,
+                               uint64_t bytes) {
   cuda_device *device = queue->device;
+  piece *pieces[PIECES];
+  int count = 0;
   compute_status status = cuda_enter(device);
+  if (status == COMPUTE_OK && bytes > SMALL_BYTES && !is_pinned(device, here, bytes))
+    count = pieces_take(device, PIECES - 1, pieces, &status);
   if (status != COMPUTE_OK) return status;
-  const cuda_pointer from = cuda_address(source);
-  cuda_result code;
-  if (bytes <= SMALL_BYTES || is_pinned(device, destination, bytes)) {
-    code = device->driver->copy_to_host(destination, from, bytes, queue->stream);
-  } else {
-    piece *pieces[PIECES];
-    const int count = pieces_take(device, PIECES - 1, pieces, &status);
-    if (status != COMPUTE_OK) return status;
-    code = count > 0 ? download_pieces(queue, destination, from, bytes, pieces, count)
-                     : device->driver->copy_to_host(destination, from, bytes, queue->stream);
-    pieces_return(device, pieces, count);
-  }
+  const cuda_driver *driver = device->driver;
+  const cuda_result code =
+      which == UPLOAD ? (count > 0 ? upload_pieces(queue, there, here, bytes, pieces, count)
+                                   : driver->copy_to_device(there, here, bytes, queue->stream))
+                      : (count > 0 ? download_pieces(queue, here, there, bytes, pieces, count)
+                                   : driver->copy_to_host(here, there, bytes, queue->stream));
+  if (count > 0) pieces_return(device, pieces, count);
   if (code == CUDA_OK) return COMPUTE_OK;
-  return cuda_fail(device, code, "downloading %llu bytes", (unsigned long long)bytes);
+  return cuda_fail(device, code, "%s %llu bytes", which == UPLOAD ? "uploading" : "downloading",
+                   (unsigned long long)bytes);
+}
+
+compute_status cuda_upload(void *queue, const compute_argument *destination, const void *source,
+                           uint64_t bytes) {
+  return transfer(queue, UPLOAD, cuda_address(destination), (void *)source, bytes);
+}
+
+compute_status cuda_download(void *queue, void *destination, const compute_argument *source,
+                             uint64_t bytes) {
+  return transfer(queue, DOWNLOAD, cuda_address(source), destination, bytes);
 }
 
 /* ---- On the device and between devices ----------------------------------------------------- */

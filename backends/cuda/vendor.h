@@ -66,6 +66,27 @@ typedef struct cuda_library_kind {
   int32_t (*destroy)(const void *functions, void *handle);
 } cuda_library_kind;
 
+/* CUDA_LIBRARY defines, from the list X of a library's functions and the struct of them, what
+ * CUDA_LIBRARY_FIELDS puts into its kind. */
+#define CUDA_LIBRARY_ROW(member, symbol, type, parameters)                                         \
+  {#symbol, offsetof(functions_of, member)},
+#define CUDA_LIBRARY(functions_type, X)                                                            \
+  typedef functions_type functions_of;                                                             \
+  static const library_row rows[] = {X(CUDA_LIBRARY_ROW)};                                         \
+  static functions_type functions[CUDA_LIBRARY_NAMES];                                             \
+  static size_t version(const void *of) {                                                          \
+    return ((const functions_type *)of)->version();                                                \
+  }                                                                                                \
+  static int32_t create(const void *of, void **handle) {                                           \
+    return ((const functions_type *)of)->create(handle);                                           \
+  }                                                                                                \
+  static int32_t destroy(const void *of, void *handle) {                                           \
+    return ((const functions_type *)of)->destroy(handle);                                          \
+  }
+#define CUDA_LIBRARY_FIELDS                                                                        \
+  .rows = rows, .row_count = sizeof rows / sizeof *rows, .functions = functions,                   \
+  .function_bytes = sizeof *functions, .version = version, .create = create, .destroy = destroy
+
 extern const cuda_library_kind cublas_kind, cudnn_kind;
 
 /* ---- Products ------------------------------------------------------------------------------ */
@@ -134,6 +155,10 @@ typedef struct cuda_contest {
 /* The fastest candidate. Where there is no memory for trying, or timing fails, the first one; -1
  * when none could be submitted. */
 int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
+
+/* cudaDataType of cuBLASLt and cudnnDataType_t agree in all but bf16, which is `bf16`; false for
+ * other dtypes. */
+bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
 
 uint64_t cuda_element_bytes(compute_dtype dtype);
 

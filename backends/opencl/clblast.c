@@ -18,28 +18,18 @@
  * layout and transposition are numbers. */
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IT_IS = 111, TRANSPOSED = 112 };
 
-typedef int (*sgemm_function)(int layout, int a_transpose, int b_transpose, size_t m, size_t n,
-                              size_t k, float alpha, cl_mem a, size_t a_offset, size_t a_ld,
-                              cl_mem b, size_t b_offset, size_t b_ld, float beta, cl_mem c,
-                              size_t c_offset, size_t c_ld, cl_command_queue *queue,
-                              cl_event *event);
-typedef int (*dgemm_function)(int layout, int a_transpose, int b_transpose, size_t m, size_t n,
-                              size_t k, double alpha, cl_mem a, size_t a_offset, size_t a_ld,
-                              cl_mem b, size_t b_offset, size_t b_ld, double beta, cl_mem c,
-                              size_t c_offset, size_t c_ld, cl_command_queue *queue,
-                              cl_event *event);
-typedef int (*sgemm_batched_function)(int layout, int a_transpose, int b_transpose, size_t m,
-                                      size_t n, size_t k, float alpha, cl_mem a, size_t a_offset,
-                                      size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,
-                                      size_t b_ld, size_t b_stride, float beta, cl_mem c,
-                                      size_t c_offset, size_t c_ld, size_t c_stride, size_t count,
-                                      cl_command_queue *queue, cl_event *event);
-typedef int (*dgemm_batched_function)(int layout, int a_transpose, int b_transpose, size_t m,
-                                      size_t n, size_t k, double alpha, cl_mem a, size_t a_offset,
-                                      size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,
-                                      size_t b_ld, size_t b_stride, double beta, cl_mem c,
-                                      size_t c_offset, size_t c_ld, size_t c_stride, size_t count,
-                                      cl_command_queue *queue, cl_event *event);
+#define CLBLAST_TYPES(name, real)                                                                  \
+  typedef int (*name##_function)(                                                                  \
+      int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k, real alpha,      \
+      cl_mem a, size_t a_offset, size_t a_ld, cl_mem b, size_t b_offset, size_t b_ld, real beta,   \
+      cl_mem c, size_t c_offset, size_t c_ld, cl_command_queue *queue, cl_event *event);           \
+  typedef int (*name##_batched_function)(                                                          \
+      int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k, real alpha,      \
+      cl_mem a, size_t a_offset, size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,          \
+      size_t b_ld, size_t b_stride, real beta, cl_mem c, size_t c_offset, size_t c_ld,             \
+      size_t c_stride, size_t count, cl_command_queue *queue, cl_event *event);
+CLBLAST_TYPES(sgemm, float)
+CLBLAST_TYPES(dgemm, double)
 typedef int (*clear_function)(void);
 
 typedef struct clblast_library {
@@ -59,7 +49,8 @@ static clblast_library library;
 struct opencl_gemm {
   bool f64;
   int layout, transpose[2];
-  size_t m, n, k, ld[3], batch_stride[3], batch_count;
+  size_t m, n, k, batch_stride[3], batch_count;
+  int64_t ld[3];
   uint64_t extent[3]; /* elements from the first to the last one of A, B, C */
 };
 
@@ -104,23 +95,6 @@ void opencl_clblast_forget(void) {
 
 /* ---- A descriptor in CLBlast's terms ------------------------------------------------------- */
 
-/* How a matrix lies: as rows one after the other, as columns, or neither. A dimension of one
- * element fits both. */
-static bool matrix_layout(int64_t rows, int64_t columns, const int64_t stride[2],
-                          bool prefer_columns, bool *by_columns, size_t *ld) {
-  for (int attempt = 0; attempt < 2; attempt++) {
-    const bool columnwise = prefer_columns != (attempt == 1);
-    const int64_t inner = columnwise ? rows : columns, outer = columnwise ? columns : rows;
-    const int64_t inner_stride = stride[columnwise ? 0 : 1];
-    const int64_t outer_stride = outer > 1 ? stride[columnwise ? 1 : 0] : inner;
-    if ((inner > 1 && inner_stride != 1) || outer_stride < inner) continue;
-    *by_columns = columnwise;
-    *ld = (size_t)outer_stride;
-    return true;
-  }
-  return false;
-}
-
 /* All batch dimensions as one, at a constant distance for each operand. */
 static bool batch_layout(const compute_kernel_descriptor *d, const compute_operand *operands[3],
                          opencl_gemm *gemm) {
@@ -158,8 +132,8 @@ static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *ge
     if (d->size[dim] == 0) return "the product is empty";
   if (k == 0) return "the product is empty";
   for (int i = 2; i >= 0; i--) {
-    if (!matrix_layout(rows[i], columns[i], &operands[i]->stride[d->rank - 2],
-                       i < 2 && by_columns[2], &by_columns[i], &gemm->ld[i]))
+    if (!builder_matrix_lies(rows[i], columns[i], &operands[i]->stride[d->rank - 2],
+                             i < 2 && by_columns[2], &by_columns[i], &gemm->ld[i]))
       return "a matrix is not contiguous";
   }
   if (!batch_layout(d, operands, gemm)) return "the batches are not at one distance";
@@ -168,7 +142,7 @@ static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *ge
     const int64_t outer = by_columns[i] ? columns[i] : rows[i];
     const int64_t inner = by_columns[i] ? rows[i] : columns[i];
     if (i < 2) gemm->transpose[i] = by_columns[i] == by_columns[2] ? AS_IT_IS : TRANSPOSED;
-    gemm->extent[i] = (uint64_t)(outer - 1) * gemm->ld[i] + (uint64_t)inner +
+    gemm->extent[i] = (uint64_t)(outer - 1) * (uint64_t)gemm->ld[i] + (uint64_t)inner +
                       (gemm->batch_count - 1) * gemm->batch_stride[i];
     if (gemm->extent[i] >= (uint64_t)LARGEST_EXTENT) return "it counts in 32 bits";
   }
@@ -192,7 +166,8 @@ static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offse
                 cl_command_queue queue, cl_event *event) {
   const clblast_library *blas = clblast();
   const int ta = g->transpose[0], tb = g->transpose[1];
-  const size_t *ld = g->ld, *distance = g->batch_stride;
+  const size_t ld[3] = {(size_t)g->ld[0], (size_t)g->ld[1], (size_t)g->ld[2]};
+  const size_t *distance = g->batch_stride;
   if (g->batch_count == 1 && g->f64)
     return blas->dgemm(g->layout, ta, tb, g->m, g->n, g->k, 1.0, memory[0], offset[0], ld[0],
                        memory[1], offset[1], ld[1], 0.0, memory[2], offset[2], ld[2], &queue,
