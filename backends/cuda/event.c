@@ -9,8 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- Events -----------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 compute_status cuda_event_create(void *handle, void **result) {
   cuda_queue *queue = handle;
@@ -63,8 +62,7 @@ compute_status cuda_queue_await_event(void *handle, void *event) {
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "making a queue wait for an event");
 }
 
-/* ---- Times of points on a queue ---------------------------------------------------------------
- */
+/* ---- Times of points on a queue -------------------------------------------------------------- */
 
 #define MARK_SPAN   ((int64_t)4000000000) /* nanoseconds for which a mark serves */
 #define DRIFT_LIMIT ((int64_t)1000000)

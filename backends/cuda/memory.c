@@ -12,8 +12,7 @@
 
 #include <stdio.h>
 
-/* ---- Device memory ----------------------------------------------------------------------------
- */
+/* ---- Device memory --------------------------------------------------------------------------- */
 
 /* From the pool; if that is short of memory, once more after it has given back what it kept in
  * pieces that do not fit. */
@@ -145,8 +144,7 @@ compute_status cuda_memory_import(void *handle, void *data, uint64_t bytes,
   return COMPUTE_OK;
 }
 
-/* ---- Page-locked memory of the host -----------------------------------------------------------
- */
+/* ---- Page-locked memory of the host ---------------------------------------------------------- */
 
 /* A lack of it is a lack of the host's memory, or a limit of the system's on locked pages. */
 static compute_status fail(cuda_device *device, cuda_result code, const char *what,

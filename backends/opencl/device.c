@@ -10,8 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ---- Asking the driver ------------------------------------------------------------------------
- */
+/* ---- Asking the driver ----------------------------------------------------------------------- */
 
 uint64_t opencl_number(const opencl_library *cl, cl_device_id id, cl_device_info what, size_t bytes,
                        uint64_t fallback) {
@@ -77,8 +76,7 @@ int opencl_version(const char *text) {
   return major * 10 + minor;
 }
 
-/* ---- The device -------------------------------------------------------------------------------
- */
+/* ---- The device ------------------------------------------------------------------------------ */
 
 #define KIB ((uint64_t)1 << 10)
 #define GIB ((uint64_t)1 << 30)

@@ -8,8 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- Codes ------------------------------------------------------------------------------------
- */
+/* ---- Codes ----------------------------------------------------------------------------------- */
 
 typedef struct error_row {
   cl_int code;
@@ -141,8 +140,7 @@ compute_status opencl_fail_memory(const compute_services *services, const char *
                         "opencl: no host memory for %s", what);
 }
 
-/* ---- Lost devices -----------------------------------------------------------------------------
- */
+/* ---- Lost devices ---------------------------------------------------------------------------- */
 
 void opencl_lose(opencl_device *device, cl_int code, const char *what) {
   pthread_mutex_lock(&device->loss_mutex);

@@ -16,8 +16,7 @@
 
 #include <stdlib.h>
 
-/* ---- Events -----------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 typedef struct opencl_event {
   cl_event last[LANES]; /* NULL where nothing was pending */
@@ -120,8 +119,7 @@ compute_status opencl_queue_wait_event(void *handle, void *event) {
   return COMPUTE_OK;
 }
 
-/* ---- Times of points on a queue ---------------------------------------------------------------
- */
+/* ---- Times of points on a queue -------------------------------------------------------------- */
 
 #define SPAN        ((int64_t)4000000000) /* nanoseconds for which a measurement serves */
 #define DRIFT_LIMIT ((int64_t)1000000)

@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Buffers ----------------------------------------------------------------------------------
- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 /* Large enough for any vector type, and for what the core promises of memory. */
 #define SHARED_ALIGNMENT 128
@@ -210,8 +209,7 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
   return COMPUTE_OK;
 }
 
-/* ---- Host memory that copies need not stage ---------------------------------------------------
- */
+/* ---- Host memory that copies need not stage -------------------------------------------------- */
 
 struct opencl_host_memory {
   opencl_host_memory *next;

@@ -176,6 +176,18 @@ compute_status error_record(const compute_context *context, compute_status statu
   return status;
 }
 
+compute_status error_find_null(const compute_context *context, const char *operation,
+                               const char *file, int line, const char *names,
+                               const void *const *pointers, size_t count) {
+  for (size_t i = 0; i < count; i++, names += strcspn(names, ",")) {
+    names += strspn(names, ", ");
+    if (!pointers[i])
+      return error_record(context, COMPUTE_ERROR_NULL_POINTER, 0, operation, NULL, file, line,
+                          "%.*s is NULL", (int)strcspn(names, ","), names);
+  }
+  return COMPUTE_OK;
+}
+
 void error_context_closed(const compute_context *context) {
   if (thread_last_context == context) thread_last_context = NULL;
   pthread_mutex_lock(&mutex);

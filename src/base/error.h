@@ -25,6 +25,16 @@ compute_status error_record_list(const compute_context *context, compute_status 
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list);
 
+/* COMPUTE_OK, or the error "<name> is NULL" for the first of these variables that is NULL. */
+#define error_if_null(context, operation, ...)                                                     \
+  error_find_null((context), (operation), __FILE__, __LINE__, #__VA_ARGS__,                        \
+                  (const void *const[]){__VA_ARGS__},                                              \
+                  sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
+
+compute_status error_find_null(const compute_context *context, const char *operation,
+                               const char *file, int line, const char *names,
+                               const void *const *pointers, size_t count);
+
 /* The operation of an error that a backend has reported, until error_attribute. */
 #define ERROR_BACKEND "backend"
 

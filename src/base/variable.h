@@ -12,8 +12,7 @@ const char *variable_text(const char *name);
 /* A whole number low … high; `fallback` when unset. A value that is none is logged and ignored. */
 int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback);
 
-/* ---- Privileges ---------------------------------------------------------------------------------
- */
+/* ---- Privileges ------------------------------------------------------------------------------ */
 
 /* True in a program that was started set-user-ID, set-group-ID or with file capabilities: its
  * environment comes from somebody who may do less than it may. Constant while the process lives,

@@ -265,9 +265,9 @@ void compute_batch_release(compute_batch *batch) {
 compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                        compute_batch_device_info *info) {
   static const char operation[] = "compute_batch_device_at";
-  if (!batch || !info)
-    return error_set(batch ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", !batch ? "batch" : "info");
+  const compute_status missing =
+      error_if_null(batch ? batch->context : NULL, operation, batch, info);
+  if (missing) return missing;
   if (index >= batch->lane_count)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "there is no device %zu; the iterator has %u", index, batch->lane_count);

@@ -34,9 +34,9 @@ static double watch_seconds(const batch_watch *watch, int64_t now) {
 }
 
 compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
-  if (!batch || !times)
-    return error_set(batch ? batch->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_batch_times_get", "%s is NULL", !batch ? "batch" : "times");
+  const compute_status missing =
+      error_if_null(batch ? batch->context : NULL, "compute_batch_times_get", batch, times);
+  if (missing) return missing;
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
   const int64_t now = clock_now(); /* the same for all, so that no part exceeds the run */

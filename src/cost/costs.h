@@ -56,8 +56,7 @@ const char *work_class_name(work_class class);
  * the device refuses is no error, its curve is empty. */
 compute_status costs_measure_device(compute_device *device, double limit, device_costs *costs);
 
-/* ---- held.c: the costs of a device, measured, stored or guessed
- * ---------------------------------- */
+/* ---- held.c: the costs of a device, measured, stored or guessed ------------------------------ */
 
 /* The costs in force, copied. With `measure`, a device of which nothing is stored is measured now,
  * unless COMPUTE_COSTS forbids it; what goes wrong then is logged, and guesses serve. Never fails

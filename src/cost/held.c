@@ -167,9 +167,9 @@ static void describe(const device_costs *c, compute_device_costs *result) {
 /* ---- Public ---------------------------------------------------------------------------------- */
 
 compute_status compute_route_query(compute_device *device, compute_device_costs *costs) {
-  if (!device || !costs)
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_route_query", "%s is NULL", device ? "costs" : "device");
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, "compute_route_query", device, costs);
+  if (missing) return missing;
   device_costs all;
   costs_get(device, false, &all);
   describe(&all, costs);
@@ -203,9 +203,8 @@ compute_status compute_route_measure(compute_device *device, double limit_second
 
 compute_status compute_route_path(compute_context *context, char *path, size_t bytes) {
   static const char operation[] = "compute_route_path";
-  if (!context || !path)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   char *whole = costs_file_path(context);
   size_t length = whole ? strlen(whole) : 0;
   bool fits = length < bytes;

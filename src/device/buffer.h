@@ -51,8 +51,7 @@ void pool_forget(memory_pool *pool);
 /* The size of block that serves a request; 0 on overflow. For tests of the slack. */
 uint64_t pool_block_bytes(uint64_t bytes);
 
-/* ---- Buffers ------------------------------------------------------------------------------------
- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 typedef struct memory_buffer {
   int32_t references; /* atomic */

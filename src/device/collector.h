@@ -57,8 +57,7 @@ const char *fallback_name(fallback_kind kind);
 void fallback_note(compute_context *context, const compute_device *device, fallback_kind kind,
                    bool loud, const char *format, ...) COMPUTE_PRINTF(5, 6);
 
-/* ---- What is recorded ---------------------------------------------------------------------------
- */
+/* ---- What is recorded ------------------------------------------------------------------------ */
 
 /* Bits of compute_context.watch: what a run must look out for. */
 enum {

@@ -149,10 +149,9 @@ compute_context *compute_device_context(const compute_device *device) {
 
 compute_status compute_device_describe(const compute_device *device, compute_device_info *info) {
   static const char operation[] = "compute_device_describe";
-  if (!device || !info) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", device ? "info" : "device");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, device, info);
+  if (missing) return missing;
   compute_device_info now;
   compute_status status = describe_fresh(device, &now);
   if (status != COMPUTE_OK) return status;
@@ -194,16 +193,14 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
   return COMPUTE_OK;
 }
 
-/* ---- Kernels built
- * ------------------------------------------------------------------------------------- */
+/* ---- Kernels built --------------------------------------------------------------------------- */
 
 /* What they have cost, as far as the module counts that. */
 compute_status compute_build_query(const compute_device *device,
                                    compute_build_statistics *statistics) {
-  if (!device || !statistics) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_build_query", "%s is NULL", device ? "statistics" : "device");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, "compute_build_query", device, statistics);
+  if (missing) return missing;
   *statistics = (compute_build_statistics){0};
   if (device->backend->build_statistics) {
     device->backend->build_statistics(device->handle, statistics);
@@ -211,8 +208,7 @@ compute_status compute_build_query(const compute_device *device,
   return COMPUTE_OK;
 }
 
-/* ---- Bringing a lost device back
- * ------------------------------------------------------------------ */
+/* ---- Bringing a lost device back ------------------------------------------------------------- */
 
 /* Makes everything of before the loss stale: cached memory and kernels go, the internal queue is
  * made anew. Called with loss_mutex and internal_mutex held. */

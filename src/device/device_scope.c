@@ -42,8 +42,7 @@ static bool context_is_open(uint64_t serial) {
   return context != NULL;
 }
 
-/* ---- Scopes
- * ----------------------------------------------------------------------------------------- */
+/* ---- Scopes ---------------------------------------------------------------------------------- */
 
 typedef struct scope_entry {
   uint64_t context; /* serial */

@@ -98,10 +98,9 @@ void queue_destroy_internal(compute_queue *queue) {
 
 compute_status compute_queue_create(compute_device *device, compute_queue **queue) {
   static const char operation[] = "compute_queue_create";
-  if (!device || !queue) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", device ? "queue" : "device");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, device, queue);
+  if (missing) return missing;
   *queue = NULL;
   compute_status status = queue_create_internal(device, queue);
   if (status == COMPUTE_OK) context_object_created(device->context);

@@ -233,12 +233,8 @@ static compute_status no_such_device(const compute_context *context, const char 
 compute_status compute_device_by_name(compute_context *context, const char *name,
                                       compute_device **device) {
   static const char operation[] = "compute_device_by_name";
-  if (!context || !name || !device) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context ? "context"
-                     : !name  ? "name"
-                              : "device");
-  }
+  const compute_status missing = error_if_null(context, operation, context, name, device);
+  if (missing) return missing;
   /* Who asks for a device that is open need not wait for modules that are not. */
   pthread_mutex_lock(&context->registry_mutex);
   *device = device_find(context, name);

@@ -53,11 +53,8 @@ static compute_status check_parameters(const compute_context *context, const cha
 static compute_status prepare(compute_context *context, const char *operation,
                               const compute_fit_problem *problem, const double *parameters,
                               compute_fit_problem *normal) {
-  if (!context || !problem || !parameters)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context   ? "context"
-                     : !problem ? "problem"
-                                : "parameters");
+  const compute_status missing = error_if_null(context, operation, context, problem, parameters);
+  if (missing) return missing;
   const compute_status status = fit_problem_take(context, operation, problem, normal);
   return !status ? check_parameters(context, operation, normal, parameters) : status;
 }

@@ -68,9 +68,9 @@ static void forget_times(compute_fit *fit) {
 }
 
 compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times) {
-  if (!fit || !times)
-    return error_set(fit ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_fit_times_get",
-                     "%s is NULL", !fit ? "fit" : "times");
+  const compute_status missing =
+      error_if_null(fit ? fit->context : NULL, "compute_fit_times_get", fit, times);
+  if (missing) return missing;
   pthread_mutex_lock(&fit->mutex);
   /* Before the others, which then contain it: steps add to it meanwhile. */
   const double all = 1e-9 * (double)atomic_load(&fit->finding);
@@ -172,9 +172,8 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
 
 compute_status compute_fit_poll(compute_fit *fit, bool *done) {
   static const char operation[] = "compute_fit_poll";
-  if (!fit || !done)
-    return error_set(fit ? fit->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !fit ? "fit" : "done");
+  const compute_status missing = error_if_null(fit ? fit->context : NULL, operation, fit, done);
+  if (missing) return missing;
   pthread_mutex_lock(&fit->mutex);
   const fit_state state = fit->state;
   pthread_mutex_unlock(&fit->mutex);

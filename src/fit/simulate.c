@@ -114,9 +114,8 @@ compute_status compute_simulate_spot_count(compute_context *context,
                                            int64_t count, int64_t *spots) {
   static const char operation[] = "compute_simulate_spot_count";
   simulation s;
-  if (!context || !spots)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context ? "context" : "spots");
+  const compute_status missing = error_if_null(context, operation, context, spots);
+  if (missing) return missing;
   *spots = 0;
   compute_status status = simulation_check(context, given, true, operation, &s);
   if (!status) status = simulation_check_items(&s, first, count, operation);

@@ -321,25 +321,23 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
   if (!build_operands(graph, operation, &frames, 1, &input)) return false;
   const char *refusal = spot_options_refusal(options);
   if (refusal) {
-    graph_fail(graph, options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
-               operation, "%s", refusal);
-    return false;
+    return graph_refuse(graph,
+                        options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
+                        operation, "%s", refusal);
   }
   const graph_node *node = build_at(graph, input);
   if (node->dtype != COMPUTE_U16 && node->dtype != COMPUTE_F32) {
-    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation,
-               "the frames are %s; they must be u16 or f32 (compute_cast converts)",
-               compute_dtype_name(node->dtype));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                        "the frames are %s; they must be u16 or f32 (compute_cast converts)",
+                        compute_dtype_name(node->dtype));
   }
   int64_t count = 0;
   if (node->shape.rank == 3) (void)compute_shape_count(node->shape, &count);
   if (count == 0 || node->shape.size[1] < 3 || node->shape.size[2] < 3) {
     char text[BUILD_TEXT];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "needs frames [n, height, width] of at least 3 × 3 pixels, not %s",
-               compute_shape_text(node->shape, text, sizeof text));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "needs frames [n, height, width] of at least 3 × 3 pixels, not %s",
+                        compute_shape_text(node->shape, text, sizeof text));
   }
   *f = (finder){.graph = graph,
                 .shape = node->shape,

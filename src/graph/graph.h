@@ -182,4 +182,7 @@ compute_node graph_handle(const compute_graph *graph, size_t index);
 compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
                         const char *format, ...) COMPUTE_PRINTF(4, 5);
 
+/* The same where a check answers whether all is well: false. */
+#define graph_refuse(...) (graph_fail(__VA_ARGS__), false)
+
 #endif

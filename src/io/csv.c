@@ -204,13 +204,9 @@ static compute_status check_options(const compute_context *context,
 static compute_status check_call(const compute_device *device, const char *path,
                                  compute_dtype dtype, compute_tensor **tensor) {
   if (tensor) *tensor = NULL;
-  if (!device || !path || !tensor) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL",
-                     !device ? "device"
-                     : !path ? "path"
-                             : "tensor");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, device, path, tensor);
+  if (missing) return missing;
   if (!dtype_is_float(dtype) && !dtype_is_integer(dtype))
     return error_set(device->context, COMPUTE_ERROR_DTYPE, operation,
                      "a table holds floats or integers, not %s", compute_dtype_name(dtype));

@@ -110,9 +110,8 @@ static compute_status open_file(const compute_context *context, const char *oper
 compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                    compute_npy_info *info) {
   static const char operation[] = "compute_npy_inspect";
-  if (!path || !info)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     path ? "info" : "path");
+  const compute_status missing = error_if_null(context, operation, path, info);
+  if (missing) return missing;
   *info = (compute_npy_info){.dtype = COMPUTE_DTYPE_NONE};
   compute_npy_info found;
   int file;
@@ -161,13 +160,9 @@ compute_status npy_read(const char *operation, compute_device *device, const cha
 compute_status compute_npy_read(compute_device *device, const char *path, compute_tensor **tensor) {
   static const char operation[] = "compute_npy_read";
   if (tensor) *tensor = NULL;
-  if (!device || !path || !tensor) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL",
-                     !device ? "device"
-                     : !path ? "path"
-                             : "tensor");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, device, path, tensor);
+  if (missing) return missing;
   compute_tensor *made;
   compute_status status = npy_read(operation, device, path, &made);
   if (status) return status;
@@ -183,9 +178,9 @@ static compute_status write_elements(void *user, const void *data, size_t bytes)
 
 compute_status compute_npy_write(const compute_tensor *tensor, const char *path) {
   static const char operation[] = "compute_npy_write";
-  if (!tensor || !path)
-    return error_set(tensor ? tensor->buffer->device->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     operation, "%s is NULL", tensor ? "path" : "tensor");
+  const compute_status missing =
+      error_if_null(tensor ? tensor->buffer->device->context : NULL, operation, tensor, path);
+  if (missing) return missing;
   compute_device *device = tensor->buffer->device;
   char header[NPY_MADE_BYTES];
   size_t header_bytes = npy_header_make(tensor->dtype, tensor->shape, header);

@@ -141,9 +141,8 @@ static compute_status check_index(const compute_tensor_file *file, const compute
 compute_status compute_tensor_file_at(const compute_tensor_file *file, size_t index,
                                       compute_tensor_file_entry *entry) {
   static const char operation[] = "compute_tensor_file_at";
-  if (!file || !entry)
-    return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", file ? "entry" : "file");
+  const compute_status missing = error_if_null(file ? file->context : NULL, operation, file, entry);
+  if (missing) return missing;
   compute_status status = check_index(file, file->context, operation, index);
   if (status) return status;
   const stored_tensor *tensor = &file->tensors[index];
@@ -169,13 +168,9 @@ compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t 
                                         compute_device *device, compute_tensor **tensor) {
   static const char operation[] = "compute_tensor_file_read";
   if (tensor) *tensor = NULL;
-  if (!file || !device || !tensor) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL",
-                     !file     ? "file"
-                     : !device ? "device"
-                               : "tensor");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, file, device, tensor);
+  if (missing) return missing;
   compute_status status = check_index(file, device->context, operation, index);
   compute_tensor *made;
   if (!status)
@@ -203,9 +198,9 @@ static compute_status check_fit(const compute_context *context, const char *oper
 compute_status compute_tensor_file_read_into(const compute_tensor_file *file, size_t index,
                                              compute_tensor *tensor) {
   static const char operation[] = "compute_tensor_file_read_into";
-  if (!file || !tensor)
-    return error_set(file ? file->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", file ? "tensor" : "file");
+  const compute_status missing =
+      error_if_null(file ? file->context : NULL, operation, file, tensor);
+  if (missing) return missing;
   compute_device *device = tensor->buffer->device;
   compute_status status = check_index(file, device->context, operation, index);
   if (!status) status = check_fit(device->context, operation, &file->tensors[index], tensor);

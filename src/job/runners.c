@@ -110,8 +110,7 @@ void runners_announce(job_runners *runners) {
   pthread_cond_broadcast(&runners->ended);
 }
 
-/* ---- The runners of a context ------------------------------------------------------------------
- */
+/* ---- The runners of a context ---------------------------------------------------------------- */
 
 static job_runners *create(compute_context *context) {
   job_runners *runners = base_allocate(1, sizeof *runners);

@@ -163,14 +163,13 @@ static bool check_forward(compute_graph *graph, const char *operation,
                           const compute_forward *forward) {
   for (size_t i = 0; i < sizeof forward->reserved / sizeof *forward->reserved; i++) {
     if (forward->reserved[i] == 0) continue;
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-               "forward.reserved[%zu] is not zero", i);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                        "forward.reserved[%zu] is not zero", i);
   }
   if (forward->precision == COMPUTE_DTYPE_NONE || dtype_is_float(forward->precision)) return true;
-  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "forward.precision is %s; it must be a float",
-             compute_dtype_name(forward->precision));
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                      "forward.precision is %s; it must be a float",
+                      compute_dtype_name(forward->precision));
 }
 
 compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, compute_node x,

@@ -119,9 +119,9 @@ void profile_at_open(compute_context *context) {
 
 compute_status compute_fallback_query(const compute_context *context,
                                       compute_fallback_statistics *statistics) {
-  if (context == NULL || statistics == NULL)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, "compute_fallback_query", "%s is NULL",
-                     context == NULL ? "context" : "statistics");
+  const compute_status missing =
+      error_if_null(context, "compute_fallback_query", context, statistics);
+  if (missing) return missing;
   uint64_t *const field[FALLBACK_COUNT] = {
       [FALLBACK_STEP_ON_CPU] = &statistics->steps_on_cpu,
       [FALLBACK_OTHER_KERNEL] = &statistics->other_kernels,

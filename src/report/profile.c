@@ -230,10 +230,8 @@ static void add_profile(text_buffer *text, compute_context *context) {
 }
 
 compute_status compute_profile_write(compute_context *context, const char *path) {
-  if (!context || !path) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
-  }
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   text_buffer text = {0};
   profile_collect(context, NULL);
   add_profile(&text, context);

@@ -148,9 +148,8 @@ static void add_event(text_buffer *text, profile_collector *p, const snapshot *s
 }
 
 compute_status compute_profile_write_trace(compute_context *context, const char *path) {
-  if (!context || !path)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   profile_collector *p = context->profile;
   snapshot s = {0};
   text_buffer text = {0};

@@ -191,13 +191,11 @@ compute_status compute_tensor_write(compute_tensor *tensor, const void *data, si
 
 static compute_status check_copy(const compute_tensor *destination, const compute_tensor *source,
                                  const char *operation) {
-  if (!destination || !source) {
-    return error_set(source        ? context_of(source)
-                     : destination ? context_of(destination)
-                                   : NULL,
-                     COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     destination ? "source" : "destination");
-  }
+  const compute_status missing = error_if_null(source        ? context_of(source)
+                                               : destination ? context_of(destination)
+                                                             : NULL,
+                                               operation, destination, source);
+  if (missing) return missing;
   if (context_of(destination) != context_of(source)) {
     return error_set(context_of(destination), COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "source and destination belong to different contexts");
@@ -282,13 +280,9 @@ compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_de
                                         compute_tensor **result) {
   static const char operation[] = "compute_tensor_to_device";
   if (result) *result = NULL;
-  if (!tensor || !device || !result) {
-    return error_set(tensor ? context_of(tensor) : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL",
-                     !tensor   ? "tensor"
-                     : !device ? "device"
-                               : "result");
-  }
+  const compute_status missing =
+      error_if_null(tensor ? context_of(tensor) : NULL, operation, tensor, device, result);
+  if (missing) return missing;
   if (device->context != context_of(tensor)) {
     return error_set(context_of(tensor), COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "tensor and device belong to different contexts");

@@ -112,10 +112,9 @@ static compute_status fill(compute_tensor *tensor, const fill_values *values, fi
 static compute_status check_call(const compute_device *device, const char *operation,
                                  compute_tensor **tensor) {
   if (tensor) *tensor = NULL;
-  if (!device || !tensor) {
-    return error_set(device ? device->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", device ? "tensor" : "device");
-  }
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, operation, device, tensor);
+  if (missing) return missing;
   return COMPUTE_OK;
 }
 

@@ -93,13 +93,9 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
                                             compute_dataset **dataset) {
   static const char operation[] = "compute_dataset_from_tensors";
   if (dataset) *dataset = NULL;
-  if (!context || !inputs || !targets || !dataset) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context   ? "context"
-                     : !inputs  ? "inputs"
-                     : !targets ? "targets"
-                                : "dataset");
-  }
+  const compute_status missing =
+      error_if_null(context, operation, context, inputs, targets, dataset);
+  if (missing) return missing;
   if (inputs->buffer->device->context != context || targets->buffer->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "a tensor belongs to another context");
@@ -223,10 +219,9 @@ compute_status compute_dataset_split(compute_dataset *dataset, double fraction, 
                                      compute_dataset **second) {
   static const char operation[] = "compute_dataset_split";
   if (second) *second = NULL;
-  if (!dataset || !second) {
-    return error_set(dataset ? dataset->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s is NULL", dataset ? "second" : "dataset");
-  }
+  const compute_status missing =
+      error_if_null(dataset ? dataset->context : NULL, operation, dataset, second);
+  if (missing) return missing;
   double wanted = fraction > 0 && fraction < 1 ? round(fraction * (double)dataset->count) : 0;
   if (!(wanted >= 1 && wanted < (double)dataset->count))
     return error_set(dataset->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -401,13 +396,9 @@ compute_status compute_dataset_from_files(compute_context *context, const char *
                                           const char *targets, compute_dataset **dataset) {
   static const char operation[] = "compute_dataset_from_files";
   if (dataset) *dataset = NULL;
-  if (!context || !inputs || !targets || !dataset) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context   ? "context"
-                     : !inputs  ? "inputs"
-                     : !targets ? "targets"
-                                : "dataset");
-  }
+  const compute_status missing =
+      error_if_null(context, operation, context, inputs, targets, dataset);
+  if (missing) return missing;
   compute_device *host;
   compute_tensor *input, *target;
   compute_status status = dataset_host(context, operation, &host);
@@ -493,12 +484,8 @@ compute_status compute_dataset_from_csv(compute_context *context, const char *pa
                                         compute_dataset **dataset) {
   static const char operation[] = "compute_dataset_from_csv";
   if (dataset) *dataset = NULL;
-  if (!context || !path || !dataset) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     !context ? "context"
-                     : !path  ? "path"
-                              : "dataset");
-  }
+  const compute_status missing = error_if_null(context, operation, context, path, dataset);
+  if (missing) return missing;
   compute_device *host;
   compute_tensor *values; /* as f64, which every f32 and every label fits into */
   compute_status status = dataset_host(context, operation, &host);

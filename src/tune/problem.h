@@ -58,8 +58,7 @@ int problem_blank(const tune_problem *problem);
 bool problem_check(const tune_problem *problem, const void *got, const void *expected, char *reason,
                    size_t reason_bytes);
 
-/* ---- For the kinds -----------------------------------------------------------------------------
- */
+/* ---- For the kinds --------------------------------------------------------------------------- */
 
 typedef struct problem_row {
   const char *what; /* in the problem's name; may be "" */

@@ -87,10 +87,8 @@ compute_status compute_tune(compute_device *device, const compute_tune_options *
 
 compute_status compute_tuning_path(compute_context *context, char *path, size_t bytes) {
   static const char operation[] = "compute_tuning_path";
-  if (!context || !path) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
-  }
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   const char *stored = tuning_store_path(context->tuning);
   const size_t length = strlen(stored);
   if (length >= bytes) {
@@ -142,10 +140,8 @@ static const char *device_identity(const compute_device *device, char *text) {
 compute_status compute_tuning_export(compute_context *context, const char *path,
                                      const compute_device *device) {
   static const char operation[] = "compute_tuning_export";
-  if (!context || !path) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
-  }
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   if (device && device->context != context) {
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
@@ -215,10 +211,8 @@ static compute_status import_from(compute_context *context, const char *path, tu
 compute_status compute_tuning_import(compute_context *context, const char *path, size_t *skipped) {
   static const char operation[] = "compute_tuning_import";
   if (skipped) *skipped = 0;
-  if (!context || !path) {
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
-                     context ? "path" : "context");
-  }
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
   tuning_contents from = {0}, known = {0};
   char reason[TUNING_REASON_BYTES] = "";
   compute_status status = import_from(context, path, &from, &known, reason);

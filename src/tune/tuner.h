@@ -7,8 +7,7 @@
 #include "device/buffer.h"
 #include "tune/problem.h"
 
-/* ---- One problem on one device: its buffers, the right results, and the stop-watch ------------
- */
+/* ---- One problem on one device: its buffers, the right results, and the stop-watch ----------- */
 
 typedef double (*measure_clock)(void); /* seconds that only grow */
 
@@ -55,8 +54,7 @@ enum { SPACE_LIMIT = 160, SPACE_QUICK_LIMIT = 16 };
 uint32_t space_list(const compute_target *target, const compute_kernel_descriptor *descriptor,
                     bool quick, compute_tuning *list);
 
-/* ---- Contest: candidates prepared, checked, and timed in rounds --------------------------------
- */
+/* ---- Contest: candidates prepared, checked, and timed in rounds ------------------------------ */
 
 enum { CONTEST_ROUNDS = 7, CONTEST_QUICK_ROUNDS = 5, CONTEST_IMPLEMENTATIONS = 4 };
 

@@ -139,9 +139,9 @@ static void count(struct validation *v, const compute_validation_statistics *mor
 
 compute_status compute_validation_query(const compute_context *context,
                                         compute_validation_statistics *statistics) {
-  if (!context || !statistics)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, "compute_validation_query", "%s is NULL",
-                     !context ? "context" : "statistics");
+  const compute_status missing =
+      error_if_null(context, "compute_validation_query", context, statistics);
+  if (missing) return missing;
   struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE);
   *statistics = (compute_validation_statistics){0};
   if (!v) return COMPUTE_OK;

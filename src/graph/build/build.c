@@ -25,17 +25,16 @@ bool build_operands(compute_graph *graph, const char *operation, const compute_n
   if (!build_start(graph, operation)) return false;
   for (size_t i = 0; i < count; i++) {
     if (operands[i].id == 0) {
-      graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
-                 "operand %zu is {0}, the result of a failed call", i);
-      return false;
+      return graph_refuse(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
+                          "operand %zu is {0}, the result of a failed call", i);
     }
     int64_t index = graph_resolve(graph, operands[i], operation);
     if (index < 0) return false;
     graph_op op = graph->nodes[index].op;
     if (op == OP_assign || op == OP_group) {
-      graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                 "operand %zu comes from %s, which has no value", i, graph_op_describe(op)->name);
-      return false;
+      return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                          "operand %zu comes from %s, which has no value", i,
+                          graph_op_describe(op)->name);
     }
     indices[i] = (uint32_t)index;
   }
@@ -44,8 +43,7 @@ bool build_operands(compute_graph *graph, const char *operation, const compute_n
 
 bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype) {
   if (dtype_is_valid(dtype)) return true;
-  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "invalid dtype %d", (int)dtype);
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation, "invalid dtype %d", (int)dtype);
 }
 
 bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
@@ -70,17 +68,15 @@ bool build_domain(compute_graph *graph, const char *operation, graph_domain doma
 bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
                       compute_dtype b) {
   if (a == b) return true;
-  graph_fail(graph, COMPUTE_ERROR_DTYPE, operation,
-             "dtypes differ: %s and %s; convert one with compute_cast", compute_dtype_name(a),
-             compute_dtype_name(b));
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                      "dtypes differ: %s and %s; convert one with compute_cast",
+                      compute_dtype_name(a), compute_dtype_name(b));
 }
 
 bool build_shape(compute_graph *graph, const char *operation, compute_shape shape) {
   if (shape.rank < 0 || shape.rank > COMPUTE_MAX_RANK) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "rank %d is outside 0 … %d", shape.rank,
-               COMPUTE_MAX_RANK);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "rank %d is outside 0 … %d",
+                        shape.rank, COMPUTE_MAX_RANK);
   }
   char text[BUILD_TEXT];
   compute_shape_text(shape, text, sizeof text);
@@ -99,9 +95,9 @@ bool build_axis(compute_graph *graph, const char *operation, compute_shape shape
   int32_t from_zero = shape_axis(shape.rank, axis);
   if (from_zero < 0) {
     char text[BUILD_TEXT];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is outside the %d axes of %s", axis,
-               shape.rank, compute_shape_text(shape, text, sizeof text));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "axis %d is outside the %d axes of %s", axis, shape.rank,
+                        compute_shape_text(shape, text, sizeof text));
   }
   *result = from_zero;
   return true;
@@ -111,10 +107,9 @@ bool build_size(compute_graph *graph, const char *operation, compute_shape shape
   if (!build_shape(graph, operation, shape)) return false;
   if (shape_fits_memory(shape)) return true;
   char text[BUILD_TEXT];
-  graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
-             "%s has 2^55 elements or more, too large for any memory",
-             compute_shape_text(shape, text, sizeof text));
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, operation,
+                      "%s has 2^55 elements or more, too large for any memory",
+                      compute_shape_text(shape, text, sizeof text));
 }
 
 /* Everything about a new node that can fail, except its shape; the graph is unchanged then. */
@@ -205,9 +200,8 @@ bool build_element_of(compute_graph *graph, const char *operation, const char *n
                       compute_dtype dtype, double value, build_element *element) {
   char text[DTYPE_REFUSAL];
   if (!dtype_holds(dtype, value)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
-               dtype_refusal(dtype, value, text, sizeof text));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
+                        dtype_refusal(dtype, value, text, sizeof text));
   }
   *element = (build_element){{0}};
   dtype_store(dtype, element->bytes, value);
@@ -218,9 +212,8 @@ bool build_element_of_i64(compute_graph *graph, const char *operation, const cha
                           compute_dtype dtype, int64_t value, build_element *element) {
   char text[DTYPE_REFUSAL];
   if (!dtype_holds_integer(dtype, value)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
-               dtype_refusal_integer(dtype, value, text, sizeof text));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %s", name,
+                        dtype_refusal_integer(dtype, value, text, sizeof text));
   }
   *element = (build_element){{0}};
   dtype_store_integer(dtype, element->bytes, value);
@@ -231,18 +224,16 @@ bool build_number(compute_graph *graph, const char *operation, const char *name,
                   compute_dtype dtype, double value) {
   build_element unused;
   if (isfinite(value)) return build_element_of(graph, operation, name, dtype, value, &unused);
-  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %g; it must be finite", name,
-             value);
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "%s is %g; it must be finite", name, value);
 }
 
 bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dtype,
                    double epsilon) {
   if (isfinite(epsilon) && epsilon >= 0)
     return build_number(graph, operation, "epsilon", dtype, epsilon);
-  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-             "epsilon is %g; it must be finite and not negative", epsilon);
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "epsilon is %g; it must be finite and not negative", epsilon);
 }
 
 /* ---- Constants of one value ------------------------------------------------------------------ */

@@ -26,9 +26,8 @@ bool network_reserved(compute_graph *graph, const char *operation, const uint64_
                       size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (reserved[i] == 0) continue;
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-               "options.reserved[%zu] is not zero", i);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                        "options.reserved[%zu] is not zero", i);
   }
   return true;
 }
@@ -142,16 +141,14 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
     return false;
   }
   if (image->shape.rank != 4 || taps->shape.rank != 4) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "needs x [batch,channels,height,width] and filter [channels,channels / "
-               "groups,rows,columns], not %s and %s",
-               call->x, call->filter);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "needs x [batch,channels,height,width] and filter [channels,channels / "
+                        "groups,rows,columns], not %s and %s",
+                        call->x, call->filter);
   }
   if (taps->shape.size[2] < 1 || taps->shape.size[3] < 1) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "the filter %s has no elements",
-               call->filter);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "the filter %s has no elements",
+                        call->filter);
   }
   call->geometry.batch = image->shape.size[0];
   for (int i = 0; i < 2; i++) call->geometry.filter_size[i] = taps->shape.size[2 + i];
@@ -167,25 +164,24 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
   const int64_t groups = c->groups;
   int64_t per_group;
   if (x.size[1] % groups != 0 || filter.size[0] % groups != 0) {
-    graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-               "groups = %" PRId64 " does not divide the %" PRId64 " channels of x %s and the "
-               "%" PRId64 " of the filter %s",
-               groups, x.size[1], call->x, filter.size[0], call->filter);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                        "groups = %" PRId64 " does not divide the %" PRId64
+                        " channels of x %s and the "
+                        "%" PRId64 " of the filter %s",
+                        groups, x.size[1], call->x, filter.size[0], call->filter);
   }
   const int64_t has = filter.size[x_axis], needs = x_axis == 1 ? x.size[1] / groups : x.size[1];
   if (has != needs) {
-    graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-               "the filter %s has %" PRId64 " channels at axis %d; x %s in %" PRId64
-               " groups needs %" PRId64,
-               call->filter, has, (int)x_axis, call->x, groups, needs);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                        "the filter %s has %" PRId64 " channels at axis %d; x %s in %" PRId64
+                        " groups needs %" PRId64,
+                        call->filter, has, (int)x_axis, call->x, groups, needs);
   }
   if (!checked_multiply(filter.size[1], groups, &per_group)) {
-    graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
-               "the channels of filter %s in %" PRId64 " groups cannot be counted in 63 bits",
-               call->filter, groups);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+                        "the channels of filter %s in %" PRId64
+                        " groups cannot be counted in 63 bits",
+                        call->filter, groups);
   }
   c->data_channels = per_group;
   c->result_channels = filter.size[0];
@@ -202,11 +198,10 @@ static bool measure(const convolution_call *call, int i, int64_t data, int64_t *
       checked_add(*padded, data, padded) && *reach < INT64_MAX / 4 &&
       c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
     return true;
-  graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
-             "filter %s with dilation %" PRId64 ", stride %" PRId64 " and padding %" PRId64
-             " on %s reaches beyond 63 bits",
-             call->filter, c->dilation[i], c->stride[i], c->padding[i], call->x);
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+                      "filter %s with dilation %" PRId64 ", stride %" PRId64 " and padding %" PRId64
+                      " on %s reaches beyond 63 bits",
+                      call->filter, c->dilation[i], c->stride[i], c->padding[i], call->x);
 }
 
 static bool forward_sizes(convolution_call *call) {
@@ -217,12 +212,11 @@ static bool forward_sizes(convolution_call *call) {
     c->data_size[i] = x.size[2 + i];
     if (!measure(call, i, c->data_size[i], &reach, &padded)) return false;
     if (reach > padded) {
-      graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-                 "the filter %s with dilation %" PRId64 " spans %" PRId64
-                 " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
-                 call->filter, c->dilation[i], reach, i ? "columns" : "rows", padded, call->x,
-                 c->padding[i]);
-      return false;
+      return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                          "the filter %s with dilation %" PRId64 " spans %" PRId64
+                          " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
+                          call->filter, c->dilation[i], reach, i ? "columns" : "rows", padded,
+                          call->x, c->padding[i]);
     }
     c->result_size[i] = (padded - reach) / c->stride[i] + 1;
   }
@@ -238,19 +232,17 @@ static bool transposed_sizes(convolution_call *call) {
     if (!measure(call, i, 0, &reach, &padded)) return false;
     if (!checked_multiply(c->result_size[i] - 1, c->stride[i], &size) ||
         !checked_add(size, reach + call->output_padding[i], &size)) {
-      graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
-                 "the result of %s with stride %" PRId64 " cannot be counted in 63 bits", call->x,
-                 c->stride[i]);
-      return false;
+      return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+                          "the result of %s with stride %" PRId64 " cannot be counted in 63 bits",
+                          call->x, c->stride[i]);
     }
     c->data_size[i] = size - padded;
     if (c->result_size[i] == 0 || c->data_size[i] < 1) {
-      graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-                 "x %s with filter %s, stride %" PRId64 " and padding %" PRId64
-                 " would give %" PRId64 " %s; there must be at least 1",
-                 call->x, call->filter, c->stride[i], c->padding[i], c->data_size[i],
-                 i ? "columns" : "rows");
-      return false;
+      return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                          "x %s with filter %s, stride %" PRId64 " and padding %" PRId64
+                          " would give %" PRId64 " %s; there must be at least 1",
+                          call->x, call->filter, c->stride[i], c->padding[i], c->data_size[i],
+                          i ? "columns" : "rows");
     }
   }
   return true;
@@ -292,12 +284,12 @@ static bool check_positions(convolution_call *call) {
   }
   for (int i = 0; i < 3; i++) {
     if (is_reachable(shapes[i], most)) continue;
-    graph_fail(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
-               "filter %s with stride %" PRId64 " × %" PRId64 ", dilation %" PRId64 " × %" PRId64
-               " and padding %" PRId64 " × %" PRId64 " on %s is too large to address",
-               call->filter, given[0], given[1], c->dilation[0], c->dilation[1], c->padding[0],
-               c->padding[1], call->x);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
+                        "filter %s with stride %" PRId64 " × %" PRId64 ", dilation %" PRId64
+                        " × %" PRId64 " and padding %" PRId64 " × %" PRId64
+                        " on %s is too large to address",
+                        call->filter, given[0], given[1], c->dilation[0], c->dilation[1],
+                        c->padding[0], c->padding[1], call->x);
   }
   return true;
 }
@@ -315,10 +307,10 @@ static bool check_bias(convolution_call *call, int64_t channels) {
     return false;
   if (bias->shape.rank == 1 && bias->shape.size[0] == channels) return true;
   char text[BUILD_TEXT];
-  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-             "the bias has shape %s; it must be [%" PRId64 "], one for each channel of the result",
-             compute_shape_text(bias->shape, text, sizeof text), channels);
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                      "the bias has shape %s; it must be [%" PRId64
+                      "], one for each channel of the result",
+                      compute_shape_text(bias->shape, text, sizeof text), channels);
 }
 
 static compute_node add_bias(const convolution_call *call, compute_node y) {
@@ -379,9 +371,8 @@ compute_node network_pool(compute_graph *graph, const char *operation,
 
 static bool fail_pool_option(compute_graph *graph, const char *operation, const char *name,
                              int64_t value, const char *allowed) {
-  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s is %" PRId64 "; it must be %s",
-             name, value, allowed);
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
 /* The options with their defaults filled in. */
@@ -420,19 +411,19 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   if (!checked_multiply(w->size[i] - 1, w->dilation[i], &reach) || !checked_add(reach, 1, &reach) ||
       !checked_add(w->data_size[i], 2 * w->padding[i], &padded) || reach > INT64_MAX / 4 ||
       padded > INT64_MAX / 4 || w->stride[i] > INT64_MAX / 4) {
-    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
-               "a window of %" PRId64 " with dilation %" PRId64 " on %s reaches beyond 63 bits",
-               w->size[i], w->dilation[i], x);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, operation,
+                        "a window of %" PRId64 " with dilation %" PRId64
+                        " on %s reaches beyond 63 bits",
+                        w->size[i], w->dilation[i], x);
   }
   const int64_t left = padded - reach + (ceiling ? w->stride[i] - 1 : 0);
   int64_t count = left < 0 ? 0 : left / w->stride[i] + 1;
   if (count < 1) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "a window of %" PRId64 " with dilation %" PRId64 " spans %" PRId64
-               " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
-               w->size[i], w->dilation[i], reach, i ? "columns" : "rows", padded, x, w->padding[i]);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "a window of %" PRId64 " with dilation %" PRId64 " spans %" PRId64
+                        " %s, more than the %" PRId64 " of x %s with padding %" PRId64,
+                        w->size[i], w->dilation[i], reach, i ? "columns" : "rows", padded, x,
+                        w->padding[i]);
   }
   if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
   w->result_size[i] = count;
@@ -487,11 +478,11 @@ static bool check_images(compute_graph *graph, const char *operation, compute_no
   const graph_node *node = build_at(graph, input);
   if (!build_domain(graph, operation, DOMAIN_FLOAT, node->dtype)) return false;
   if (node->shape.rank == 4 && node->shape.size[2] > 0 && node->shape.size[3] > 0) return true;
-  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-             "x has shape %s; it must be [batch,channels,height,width] with at least one element "
-             "in each image",
-             compute_shape_text(node->shape, text, sizeof text));
-  return false;
+  return graph_refuse(
+      graph, COMPUTE_ERROR_SHAPE, operation,
+      "x has shape %s; it must be [batch,channels,height,width] with at least one element "
+      "in each image",
+      compute_shape_text(node->shape, text, sizeof text));
 }
 
 compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x) {

@@ -28,10 +28,9 @@ typedef struct fit_call {
 static bool fail(fit_call *call, compute_status status, const char *name, const char *what,
                  const graph_node *node) {
   char text[BUILD_TEXT];
-  graph_fail(call->graph, status, operation, "%s of shape %s in %s: %s", name,
-             compute_shape_text(node->shape, text, sizeof text), compute_dtype_name(node->dtype),
-             what);
-  return false;
+  return graph_refuse(call->graph, status, operation, "%s of shape %s in %s: %s", name,
+                      compute_shape_text(node->shape, text, sizeof text),
+                      compute_dtype_name(node->dtype), what);
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -52,10 +51,9 @@ static bool resolve(fit_call *call, compute_node pixels, const compute_fit_nodes
     if ((call->problem->inputs >> i & 1) == 0) continue;
     const compute_node node = input_at(inputs, i);
     if (!compute_node_is_valid(node)) {
-      graph_fail(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                 "problem->inputs names %s, but there is no such node among the inputs",
-                 fit_input_name(i));
-      return false;
+      return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                          "problem->inputs names %s, but there is no such node among the inputs",
+                          fit_input_name(i));
     }
     if (!build_operands(call->graph, operation, &node, 1, &call->nodes[call->count++]))
       return false;
@@ -109,9 +107,9 @@ static bool check_corners(fit_call *call) {
     return true;
   }
   if ((call->problem->inputs & MAPS) == 0) {
-    graph_fail(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-               "corners of a stack say where in the maps its ROIs lie, and there is no map");
-    return false;
+    return graph_refuse(
+        call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+        "corners of a stack say where in the maps its ROIs lie, and there is no map");
   }
   if (corners->shape.size[0] == call->rois || corners->shape.size[0] == 1) return true;
   return fail(call, COMPUTE_ERROR_SHAPE, "corners", "there must be one for each ROI of the stack",
@@ -141,14 +139,13 @@ static bool check_map(fit_call *call, int32_t number) {
   }
   if (height != call->height || width != call->width) {
     char text[BUILD_TEXT];
-    graph_fail(call->graph, COMPUTE_ERROR_SHAPE, operation,
-               "%s of shape %s: a map must have the size of the %s, %lld × %lld", name,
-               compute_shape_text(*shape, text, sizeof text),
-               call->frames ? "frames"
-               : corners    ? "other maps"
-                            : "ROIs",
-               (long long)call->height, (long long)call->width);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, operation,
+                        "%s of shape %s: a map must have the size of the %s, %lld × %lld", name,
+                        compute_shape_text(*shape, text, sizeof text),
+                        call->frames ? "frames"
+                        : corners    ? "other maps"
+                                     : "ROIs",
+                        (long long)call->height, (long long)call->width);
   }
   if (shape->rank == 2 || shape->size[0] == 1 || (!corners && shape->size[0] == call->rois))
     return true;
@@ -188,18 +185,16 @@ static bool check_inputs(fit_call *call) {
 static bool check_problem(compute_graph *graph, const compute_fit_problem *problem) {
   char reason[256];
   if (!problem) {
-    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "problem is NULL");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_NULL_POINTER, operation, "problem is NULL");
   }
   if (!fit_problem_check(problem, reason, sizeof reason)) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "problem->%s", reason);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "problem->%s", reason);
   }
   if (problem->rows * problem->columns >= fit_problem_free_count(problem)) return true;
-  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-             "an ROI of %d × %d has fewer pixels than the %d free parameters", (int)problem->rows,
-             (int)problem->columns, (int)fit_problem_free_count(problem));
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "an ROI of %d × %d has fewer pixels than the %d free parameters",
+                      (int)problem->rows, (int)problem->columns,
+                      (int)fit_problem_free_count(problem));
 }
 
 compute_node compute_gaussian_fit(compute_graph *graph, compute_node pixels,

@@ -18,9 +18,9 @@ static bool indexed_operands(compute_graph *graph, const char *operation, comput
   compute_shape_text(source->shape, texts->x, sizeof texts->x);
   compute_shape_text(index->shape, texts->indices, sizeof texts->indices);
   if (index->dtype != COMPUTE_I32 && index->dtype != COMPUTE_I64) {
-    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "indices are %s; they must be i32 or i64",
-               compute_dtype_name(index->dtype));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                        "indices are %s; they must be i32 or i64",
+                        compute_dtype_name(index->dtype));
   }
   return true;
 }

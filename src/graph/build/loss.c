@@ -65,11 +65,10 @@ static bool check_pair(compute_graph *graph, const char *operation, compute_node
             : shape_broadcast(left->shape, right->shape, &both))
     return true;
   char a_text[BUILD_TEXT], b_text[BUILD_TEXT];
-  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "shapes %s and %s %s",
-             compute_shape_text(left->shape, a_text, sizeof a_text),
-             compute_shape_text(right->shape, b_text, sizeof b_text),
-             equal ? "must be the same" : "do not broadcast");
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "shapes %s and %s %s",
+                      compute_shape_text(left->shape, a_text, sizeof a_text),
+                      compute_shape_text(right->shape, b_text, sizeof b_text),
+                      equal ? "must be the same" : "do not broadcast");
 }
 
 compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node logits,

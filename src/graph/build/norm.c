@@ -26,10 +26,9 @@ static bool check_x(norm_call *call, compute_node x, double epsilon) {
   if (!build_domain(call->graph, call->operation, DOMAIN_FLOAT, call->dtype)) return false;
   if (!build_epsilon(call->graph, call->operation, call->work, epsilon)) return false;
   if (call->shape.rank >= 2) return true;
-  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-             "x has shape %s; it needs a batch axis and a channel axis",
-             compute_shape_text(call->shape, text, sizeof text));
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                      "x has shape %s; it needs a batch axis and a channel axis",
+                      compute_shape_text(call->shape, text, sizeof text));
 }
 
 /* A vector of the channels: of x's dtype, or, as statistics of narrow floats are kept, f32. */
@@ -39,16 +38,14 @@ static bool check_vector(const norm_call *call, const char *name, compute_node v
   if (!build_operands(call->graph, call->operation, &vector, 1, &index)) return false;
   const graph_node *node = build_at(call->graph, index);
   if (node->dtype != call->dtype && node->dtype != call->work) {
-    graph_fail(call->graph, COMPUTE_ERROR_DTYPE, call->operation, "%s is %s; x is %s", name,
-               compute_dtype_name(node->dtype), compute_dtype_name(call->dtype));
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_DTYPE, call->operation, "%s is %s; x is %s",
+                        name, compute_dtype_name(node->dtype), compute_dtype_name(call->dtype));
   }
   if (node->shape.rank == 1 && node->shape.size[0] == call->shape.size[1]) return true;
-  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-             "%s has shape %s; it must be [%lld], the channels (axis 1) of x %s", name,
-             compute_shape_text(node->shape, a, sizeof a), (long long)call->shape.size[1],
-             compute_shape_text(call->shape, b, sizeof b));
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                      "%s has shape %s; it must be [%lld], the channels (axis 1) of x %s", name,
+                      compute_shape_text(node->shape, a, sizeof a), (long long)call->shape.size[1],
+                      compute_shape_text(call->shape, b, sizeof b));
 }
 
 static compute_node widen(const norm_call *call, compute_node x) {
@@ -171,9 +168,9 @@ static bool fits_last_axis(compute_graph *graph, const char *operation, const ch
   const compute_shape shape = to->shape, given = from->shape;
   if (shape.rank > 0 && given.rank == 1 && given.size[0] == shape.size[shape.rank - 1]) return true;
   char a[BUILD_TEXT], b[BUILD_TEXT];
-  graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "%s %s does not fit the last axis of %s", what,
-             compute_shape_text(given, a, sizeof a), compute_shape_text(shape, b, sizeof b));
-  return false;
+  return graph_refuse(
+      graph, COMPUTE_ERROR_SHAPE, operation, "%s %s does not fit the last axis of %s", what,
+      compute_shape_text(given, a, sizeof a), compute_shape_text(shape, b, sizeof b));
 }
 
 compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,

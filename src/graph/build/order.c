@@ -105,11 +105,10 @@ typedef struct attention_call {
 } attention_call;
 
 static bool fail_shapes(const attention_call *call, const char *what) {
-  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-             "%s: q %s, k %s and v %s must be [...,queries,width], [...,keys,width] and "
-             "[...,keys,columns]",
-             what, call->text[0], call->text[1], call->text[2]);
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                      "%s: q %s, k %s and v %s must be [...,queries,width], [...,keys,width] and "
+                      "[...,keys,columns]",
+                      what, call->text[0], call->text[1], call->text[2]);
 }
 
 /* Leading axes broadcast; the last two are those of a matrix product. */
@@ -146,10 +145,9 @@ static bool check_scores(attention_call *call) {
   if (!call->geometry.biased) return true;
   const compute_shape bias = build_at(call->graph, call->inputs[3])->shape;
   if (shape_broadcast(bias, scores, &both) && compute_shape_equal(both, scores)) return true;
-  graph_fail(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-             "the bias %s does not broadcast to the scores %s", call->text[3],
-             compute_shape_text(scores, text, sizeof text));
-  return false;
+  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                      "the bias %s does not broadcast to the scores %s", call->text[3],
+                      compute_shape_text(scores, text, sizeof text));
 }
 
 static bool read_attention(attention_call *call, const compute_attention_options *o,
@@ -166,9 +164,8 @@ static bool read_attention(attention_call *call, const compute_attention_options
     if (!build_same_dtype(call->graph, call->operation, dtype, node->dtype)) return false;
   }
   if (!isfinite(o->scale)) {
-    graph_fail(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
-               "scale is %g; it must be finite (0 means 1 / sqrt(width))", o->scale);
-    return false;
+    return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
+                        "scale is %g; it must be finite (0 means 1 / sqrt(width))", o->scale);
   }
   return build_number(call->graph, call->operation, "scale", dtype_compute_type(dtype), o->scale) &&
          check_matrices(call) && check_scores(call);

@@ -12,15 +12,14 @@ static bool matmul_shape(compute_graph *graph, compute_shape a, compute_shape b,
                          const char *b_text, compute_shape *result) {
   const int64_t m = a.size[a.rank - 2], k = a.size[a.rank - 1], n = b.size[b.rank - 1];
   if (b.size[b.rank - 2] != k) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, "matmul", "inner sizes differ: %s x %s", a_text, b_text);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "matmul", "inner sizes differ: %s x %s", a_text,
+                        b_text);
   }
   a.rank -= 2;
   b.rank -= 2;
   if (!shape_broadcast(a, b, result)) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, "matmul", "batch axes do not broadcast: %s x %s", a_text,
-               b_text);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "matmul",
+                        "batch axes do not broadcast: %s x %s", a_text, b_text);
   }
   result->size[result->rank++] = m;
   result->size[result->rank++] = n;
@@ -70,18 +69,16 @@ static bool axes_mask(compute_graph *graph, const char *operation, compute_shape
                       compute_axes axes, uint32_t *mask) {
   if (shape_axes_mask(shape.rank, axes, mask)) return true;
   if (axes.count < 0 || axes.count > COMPUTE_MAX_RANK) {
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "a list of %d axes; it may have 0 … %d, or be COMPUTE_NO_AXES", axes.count,
-               COMPUTE_MAX_RANK);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "a list of %d axes; it may have 0 … %d, or be COMPUTE_NO_AXES", axes.count,
+                        COMPUTE_MAX_RANK);
   }
   for (int32_t i = 0; i < axes.count; i++) {
     int32_t axis;
     if (!build_axis(graph, operation, shape, axes.axis[i], &axis)) return false;
     for (int32_t j = 0; j < i; j++) {
       if (shape_axis(shape.rank, axes.axis[j]) == axis) {
-        graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is named twice", axis);
-        return false;
+        return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "axis %d is named twice", axis);
       }
     }
   }

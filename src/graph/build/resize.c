@@ -109,16 +109,14 @@ static bool read_pad(pad_call *p, int32_t axis, compute_pad_mode mode) {
   p->shape = build_at(graph, input)->shape;
   if (!build_axis(graph, "pad", p->shape, axis, &p->axis)) return false;
   if (p->before < 0 || p->after < 0) {
-    graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "pad",
-               "before is %" PRId64 " and after %" PRId64 "; they must be at least 0", p->before,
-               p->after);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "pad",
+                        "before is %" PRId64 " and after %" PRId64 "; they must be at least 0",
+                        p->before, p->after);
   }
   if (!checked_add(p->shape.size[p->axis], p->before, &p->total) ||
       !checked_add(p->total, p->after, &p->total)) {
-    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, "pad",
-               "the padded axis cannot be counted in 63 bits");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "pad",
+                        "the padded axis cannot be counted in 63 bits");
   }
   return check_pad(p, mode) && build_size(graph, "pad", padded_shape(p));
 }

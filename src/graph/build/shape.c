@@ -47,8 +47,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
   for (int32_t i = 0; i < shape->rank; i++) {
     if (shape->size[i] != -1) continue;
     if (unknown >= 0) {
-      graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "only one size may be -1");
-      return false;
+      return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "only one size may be -1");
     }
     unknown = i;
   }
@@ -59,9 +58,9 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
   const int64_t rest = shape_count(known), count = shape_count(from);
   if (rest == 0 || count % rest != 0) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "no size for -1 makes %s as many as %s",
-               compute_shape_text(*shape, b, sizeof b), compute_shape_text(from, a, sizeof a));
-    return false;
+    return graph_refuse(
+        graph, COMPUTE_ERROR_SHAPE, operation, "no size for -1 makes %s as many as %s",
+        compute_shape_text(*shape, b, sizeof b), compute_shape_text(from, a, sizeof a));
   }
   shape->size[unknown] = count / rest;
   return true;
@@ -152,16 +151,14 @@ static bool join_shape(compute_graph *graph, int32_t axis, const graph_node *par
   }
   if (!fits) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, "concat",
-               "part %zu has shape %s, which differs from %s elsewhere than in axis %d", number,
-               compute_shape_text(part->shape, a, sizeof a),
-               compute_shape_text(*shape, b, sizeof b), axis);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "concat",
+                        "part %zu has shape %s, which differs from %s elsewhere than in axis %d",
+                        number, compute_shape_text(part->shape, a, sizeof a),
+                        compute_shape_text(*shape, b, sizeof b), axis);
   }
   if (!checked_add(shape->size[axis], part->shape.size[axis], &shape->size[axis])) {
-    graph_fail(graph, COMPUTE_ERROR_OVERFLOW, "concat", "the sizes of axis %d add up to too much",
-               axis);
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "concat",
+                        "the sizes of axis %d add up to too much", axis);
   }
   return true;
 }

@@ -55,9 +55,8 @@ static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t c
   }
   if (!build_find_repeated(targets, found, &first, &second)) return true;
 twice:
-  graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "group",
-             "a parameter would be assigned twice in one run");
-  return false;
+  return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "group",
+                      "a parameter would be assigned twice in one run");
 }
 
 compute_node compute_group(compute_graph *graph, const compute_node *nodes, size_t count) {

@@ -97,18 +97,16 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
 static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of, size_t position) {
   if (of > walk->loss) return true;
   if (!walk->path && !trace_paths(graph, walk)) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
   }
   const uint32_t end = walk->path[of];
   if (end == PATH_FLOWS || end == PATH_NONE) return true;
   const graph_node *blocking = &graph->nodes[end - 1];
-  graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, operation,
-             "of[%zu] reaches the loss only through %s with a result in %s (node %u), which has no "
-             "derivative",
-             position, graph_op_describe(blocking->op)->name, compute_dtype_name(blocking->dtype),
-             end);
-  return false;
+  return graph_refuse(
+      graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, operation,
+      "of[%zu] reaches the loss only through %s with a result in %s (node %u), which has no "
+      "derivative",
+      position, graph_op_describe(blocking->op)->name, compute_dtype_name(blocking->dtype), end);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -118,8 +116,8 @@ static bool check_arguments(compute_graph *graph, compute_node loss, const compu
                             size_t count, const compute_node *gradients, uint32_t *loss_index,
                             uint32_t *indices) {
   if (count > 0 && (!of || !gradients)) {
-    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", of ? "gradients" : "of");
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
+                        of ? "gradients" : "of");
   }
   if (!build_operands(graph, operation, &loss, 1, loss_index) ||
       !build_operands(graph, operation, of, count, indices)) {
@@ -130,22 +128,19 @@ static bool check_arguments(compute_graph *graph, compute_node loss, const compu
   compute_shape_count(node->shape, &elements);
   if (elements != 1) {
     char text[BUILD_TEXT];
-    graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-               "the loss has shape %s; it must be one element",
-               compute_shape_text(node->shape, text, sizeof text));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
+                        "the loss has shape %s; it must be one element",
+                        compute_shape_text(node->shape, text, sizeof text));
   }
   if (!dtype_is_float(node->dtype)) {
-    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "the loss is %s; it must be a float",
-               compute_dtype_name(node->dtype));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation, "the loss is %s; it must be a float",
+                        compute_dtype_name(node->dtype));
   }
   for (size_t i = 0; i < count; i++) {
     compute_dtype dtype = build_at(graph, indices[i])->dtype;
     if (dtype_is_float(dtype)) continue;
-    graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "of[%zu] is %s; only floats have a gradient",
-               i, compute_dtype_name(dtype));
-    return false;
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                        "of[%zu] is %s; only floats have a gradient", i, compute_dtype_name(dtype));
   }
   return true;
 }

@@ -252,8 +252,7 @@ static void scatter(void *target, const void *source, const void *tap, const int
 }
 #endif
 
-/* ---- Short lines ------------------------------------------------------------------------------
- */
+/* ---- Short lines ----------------------------------------------------------------------------- */
 
 /* Lines of 7 or 14 results leave compilers' loops no whole vector: nearly all would be their
  * scalar rests. Passes over columns do not meet that: pairs of columns follow each other from line
