@@ -53,7 +53,7 @@ def target_of(bench, record):
     return (TARGETS_GPU if is_gpu(bench) else TARGETS_CPU).get(record["case"])
 
 
-def judged(bench, record):
+def checked(bench, record):
     """What is held against the target: one thread on a CPU, all of a GPU."""
     fit = record["fit"]
     return fit[ALL] if is_gpu(bench) else fit.get(ONE)
@@ -150,7 +150,7 @@ def table_rows(bench):
     for record in fits(bench):
         fit, target = record["fit"], target_of(bench, record)
         number = lambda key, form: form.format(fit[key]) if fit.get(key) else "–"
-        reached = judged(bench, record)
+        reached = checked(bench, record)
         goal = "–"
         if target:
             goal = rate_text(target) + (": " + ("yes" if reached >= target else

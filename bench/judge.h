@@ -13,7 +13,7 @@ typedef struct bench_record bench_record;
 
 /* A number and what it may be. */
 typedef struct bench_bound {
-  const char *what; /* "error", "time / longest part"; NULL: no number was judged */
+  const char *what; /* "error", "time / longest part"; NULL: no number was checked */
   const char *unit; /* "bytes"; "" for a plain number */
   double seen, allowed;
   bool least; /* `allowed` is the least, not the most */

@@ -53,7 +53,7 @@ static const char help[] =
     "                 leak, crash or hang\n"
     "\n"
     "A record has: suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, gbytes_s,\n"
-    "max_rel_err, ok. One that is not ok also has an object failure: what was judged, what was\n"
+    "max_rel_err, ok. One that is not ok also has an object failure: what was checked, what was\n"
     "seen, what is allowed (at most or, with least, at least), the unit, and all of it as text.\n"
     "One with a time to keep to has an object goal of the same kind, with met. Records of fits\n"
     "have an object fit: the rate, of one thread too, and what it is worth; those of networks an\n"

@@ -139,7 +139,7 @@ static compute_node build_matmul(compute_graph *g, const bench_case *c, const co
   return compute_matmul(g, in[0], in[1]);
 }
 
-/* Row by row: value = a[i,:]·b, scale = |a[i,:]|·|b|, after which an error is judged: rounding
+/* Row by row: value = a[i,:]·b, scale = |a[i,:]|·|b|, after which an error is checked: rounding
  * errors are in proportion to what is added up, not to what remains of it. */
 static void reference_matmul(const bench_problem *p, int64_t first, int64_t count, double *value,
                              double *scale) {

@@ -230,7 +230,7 @@ static compute_node build_attention(compute_graph *graph, const bench_case *c,
 }
 
 /* One query: the mean of the values, weighted. Errors of a score go through the exponential, so
- * they are judged by the largest score's terms. */
+ * they are checked by the largest score's terms. */
 static void reference_attention(const bench_problem *p, int64_t first, int64_t count, double *value,
                                 double *scale) {
   const int64_t keys = p->c->size[2], head = first / count / keys * keys * count;

@@ -137,7 +137,7 @@ static json_t *training_json(const bench_training *t) {
   return object;
 }
 
-/* Nulls where it was no number that was judged. */
+/* Nulls where it was no number that was checked. */
 static json_t *bound_json(const bench_bound *b) {
   return json_pack("{s:s?,s:s?,s:o,s:o,s:b}", "what", b->what, "unit", b->unit, "seen",
                    json_number(b->what ? b->seen : NAN), "allowed",

@@ -5,7 +5,7 @@ usage: report.py BENCH.json REPORT.html
 
 Charts are inline SVG, drawn here with the standard library alone; colours come from CSS variables,
 so that the same drawing reads on light and on dark paper. What the project has set itself to reach
-stands in the table TARGETS, and in the records that have a goal of their own. A target that is
+is in the table TARGETS, and in the records that have a goal of their own. A target that is
 missed is shown with what was seen and says nothing about results: those that are wrong are named
 apart.
 """
@@ -193,7 +193,7 @@ def judge(bench, target):
 def judge_fits(bench, record):
     """On a CPU one thread counts, on a GPU the whole of it; what to reach differs, too."""
     data = {"environment": bench.environment}
-    rate, least = draw_fits.judged(data, record), draw_fits.target_of(data, record)
+    rate, least = draw_fits.checked(data, record), draw_fits.target_of(data, record)
     if not rate or not least:
         return "not measured", None
     words = "" if draw_fits.is_gpu(data) else " on one thread"
@@ -534,15 +534,15 @@ def table_environment(environment):
 
 def print_verdicts(bench):
     """How many targets are met, and by how much the others are missed, for the terminal."""
-    judged = [v for v in verdicts(bench) if v[3] is not None]
-    print(f"{sum(v[3] for v in judged)} of {len(judged)} targets met")
-    for case, reach, measured, met in judged:
+    checked = [v for v in verdicts(bench) if v[3] is not None]
+    print(f"{sum(v[3] for v in checked)} of {len(checked)} targets met")
+    for case, reach, measured, met in checked:
         if not met:
             print(f"missed: {case}: {measured}, goal: {reach}")
 
 
 def tiles(bench):
-    judged = [met for *_, met in verdicts(bench)]
+    checked = [met for *_, met in verdicts(bench)]
     failed = sorted({r["case"] for r in bench.records if not r["ok"]})
     best = max((r["gflops"] for r in bench.records if r["suite"] == "matmul" and r["gflops"]
                 and r["dtype"] == "f32"), default=None)
@@ -550,7 +550,7 @@ def tiles(bench):
     cases = {(r["suite"], r["case"]) for r in bench.records}
     entries = [(str(len(cases)), "cases checked and timed"),
                (str(len(failed)), "cases wrong"),
-               (f"{judged.count(True)} of {len(judged) - judged.count(None)}", "targets met")]
+               (f"{checked.count(True)} of {len(checked) - checked.count(None)}", "targets met")]
     if best and peak:
         entries.append((f"{100 * best / peak:.0f} %", "of the multiply-add peak in f32 matmul"))
     out = "".join(f'<div class="tile"><b>{escape(a)}</b><span>{escape(b)}</span></div>'

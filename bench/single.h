@@ -14,7 +14,7 @@ typedef struct bench_single {
   double bytes; /* moved by one call, for GB/s; 0: not worth stating */
 } bench_single;
 
-/* Measures and adds the record, which has been judged before; if the call fails, that is what is
+/* Measures and adds the record, which has been checked before; if the call fails, that is what is
  * wrong with it. */
 void bench_run_single(bench_session *session, bench_record *record, const bench_single *single);
 

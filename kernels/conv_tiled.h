@@ -4,7 +4,7 @@
  *
  * An item has SLAB_OUTERS positions (channels) and SLAB_TERMS terms: SLAB_OUTER(j) and SLAB_TERM(i)
  * say which ones of the slab. Where each of the former begins is in `base`, worked out once. What
- * the terms add to that stands in local memory, four numbers for each (see conv_tiled): so it is
+ * the terms add to that is in local memory, four numbers for each (see conv_tiled): so it is
  * worked out by few items, and the others only add and compare. */
 //@ conv_slab
 #if SLAB_IS_DATA

@@ -63,8 +63,8 @@ for (i64 tile = (i64)GROUP_ID_X; tile < shape.tiles; tile += (i64)GROUP_COUNT_X)
     source.input = input;
 #endif
 
-/* One ROI, from its inputs to its record: what stands in the kernel's body when `roi` is chosen.
- * Its pixels are to be had by `source`; `inside` tells whether they exist.
+/* One ROI, from its inputs to its record: what is in the kernel's body when `roi` is chosen.
+ * Its pixels are read by `source`; `inside` tells whether they exist.
  *
  * START, LOWER, UPPER, SIGMA: inputs, where WITH_START … say so. OUTER(a): where parameter a stands
  * in arrays that callers see. COLUMN_…: where an output begins in the record, or -1. */

@@ -9,7 +9,7 @@
  * round; shares of columns and rows are in local memory, and all items get the same totals. Every
  * function here is then called by all items together.
  *
- * Parameters inside kernels stand in the order x, y, N, bg, then widths or z. WIDTHS: how many of
+ * Parameters inside kernels are in the order x, y, N, bg, then widths or z. WIDTHS: how many of
  * those. ASTIGMATIC: the fifth is z. SLOPES: derivatives by widths are needed. */
 //@ fit_sums
 

@@ -126,7 +126,7 @@ static bool batches_fit(const compute_kernel_descriptor *d, const compute_operan
 }
 
 static const char *refusal(const compute_kernel_descriptor *d, cublas_problem *p) {
-  if (d->kind != COMPUTE_KERNEL_GEMM) return "it is no matrix product";
+  if (d->kind != COMPUTE_KERNEL_GEMM) return "it is not a matrix product";
   for (int dim = 0; dim < d->rank; dim++)
     if (d->size[dim] == 0) return "the product is empty";
   if (compute_gemm_of(d)->k == 0) return "the product is empty";

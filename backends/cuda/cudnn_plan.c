@@ -48,7 +48,7 @@ static bool tensor_fits(const compute_operand *o, const int64_t sizes[4], int64_
 }
 
 static const char *refusal(const compute_kernel_descriptor *d, cudnn_problem *p) {
-  if (d->kind != COMPUTE_KERNEL_CONV) return "it is no convolution";
+  if (d->kind != COMPUTE_KERNEL_CONV) return "it is not a convolution";
   if (d->epilogue.count || d->input_count != 2 || d->output_count != 1)
     return "something is fused to the convolution";
   if (!types_fit(d, p)) return "it lacks this combination of dtypes";

@@ -23,7 +23,7 @@ static const error_row rows[] = {
      "release tensors, use smaller batches, or close other programs on this GPU"},
     {CUDA_DEINITIALIZED, COMPUTE_ERROR_DEVICE_LOST, "the driver is shutting down",
      "close the context before the process ends"},
-    {CUDA_DEVICE_UNAVAILABLE, COMPUTE_ERROR_DISABLED, "the GPU is not to be had",
+    {CUDA_DEVICE_UNAVAILABLE, COMPUTE_ERROR_DISABLED, "the GPU is not available",
      "end the program that uses it exclusively, or nvidia-smi -c DEFAULT"},
     {CUDA_NO_DEVICE, COMPUTE_ERROR_NO_DEVICE, "no GPU", NULL},
     {CUDA_INVALID_IMAGE, COMPUTE_ERROR_COMPILATION, "the driver refuses the kernel's binary",

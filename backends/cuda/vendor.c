@@ -152,7 +152,7 @@ static compute_status epilogue_prepare(cuda_device *device, const halves *h, cud
   if (status != COMPUTE_OK) return status;
   if (!renumber(&kernel->shared)) {
     builder_kernel_clear(&device->builder, &kernel->shared);
-    return refuse(device, "its epilogue is no simple kernel");
+    return refuse(device, "its epilogue is not a simple kernel");
   }
   kernel->product_bytes = (h->bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
   return COMPUTE_OK;

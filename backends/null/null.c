@@ -220,7 +220,7 @@ static const compute_backend backend = {
 };
 
 /* The core's version is there for a module that wants to serve several; this one leaves the
- * judgement to the core, which compares the major version. */
+ * comparison to the core, which checks the major version. */
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {
   (void)core_abi_major;
   (void)core_abi_minor;

@@ -115,7 +115,7 @@ static bool batch_layout(const compute_kernel_descriptor *d, const compute_opera
 }
 
 static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *gemm) {
-  if (d->kind != COMPUTE_KERNEL_GEMM) return "it is no matrix product";
+  if (d->kind != COMPUTE_KERNEL_GEMM) return "it is not a matrix product";
   if (d->epilogue.count > 0 || d->input_count != 2 || d->output_count != 1)
     return "something else is fused to the product";
   const compute_operand *operands[3] = {&d->inputs[0], &d->inputs[1], &d->outputs[0]};

@@ -303,7 +303,7 @@ compute_status opencl_device_recover(void *handle) {
     if (made) device->cl->clReleaseContext(made);
     builder_free(&device->builder, past);
     return services->fail(services->host, COMPUTE_ERROR_DEVICE_LOST, code,
-                          "start the program anew; look into the system's log",
+                          "restart the program; look into the system's log",
                           "opencl: device %u does not come back (%s, %d)", device->index,
                           opencl_error_name(code), (int)code);
   }

@@ -71,7 +71,7 @@ compute_status opencl_kernel_prepare(void *handle, const compute_kernel_descript
     status = clblast_prepare(device, descriptor, kernel);
     if (status != COMPUTE_OK)
       services->log(services->host, COMPUTE_LOG_WARNING, "opencl",
-                    "CLBlast, which the tuning asks for, is not to be had on device %u",
+                    "CLBlast, which the tuning asks for, is not available on device %u",
                     device->index);
   }
   if (status != COMPUTE_OK) {

@@ -186,7 +186,7 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
     return cannot_wrap(device, 0, "it has memory of its own");
   if ((uintptr_t)data % device->base_alignment != 0) {
     char why[96];
-    snprintf(why, sizeof why, "its address is no multiple of %llu bytes",
+    snprintf(why, sizeof why, "its address is not a multiple of %llu bytes",
              (unsigned long long)device->base_alignment);
     return cannot_wrap(device, 0, why);
   }

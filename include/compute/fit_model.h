@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Parameters in the order in which they stand in every array. */
+/* Parameters in their order in every array. */
 typedef enum compute_fit_model {
   COMPUTE_FIT_XYNB = 0,     /* x, y, N, bg; the widths are given */
   COMPUTE_FIT_XYNBS = 1,    /* x, y, N, bg, sigma */
@@ -176,7 +176,7 @@ enum { COMPUTE_FIT_STACK = 1 << 0 };
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 
-/* The problem's number of outputs' columns, for outputs as they stand in the record. `outputs` as
+/* The problem's number of outputs' columns, for outputs as they are in the record. `outputs` as
  * in compute_fit_problem, 0 for the usual ones. */
 static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32_t output) {
   int32_t p = compute_fit_parameter_count(model);

@@ -64,7 +64,7 @@ COMPUTE_API void compute_plan_release(compute_plan *plan); /* NULL is allowed */
 
 /* One input or output of a run. A tensor that is dense and on the plan's device is used in place; a
  * strided one, one on another device, and an output that overlaps an input or a parameter go
- * through a dense stand-in, which costs a copy. An output must not be a broadcast view, and no two
+ * through a dense copy, which costs a copy. An output must not be a broadcast view, and no two
  * outputs may overlap. */
 typedef struct compute_binding {
   compute_node node;

@@ -2,7 +2,7 @@
  *
  * Every call that can fail returns a compute_status; COMPUTE_OK is zero. The library never ends the
  * process and never prints unless a log callback or COMPUTE_LOG asks for it. What exactly went
- * wrong, where and what to do about it stands in a compute_error, kept per thread and per context.
+ * wrong, where and what to do about it is in a compute_error, kept per thread and per context.
  */
 #ifndef COMPUTE_STATUS_H
 #define COMPUTE_STATUS_H

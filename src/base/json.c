@@ -11,7 +11,7 @@
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* Bytes of `words` that stand in JSON as they are. */
+/* Bytes of `words` that are in JSON as they are. */
 static size_t plain_length(const char *words) {
   size_t plain = 0;
   for (;;) {

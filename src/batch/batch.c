@@ -44,7 +44,7 @@ static compute_status check_counts(compute_context *context, const compute_batch
   if (o->batch < 0 || o->slots > COMPUTE_BATCH_MAX_SLOTS)
     return refuse(context, "the batch must not be negative, and slots at most 16");
   if ((int)o->fallback < 0 || o->fallback > COMPUTE_FALLBACK_STRICT)
-    return refuse(context, "fallback is no policy");
+    return refuse(context, "invalid fallback policy");
   if (o->device_count > 0 && (o->flags & COMPUTE_BATCH_ALL_DEVICES) != 0)
     return refuse(context, "devices are given, and all devices are asked for too");
   if ((o->devices == NULL) != (o->device_count == 0) || o->device_count > 64)

@@ -38,7 +38,7 @@ typedef struct batch_plan {
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
 } batch_plan;
 
-/* A parameter that lies elsewhere, and its stand-in on this device. */
+/* A parameter that lies elsewhere, and its copy on this device. */
 typedef struct batch_copy {
   compute_tensor *original, *copy;
 } batch_copy;

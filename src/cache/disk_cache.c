@@ -1,4 +1,4 @@
-/* One file for each entry, named by its key. A file appears whole, by renaming, and is judged whole
+/* One file for each entry, named by its key. A file appears whole, by renaming, and is checked whole
  * when it is read; so processes need no lock between them, and a crash leaves at worst a temporary
  * file. The folder is opened anew for every call: it may be deleted while the program runs.
  *
@@ -187,7 +187,7 @@ void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32
     if (state == ENTRY_DAMAGED) {
       unlinkat(folder, key.name, 0);
       atomic_fetch_add(&cache->damaged, 1);
-      log_write(COMPUTE_LOG_INFO, "core", "%s/%s is damaged or not ours alone, and is made anew",
+      log_write(COMPUTE_LOG_INFO, "core", "%s/%s is damaged or not ours alone, and is made again",
                 cache->folder, key.name);
     }
     close(folder);

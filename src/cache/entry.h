@@ -8,7 +8,7 @@
  *   56  checksum           32: SHA-256 of all the bytes above and of the payload
  *   88  payload
  *
- * Functions of bytes alone: no file is touched here, and any bytes can be judged. */
+ * Functions of bytes alone: no file is touched here, and any bytes can be checked. */
 #ifndef CACHE_ENTRY_H
 #define CACHE_ENTRY_H
 

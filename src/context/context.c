@@ -31,7 +31,7 @@ static compute_status options_check(const compute_open_options *options) {
   }
   if (options->backends && !names_list_is_valid(options->backends)) {
     return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
-                     "options.backends is no list of module names with ',' between: '%.200s'",
+                     "options.backends is not a list of module names with ',' between: '%.200s'",
                      options->backends);
   }
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {

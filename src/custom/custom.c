@@ -44,7 +44,7 @@ static compute_status check_compile(const compute_device *device, const char *so
   }
   if (flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
-                     "0x%" PRIx32 " are no flags of a kernel",
+                     "0x%" PRIx32 " are not flags of a kernel",
                      flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE);
   }
   if (source[0] == '\0') {
@@ -52,7 +52,7 @@ static compute_status check_compile(const compute_device *device, const char *so
   }
   if (!is_identifier(entry)) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
-                     "the entry '%.80s' is no name of a function", entry);
+                     "the entry '%.80s' is not the name of a function", entry);
   }
   const compute_backend *backend = device->backend;
   if (!backend->custom_build || !backend->custom_destroy || !backend->custom_launch) {

@@ -241,7 +241,7 @@ static bool works_or_cannot(compute_device *device, compute_status *status) {
   if (*status != COMPUTE_OK || device_loss_of(device) == DEVICE_WORKS) return true;
   if (device->backend->device_recover) return false;
   *status = error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0,
-                             "compute_device_recover", "start the program anew",
+                             "compute_device_recover", "restart the program",
                              "%s: the driver cannot bring a lost device back within the process",
                              device->info.name);
   return true;

@@ -18,25 +18,25 @@ static compute_status short_of_memory(const compute_fit *fit) {
   return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a batch's ROIs");
 }
 
-/* ---- Stations ------------------------------------------------------------------------------ */
+/* ---- Devices ------------------------------------------------------------------------------- */
 
 /* Maps on this device. */
-static compute_status bring_maps(fit_station *station) {
-  const compute_fit *fit = station->fit;
+static compute_status bring_maps(fit_device_plans *device_plans) {
+  const compute_fit *fit = device_plans->fit;
   compute_status s = COMPUTE_OK;
   for (int i = 0; s == COMPUTE_OK && i < FIT_MAP_COUNT; i++) {
     const compute_tensor *map = fit->maps[i];
     if (map == NULL) continue;
-    s = tensor_create_private(station->device, map->dtype, map->shape, &station->maps[i]);
-    if (s == COMPUTE_OK) s = compute_tensor_copy(station->maps[i], map);
+    s = tensor_create_private(device_plans->device, map->dtype, map->shape, &device_plans->maps[i]);
+    if (s == COMPUTE_OK) s = compute_tensor_copy(device_plans->maps[i], map);
   }
   return s;
 }
 
 static compute_status make_station(compute_fit *fit, compute_device *device,
-                                   fit_station **station) {
+                                   fit_device_plans **device_plans) {
   compute_tensor *probe = NULL;
-  fit_station *made = base_allocate(1, sizeof *made);
+  fit_device_plans *made = base_allocate(1, sizeof *made);
   if (made == NULL) return short_of_memory(fit);
   pthread_mutex_init(&made->mutex, NULL);
   made->fit = fit;
@@ -46,24 +46,25 @@ static compute_status make_station(compute_fit *fit, compute_device *device,
   compute_tensor_release(probe);
   if (s == COMPUTE_OK) s = bring_maps(made);
   if (s != COMPUTE_OK) {
-    station_free(made);
+    device_plans_free(made);
     return s;
   }
-  *station = made;
+  *device_plans = made;
   return COMPUTE_OK;
 }
 
-compute_status station_at(compute_fit *fit, compute_device *device, fit_station **station) {
+compute_status device_plans_of(compute_fit *fit, compute_device *device,
+                               fit_device_plans **device_plans) {
   compute_status s = COMPUTE_OK;
   pthread_mutex_lock(&fit->parts_mutex);
-  fit_station *found = fit->stations;
+  fit_device_plans *found = fit->device_plans;
   while (found != NULL && found->device != device) found = found->next;
   if (found == NULL && (s = make_station(fit, device, &found)) == COMPUTE_OK) {
-    found->next = fit->stations;
-    fit->stations = found;
+    found->next = fit->device_plans;
+    fit->device_plans = found;
   }
   pthread_mutex_unlock(&fit->parts_mutex);
-  *station = found;
+  *device_plans = found;
   return s;
 }
 
@@ -73,9 +74,9 @@ static bool is_single(int32_t number) {
   return number == 0 || number >= 5;
 }
 
-static size_t record_plan(const fit_station *station, compute_graph *graph, fit_plan *plan,
-                          compute_node *outputs) {
-  const compute_fit *fit = station->fit;
+static size_t record_plan(const fit_device_plans *device_plans, compute_graph *graph,
+                          fit_plan *plan, compute_node *outputs) {
+  const compute_fit *fit = device_plans->fit;
   plan->pixels = compute_input(graph, fit->dtype,
                                COMPUTE_SHAPE(plan->frames, fit->frame_rows, fit->frame_columns));
   if (plan->rois == 0) {
@@ -90,14 +91,15 @@ static size_t record_plan(const fit_station *station, compute_graph *graph, fit_
     if (is_single(i) && (plan->inputs >> i & 1))
       plan->input[i] = compute_input(graph, fit_input_dtype(i),
                                      COMPUTE_SHAPE(plan->rois, fit_input_width(fit, i)));
-  plan->output = fit_record(fit, graph, plan->pixels, plan->inputs, plan->input, station->maps);
+  plan->output =
+      fit_record(fit, graph, plan->pixels, plan->inputs, plan->input, device_plans->maps);
   outputs[0] = plan->output;
   return 1;
 }
 
-static compute_status make_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
-                                fit_plan **plan) {
-  const compute_fit *fit = station->fit;
+static compute_status make_plan(fit_device_plans *device_plans, int64_t frames, int64_t rois,
+                                uint32_t inputs, fit_plan **plan) {
+  const compute_fit *fit = device_plans->fit;
   const uint32_t not_for_plans = COMPUTE_BATCH_ALL_DEVICES | COMPUTE_PLAN_AUTO;
   compute_node outputs[2];
   fit_plan *made = base_allocate(1, sizeof *made);
@@ -110,10 +112,10 @@ static compute_status make_plan(fit_station *station, int64_t frames, int64_t ro
   made->frames = frames;
   made->rois = rois;
   made->inputs = inputs;
-  const size_t count = record_plan(station, graph, made, outputs);
+  const size_t count = record_plan(device_plans, graph, made, outputs);
   const compute_status s =
       compute_compile(graph, outputs, count,
-                      &(compute_plan_options){.device = station->device,
+                      &(compute_plan_options){.device = device_plans->device,
                                               .fallback = fit->fallback,
                                               .flags = fit->flags & ~not_for_plans,
                                               .name = fit->name},
@@ -127,19 +129,19 @@ static compute_status make_plan(fit_station *station, int64_t frames, int64_t ro
   return s;
 }
 
-compute_status station_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
-                            fit_plan **plan) {
+compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, int64_t rois,
+                                uint32_t inputs, fit_plan **plan) {
   compute_status s = COMPUTE_OK;
-  pthread_mutex_lock(&station->mutex);
-  fit_plan *found = station->plans;
+  pthread_mutex_lock(&device_plans->mutex);
+  fit_plan *found = device_plans->plans;
   while (found != NULL &&
          (found->frames != frames || found->rois != rois || found->inputs != inputs))
     found = found->next;
-  if (found == NULL && (s = make_plan(station, frames, rois, inputs, &found)) == COMPUTE_OK) {
-    found->next = station->plans;
-    station->plans = found;
+  if (found == NULL && (s = make_plan(device_plans, frames, rois, inputs, &found)) == COMPUTE_OK) {
+    found->next = device_plans->plans;
+    device_plans->plans = found;
   }
-  pthread_mutex_unlock(&station->mutex);
+  pthread_mutex_unlock(&device_plans->mutex);
   *plan = found;
   return s;
 }
@@ -164,7 +166,7 @@ static void free_plain(compute_device *device, void *host) {
 }
 
 static void chunk_free(fit_chunk *chunk) {
-  compute_device *device = chunk->station->device;
+  compute_device *device = chunk->device_plans->device;
   const device_release_function release = chunk->locked ? free_locked : free_plain;
   for (int i = 0; i < FIT_INPUTS; i++) compute_tensor_release(chunk->input[i]);
   compute_tensor_release(chunk->records);
@@ -184,7 +186,7 @@ static size_t tensor_bytes(const compute_tensor *tensor) {
 
 /* Where the host reads and writes the chunk. */
 static compute_status make_staging(fit_chunk *chunk) {
-  const compute_device *device = chunk->station->device;
+  const compute_device *device = chunk->device_plans->device;
   size_t bytes = rounded(tensor_bytes(chunk->records));
   for (int i = 0; i < FIT_INPUTS; i++) bytes += rounded(tensor_bytes(chunk->input[i]));
   if (device->backend->host_allocate != NULL &&
@@ -192,7 +194,7 @@ static compute_status make_staging(fit_chunk *chunk) {
     chunk->locked = true;
   else
     chunk->staging = base_allocate_aligned(bytes, ALIGNMENT);
-  if (chunk->staging == NULL) return short_of_memory(chunk->station->fit);
+  if (chunk->staging == NULL) return short_of_memory(chunk->device_plans->fit);
   char *next = chunk->staging;
   chunk->host_records = (float *)(void *)next;
   next += rounded(tensor_bytes(chunk->records));
@@ -205,43 +207,43 @@ static compute_status make_staging(fit_chunk *chunk) {
 }
 
 static compute_status fill_chunk(fit_chunk *chunk) {
-  const fit_station *station = chunk->station;
-  const compute_fit *fit = station->fit;
+  const fit_device_plans *device_plans = chunk->device_plans;
+  const compute_fit *fit = device_plans->fit;
   const compute_fit_problem *p = &fit->problem;
   compute_status s = tensor_create_private(
-      station->device, COMPUTE_F32,
+      device_plans->device, COMPUTE_F32,
       COMPUTE_SHAPE(chunk->capacity, compute_fit_column(p->model, p->outputs, 0)), &chunk->records);
   for (int32_t i = 0; s == COMPUTE_OK && i < FIT_INPUTS; i++)
     if (chunk->inputs >> i & 1)
-      s = tensor_create_private(station->device, fit_input_dtype(i),
+      s = tensor_create_private(device_plans->device, fit_input_dtype(i),
                                 COMPUTE_SHAPE(chunk->capacity, fit_input_width(fit, i)),
                                 &chunk->input[i]);
   if (s != COMPUTE_OK) return s;
-  if (!station->direct) return make_staging(chunk);
+  if (!device_plans->direct) return make_staging(chunk);
   chunk->host_records = compute_tensor_data(chunk->records);
   for (int i = 0; i < FIT_INPUTS; i++)
     if (chunk->input[i] != NULL) chunk->host_input[i] = compute_tensor_data(chunk->input[i]);
   return COMPUTE_OK;
 }
 
-static fit_chunk *take_idle(fit_station *station, int64_t capacity, uint32_t inputs) {
-  pthread_mutex_lock(&station->mutex);
-  fit_chunk **at = &station->idle, *found;
+static fit_chunk *take_idle(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs) {
+  pthread_mutex_lock(&device_plans->mutex);
+  fit_chunk **at = &device_plans->idle, *found;
   while (*at != NULL && ((*at)->capacity != capacity || (*at)->inputs != inputs)) at = &(*at)->next;
   found = *at;
   if (found != NULL) *at = found->next;
-  pthread_mutex_unlock(&station->mutex);
+  pthread_mutex_unlock(&device_plans->mutex);
   return found;
 }
 
-compute_status chunk_take(fit_station *station, int64_t capacity, uint32_t inputs,
+compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs,
                           fit_chunk **result) {
-  fit_chunk *chunk = take_idle(station, capacity, inputs);
+  fit_chunk *chunk = take_idle(device_plans, capacity, inputs);
   compute_status s = COMPUTE_OK;
   if (chunk == NULL) {
     chunk = base_allocate(1, sizeof *chunk);
-    if (chunk == NULL) return short_of_memory(station->fit);
-    chunk->station = station;
+    if (chunk == NULL) return short_of_memory(device_plans->fit);
+    chunk->device_plans = device_plans;
     chunk->capacity = capacity;
     chunk->inputs = inputs;
     s = fill_chunk(chunk);
@@ -256,28 +258,28 @@ compute_status chunk_take(fit_station *station, int64_t capacity, uint32_t input
 }
 
 void chunk_give(fit_chunk *chunk) {
-  fit_station *station = chunk->station;
-  pthread_mutex_lock(&station->mutex);
-  chunk->next = station->idle;
-  station->idle = chunk;
-  pthread_mutex_unlock(&station->mutex);
+  fit_device_plans *device_plans = chunk->device_plans;
+  pthread_mutex_lock(&device_plans->mutex);
+  chunk->next = device_plans->idle;
+  device_plans->idle = chunk;
+  pthread_mutex_unlock(&device_plans->mutex);
 }
 
-void station_free(fit_station *station) {
-  while (station->idle != NULL) {
-    fit_chunk *next = station->idle->next;
-    chunk_free(station->idle);
-    station->idle = next;
+void device_plans_free(fit_device_plans *device_plans) {
+  while (device_plans->idle != NULL) {
+    fit_chunk *next = device_plans->idle->next;
+    chunk_free(device_plans->idle);
+    device_plans->idle = next;
   }
-  while (station->plans != NULL) {
-    fit_plan *next = station->plans->next;
-    compute_plan_release(station->plans->plan);
-    base_release(station->plans);
-    station->plans = next;
+  while (device_plans->plans != NULL) {
+    fit_plan *next = device_plans->plans->next;
+    compute_plan_release(device_plans->plans->plan);
+    base_release(device_plans->plans);
+    device_plans->plans = next;
   }
-  for (int i = 0; i < FIT_MAP_COUNT; i++) compute_tensor_release(station->maps[i]);
-  pthread_mutex_destroy(&station->mutex);
-  base_release(station);
+  for (int i = 0; i < FIT_MAP_COUNT; i++) compute_tensor_release(device_plans->maps[i]);
+  pthread_mutex_destroy(&device_plans->mutex);
+  base_release(device_plans);
 }
 
 /* ---- Work ---------------------------------------------------------------------------------- */

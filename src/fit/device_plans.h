@@ -11,7 +11,7 @@
 /* One chunk under way: what goes in and what comes out, and the host's side of it. */
 typedef struct fit_chunk {
   struct fit_chunk *next;
-  struct fit_station *station;
+  struct fit_device_plans *device_plans;
   uint32_t inputs;         /* those of single ROIs that it has room for */
   int64_t capacity, count; /* rows; those with ROIs */
   compute_tensor *input[FIT_INPUTS], *records;
@@ -30,8 +30,8 @@ typedef struct fit_plan {
   compute_node output, response;
 } fit_plan;
 
-typedef struct fit_station {
-  struct fit_station *next;
+typedef struct fit_device_plans {
+  struct fit_device_plans *next;
   compute_fit *fit;
   compute_device *device;
   bool direct; /* the host addresses its memory */
@@ -39,21 +39,22 @@ typedef struct fit_station {
   pthread_mutex_t mutex; /* of the lists; plans are never removed */
   fit_plan *plans;
   fit_chunk *idle;
-} fit_station;
+} fit_device_plans;
 
-/* The fitter's station at a device; made if it is new. Thread-safe, as all below. */
-compute_status station_at(compute_fit *fit, compute_device *device, fit_station **station);
-void station_free(fit_station *station);
+/* The fitter's plans of a device; made if it is new. Thread-safe, as all below. */
+compute_status device_plans_of(compute_fit *fit, compute_device *device,
+                               fit_device_plans **device_plans);
+void device_plans_free(fit_device_plans *device_plans);
 
 /* The plan that fits so many ROIs in so many frames, or with rois 0 finds spots in them. */
-compute_status station_plan(fit_station *station, int64_t frames, int64_t rois, uint32_t inputs,
-                            fit_plan **plan);
+compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, int64_t rois,
+                                uint32_t inputs, fit_plan **plan);
 
 /* Rows of the next chunk when so many ROIs are left. */
 int64_t chunk_rows(int64_t left);
 
 /* A chunk with room for so many rows. It is the caller's until chunk_give. */
-compute_status chunk_take(fit_station *station, int64_t capacity, uint32_t inputs,
+compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs,
                           fit_chunk **chunk);
 void chunk_give(fit_chunk *chunk); /* the device has finished with it */
 

@@ -144,7 +144,7 @@ static compute_status check_variance(const compute_context *context, const char 
   if (!variance) return COMPUTE_OK;
   if (p->camera != COMPUTE_FIT_SCMOS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "a map of variances is given, and the camera is no sCMOS");
+                     "a map of variances is given, and the camera is not sCMOS");
   for (int32_t i = 0; i < p->rows * p->columns; i++)
     if (!(variance[i] >= 0) || isinf(variance[i]))
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

@@ -72,9 +72,9 @@ struct compute_fit {
 
   /* Frames: of the run under way. */
   struct fit_delivery *delivery;
-  pthread_mutex_t parts_mutex; /* of `parts` and `stations` */
+  pthread_mutex_t parts_mutex; /* of `parts` and `device_plans` */
   struct fit_part *parts;      /* batches that are computed, by their first frames */
-  struct fit_station *stations;
+  struct fit_device_plans *device_plans;
 };
 
 /* Elements of a row of an input of single ROIs: 3, 2 or P. */

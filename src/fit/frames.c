@@ -92,7 +92,7 @@ static void fill_corners(const fit_part *part, const int32_t *from, fit_chunk *c
 }
 
 static void fill_chunk(const fit_part *part, int64_t done, fit_chunk *chunk) {
-  const compute_fit *fit = chunk->station->fit;
+  const compute_fit *fit = chunk->device_plans->fit;
   const compute_fit_run_options *options = fit->delivery->options;
   const int32_t *corners = part->corners ? part->corners : options->corners + 3 * part->first_roi;
   fill_corners(part, corners + 3 * done, chunk);
@@ -114,16 +114,16 @@ static uint32_t inputs_of(const compute_fit_run_options *options) {
   return inputs;
 }
 
-static compute_status submit_chunks(fit_station *station, const compute_batch_step *step,
+static compute_status submit_chunks(fit_device_plans *device_plans, const compute_batch_step *step,
                                     fit_part *part) {
-  const uint32_t inputs = inputs_of(station->fit->delivery->options);
+  const uint32_t inputs = inputs_of(device_plans->fit->delivery->options);
   fit_chunk **end = &part->chunks;
   compute_status status = COMPUTE_OK;
   for (int64_t done = 0; !status && done < part->rois;) {
     const int64_t rows = chunk_rows(part->rois - done);
     fit_plan *plan;
-    status = station_plan(station, step->items, rows, inputs, &plan);
-    if (!status) status = chunk_take(station, rows, inputs, end);
+    status = device_plans_get(device_plans, step->items, rows, inputs, &plan);
+    if (!status) status = chunk_take(device_plans, rows, inputs, end);
     if (status) break;
     fit_chunk *chunk = *end;
     end = &chunk->next;
@@ -137,18 +137,18 @@ static compute_status submit_chunks(fit_station *station, const compute_batch_st
 
 static compute_status work_on(compute_fit *fit, const compute_batch_step *step, fit_part *part) {
   const compute_fit_run_options *options = fit->delivery->options;
-  fit_station *station;
-  compute_status status = station_at(fit, step->device, &station);
+  fit_device_plans *device_plans;
+  compute_status status = device_plans_of(fit, step->device, &device_plans);
   if (status) return status;
   if (fit->find) {
     const int64_t start = clock_now();
-    status = movie_find(station, step, part);
+    status = movie_find(device_plans, step, part);
     atomic_fetch_add(&fit->finding, clock_now() - start);
   } else if (options->count > 0) {
     part->first_roi = roi_of_frame(options, part->first);
     part->rois = roi_of_frame(options, part->first + part->frames) - part->first_roi;
   }
-  return !status ? submit_chunks(station, step, part) : status;
+  return !status ? submit_chunks(device_plans, step, part) : status;
 }
 
 static compute_status step(void *user, const compute_batch_step *step) {
@@ -239,14 +239,15 @@ static compute_status compile_first(compute_fit *fit) {
   compute_error before;
   compute_error_get(NULL, &before);
   for (size_t i = 0; compute_batch_device_at(fit->batch, i, &info) == COMPUTE_OK; i++) {
-    fit_station *station;
+    fit_device_plans *device_plans;
     fit_plan *plan;
-    compute_status status = station_at(fit, info.device, &station);
+    compute_status status = device_plans_of(fit, info.device, &device_plans);
     fit->find_devices = (int64_t)i + 1;
     if (!status && fit->find)
-      status = station_plan(station, movie_piece(station, info.batch), 0, 0, &plan);
+      status = device_plans_get(device_plans, movie_piece(device_plans, info.batch), 0, 0, &plan);
     if (!status)
-      status = station_plan(station, info.batch, chunk_rows(1), COMPUTE_FIT_WITH_CORNERS, &plan);
+      status = device_plans_get(device_plans, info.batch, chunk_rows(1), COMPUTE_FIT_WITH_CORNERS,
+                                &plan);
     if (status) return status;
   }
   error_restore(NULL, &before); /* that there is no further device is no failure */
@@ -296,9 +297,9 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
 }
 
 void frames_close(compute_fit *fit) {
-  while (fit->stations) {
-    fit_station *next = fit->stations->next;
-    station_free(fit->stations);
-    fit->stations = next;
+  while (fit->device_plans) {
+    fit_device_plans *next = fit->device_plans->next;
+    device_plans_free(fit->device_plans);
+    fit->device_plans = next;
   }
 }

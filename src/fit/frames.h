@@ -16,9 +16,10 @@ typedef struct fit_part {
 
 /* movie.c: how many of a batch's frames are searched at a time: on a CPU no more than its caches
  * hold together with all that a filter makes of them. */
-int64_t movie_piece(const fit_station *station, int64_t frames);
+int64_t movie_piece(const fit_device_plans *device_plans, int64_t frames);
 
 /* Finds the spots of a part on its frames, which the step has on its device. */
-compute_status movie_find(fit_station *station, const compute_batch_step *step, fit_part *part);
+compute_status movie_find(fit_device_plans *device_plans, const compute_batch_step *step,
+                          fit_part *part);
 
 #endif

@@ -31,37 +31,39 @@ static void finding_free(finding *f) {
   base_release(f->host_response);
 }
 
-static compute_status make_tensors(const fit_station *station, int64_t frames, finding *f) {
-  const compute_fit *fit = station->fit;
+static compute_status make_tensors(const fit_device_plans *device_plans, int64_t frames,
+                                   finding *f) {
+  const compute_fit *fit = device_plans->fit;
   const compute_shape shape = COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns);
-  compute_status status = tensor_create_private(station->device, COMPUTE_BOOL, shape, &f->spots);
+  compute_status status =
+      tensor_create_private(device_plans->device, COMPUTE_BOOL, shape, &f->spots);
   if (!status && fit->spots.limit != 0)
-    status = tensor_create_private(station->device, COMPUTE_F32, shape, &f->response);
+    status = tensor_create_private(device_plans->device, COMPUTE_F32, shape, &f->response);
   return status;
 }
 
 /* A tensor's elements where the host can read them. */
-static compute_status bring(const fit_station *station, const compute_tensor *tensor, void **copy,
-                            const void **data) {
+static compute_status bring(const fit_device_plans *device_plans, const compute_tensor *tensor,
+                            void **copy, const void **data) {
   *data = NULL;
   if (!tensor) return COMPUTE_OK;
   *data = compute_tensor_data(tensor);
   if (*data != NULL) return COMPUTE_OK;
   const size_t bytes = (size_t)tensor_dense_bytes(tensor);
   *copy = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
-  if (*copy == NULL) return short_of_memory(station->fit);
+  if (*copy == NULL) return short_of_memory(device_plans->fit);
   *data = *copy;
   return compute_tensor_read(tensor, *copy, bytes);
 }
 
 /* `frames` of the step's frames from `first` on, through the plan for so many. */
-static compute_status mark_piece(fit_station *station, const compute_batch_step *step,
+static compute_status mark_piece(fit_device_plans *device_plans, const compute_batch_step *step,
                                  const finding *f, int64_t first, int64_t frames) {
   compute_tensor *pixels = NULL, *spots = NULL, *response = NULL;
   fit_plan *plan;
   compute_binding bindings[3];
   size_t count = 0;
-  compute_status status = station_plan(station, frames, 0, 0, &plan);
+  compute_status status = device_plans_get(device_plans, frames, 0, 0, &plan);
   if (!status) status = compute_tensor_slice_view(step->inputs[0], 0, first, frames, 1, &pixels);
   if (!status) status = compute_tensor_slice_view(f->spots, 0, first, frames, 1, &spots);
   if (!status && f->response)
@@ -76,12 +78,12 @@ static compute_status mark_piece(fit_station *station, const compute_batch_step 
   }
   if (step->queue) { /* also before the views go */
     compute_error error;
-    if (status) compute_error_get(station->fit->context, &error);
+    if (status) compute_error_get(device_plans->fit->context, &error);
     const compute_status waited = compute_queue_wait(step->queue);
     if (!status)
       status = waited;
     else if (error.status == status)
-      error_restore(station->fit->context, &error);
+      error_restore(device_plans->fit->context, &error);
   }
   compute_tensor_release(pixels);
   compute_tensor_release(spots);
@@ -89,22 +91,23 @@ static compute_status mark_piece(fit_station *station, const compute_batch_step 
   return status;
 }
 
-int64_t movie_piece(const fit_station *station, int64_t frames) {
-  const compute_fit *fit = station->fit;
+int64_t movie_piece(const fit_device_plans *device_plans, int64_t frames) {
+  const compute_fit *fit = device_plans->fit;
   const int64_t piece = CPU_PIXELS / (fit->frame_rows * fit->frame_columns);
-  if (station->device != fit->context->cpu || piece >= frames) return frames;
+  if (device_plans->device != fit->context->cpu || piece >= frames) return frames;
   return piece > 0 ? piece : 1;
 }
 
-static compute_status mark_spots(fit_station *station, const compute_batch_step *step, finding *f) {
-  const int64_t piece = movie_piece(station, step->items);
+static compute_status mark_spots(fit_device_plans *device_plans, const compute_batch_step *step,
+                                 finding *f) {
+  const int64_t piece = movie_piece(device_plans, step->items);
   const void *spots = NULL, *response = NULL;
-  compute_status status = make_tensors(station, step->items, f);
+  compute_status status = make_tensors(device_plans, step->items, f);
   for (int64_t done = 0; !status && done < step->items; done += piece)
-    status =
-        mark_piece(station, step, f, done, step->items - done < piece ? step->items - done : piece);
-  if (!status) status = bring(station, f->spots, &f->host_spots, &spots);
-  if (!status) status = bring(station, f->response, &f->host_response, &response);
+    status = mark_piece(device_plans, step, f, done,
+                        step->items - done < piece ? step->items - done : piece);
+  if (!status) status = bring(device_plans, f->spots, &f->host_spots, &spots);
+  if (!status) status = bring(device_plans, f->response, &f->host_response, &response);
   f->spots_data = spots;
   f->response_data = response;
   return status;
@@ -130,10 +133,11 @@ static compute_status make_corners(const compute_fit *fit, const finding *f, fit
   return status;
 }
 
-compute_status movie_find(fit_station *station, const compute_batch_step *step, fit_part *part) {
+compute_status movie_find(fit_device_plans *device_plans, const compute_batch_step *step,
+                          fit_part *part) {
   finding f = {0};
-  compute_status status = mark_spots(station, step, &f);
-  if (!status) status = make_corners(station->fit, &f, part);
+  compute_status status = mark_spots(device_plans, step, &f);
+  if (!status) status = make_corners(device_plans->fit, &f, part);
   finding_free(&f);
   return status;
 }

@@ -22,7 +22,7 @@ static inline uint64_t noise_to_bits(double value) {
 
 /* For −700 ≤ x ≤ 700: 2^k times the Taylor series for what is left, at most ln 2 / 2. */
 static inline double noise_exp(double x) {
-  /* Added and taken away again, this rounds to a whole number, which then stands in the low bits.
+  /* Added and taken away again, this rounds to a whole number, which then is in the low bits.
    */
   const double whole = 0x1.8p52;
   const double shifted = x * 1.4426950408889634 + whole, k = shifted - whole;

@@ -17,8 +17,8 @@ static compute_status check_range(const simulation *s, const compute_range *rang
                                   double most, const char *name, const char *operation) {
   if (range->low >= least && range->high <= most && range->low <= range->high) return COMPUTE_OK;
   return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "%s: %g … %g is no range within %g … %g", name, range->low, range->high, least,
-                   most);
+                   "%s: invalid range %g … %g; it must lie within %g … %g", name, range->low,
+                   range->high, least, most);
 }
 
 static compute_status check_ranges(const simulation *s, const char *operation) {

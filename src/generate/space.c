@@ -256,7 +256,7 @@ bool space_rows(generation *g, emit_space *space, int32_t rank) {
   return true;
 }
 
-/* Whether a stride stands in the text as the number that it is. */
+/* Whether a stride is in the text as the number that it is. */
 static bool is_literal(const emit_space *space, int32_t dimension, int64_t stride) {
   return dimension >= space->generic && (stride == 0 || stride == 1);
 }

@@ -105,9 +105,9 @@ static compute_status add_value(csv_table *table, int64_t column, const text_fie
   if (field->too_long) return fail_field(table, column, field, problem);
   switch (number_parse(field->text, field->length, table->dtype, table->c_locale, element)) {
   case NUMBER_OK: return COMPUTE_OK;
-  case NUMBER_EMPTY: return fail_field(table, column, field, "is no number: the field is empty");
-  case NUMBER_MALFORMED: return fail_field(table, column, field, "is no number");
-  case NUMBER_NOT_WHOLE: return fail_field(table, column, field, "is no whole number");
+  case NUMBER_EMPTY: return fail_field(table, column, field, "is not a number: the field is empty");
+  case NUMBER_MALFORMED: return fail_field(table, column, field, "is not a number");
+  case NUMBER_NOT_WHOLE: return fail_field(table, column, field, "is not a whole number");
   case NUMBER_OUT_OF_RANGE: break;
   }
   const char *name = compute_dtype_name(table->dtype);

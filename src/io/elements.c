@@ -64,7 +64,7 @@ static compute_status upload(const char *operation, const element_format *format
   return status;
 }
 
-/* A dense copy of a tensor whose axes stand in reverse, with the axes of the file. */
+/* A dense copy of a tensor whose axes are in reverse, with the axes of the file. */
 static compute_status reverse_axes(compute_tensor *reversed, const element_format *format,
                                    compute_tensor **tensor) {
   compute_tensor *view, *made;

@@ -45,7 +45,7 @@ static compute_status COMPUTE_PRINTF(3, 4)
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
   return error_set(reader->context, status, reader->operation,
-                   "%s is no IDX file that can be read: %s", reader->path, problem);
+                   "%s is not an IDX file that can be read: %s", reader->path, problem);
 }
 
 /* ---- Bytes --------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ compute_status idx_read(const char *operation, compute_device *device, const cha
   struct stat about;
   if (stat(path, &about) != 0) return file_error(reader.context, operation, path, "open", errno);
   if (!S_ISREG(about.st_mode))
-    return error_set(reader.context, COMPUTE_ERROR_FILE, operation, "%s is no regular file", path);
+    return error_set(reader.context, COMPUTE_ERROR_FILE, operation, "%s is not a regular file", path);
   errno = 0;
   reader.file = gzopen(path, "rbe");
   if (!reader.file)

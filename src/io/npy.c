@@ -68,7 +68,7 @@ static compute_status read_header(const compute_context *context, const char *op
   struct stat about;
   if (fstat(file, &about) != 0) return file_error(context, operation, path, "examine", errno);
   if (!S_ISREG(about.st_mode)) {
-    return error_set(context, COMPUTE_ERROR_FILE, operation, "%s is no regular file", path);
+    return error_set(context, COMPUTE_ERROR_FILE, operation, "%s is not a regular file", path);
   }
   uint64_t file_bytes = (uint64_t)about.st_size;
   uint32_t offset, bytes;

@@ -102,7 +102,7 @@ static npy_result take_descr(npy_text *text, npy_header *header, char *problem) 
     skip_blanks(text);
     if (text->at < text->end && *text->at == '[')
       return refuse(problem, NPY_UNSUPPORTED, "its elements are records with named fields");
-    return refuse(problem, NPY_MALFORMED, "'descr' is no string");
+    return refuse(problem, NPY_MALFORMED, "'descr' is not a string");
   }
   bool known = strchr("<>|=", name[0]) && name[0];
   for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++) {
@@ -124,14 +124,14 @@ static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
     if (!checked_multiply(value, 10, &value) || !checked_add(value, *text->at - '0', &value))
       return refuse(problem, NPY_MALFORMED, "a size in 'shape' does not fit into 63 bits");
   }
-  if (text->at == begin) return refuse(problem, NPY_MALFORMED, "'shape' is no tuple of sizes");
+  if (text->at == begin) return refuse(problem, NPY_MALFORMED, "'shape' is not a tuple of sizes");
   if (text->at < text->end && *text->at == 'L') text->at++; /* of Python 2 */
   *size = value;
   return NPY_OK;
 }
 
 static npy_result take_shape(npy_text *text, npy_header *header, char *problem) {
-  static const char no_tuple[] = "'shape' is no tuple of sizes";
+  static const char no_tuple[] = "'shape' is not a tuple of sizes";
   if (!take(text, '(')) return refuse(problem, NPY_MALFORMED, no_tuple);
   header->shape.rank = 0;
   bool comma = true;
@@ -162,11 +162,11 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
   } entries[] = {{"descr", take_descr}, {"fortran_order", take_order}, {"shape", take_shape}};
   unsigned seen = 0;
   bool comma = true;
-  if (!take(text, '{')) return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
+  if (!take(text, '{')) return refuse(problem, NPY_MALFORMED, "its header is not a dictionary");
   while (!take(text, '}')) {
     char key[24];
     if (!comma || !take_string(text, key, sizeof key) || !take(text, ':'))
-      return refuse(problem, NPY_MALFORMED, "its header is no dictionary");
+      return refuse(problem, NPY_MALFORMED, "its header is not a dictionary");
     size_t i = 0;
     while (i < 3 && strcmp(entries[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {

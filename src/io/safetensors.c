@@ -52,9 +52,9 @@ static compute_status COMPUTE_PRINTF(3, 4)
   const compute_tensor_file *file = reader->file;
   if (!reader->name)
     return error_set(file->context, status, reader->operation,
-                     "%s is no safetensors file that can be read: %s", file->path, problem);
+                     "%s is not a safetensors file that can be read: %s", file->path, problem);
   return error_set(file->context, status, reader->operation,
-                   "%s is no safetensors file that can be read: \"%s\" %s", file->path,
+                   "%s is not a safetensors file that can be read: \"%s\" %s", file->path,
                    file_show_name(reader->name, name), problem);
 }
 

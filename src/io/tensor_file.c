@@ -81,7 +81,7 @@ static compute_status open_file(compute_tensor_file *file, const char *operation
   if (fstat(file->descriptor, &about) != 0)
     return file_error(file->context, operation, file->path, "examine", errno);
   if (!S_ISREG(about.st_mode))
-    return error_set(file->context, COMPUTE_ERROR_FILE, operation, "%s is no regular file",
+    return error_set(file->context, COMPUTE_ERROR_FILE, operation, "%s is not a regular file",
                      file->path);
   file->bytes = (uint64_t)about.st_size;
   compute_status status = list_tensors(file, operation);
@@ -255,7 +255,7 @@ static compute_status check_tensors(const compute_context *context, const char *
       step = utf8_length(tensors[i].name + length);
     if (!step)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "the name number %zu is no UTF-8", i);
+                       "the name number %zu is not UTF-8", i);
     all += length;
   }
   if (all > TENSOR_FILE_MAX_LIST)

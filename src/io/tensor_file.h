@@ -24,7 +24,7 @@ struct compute_tensor_file {
   char *path;
   int descriptor;
   uint64_t bytes;
-  char *text; /* the list as it stands in the file, and the names in it */
+  char *text; /* the list as it is in the file, and the names in it */
   stored_tensor *tensors;
   size_t count, capacity;
   const stored_tensor **by_name; /* the same, sorted */

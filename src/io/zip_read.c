@@ -27,7 +27,7 @@ static compute_status COMPUTE_PRINTF(3, 4)
   va_start(list, format);
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
-  return error_set(zip->context, status, zip->operation, "%s is no ZIP file that can be read: %s",
+  return error_set(zip->context, status, zip->operation, "%s is not a ZIP file that can be read: %s",
                    zip->path, problem);
 }
 
@@ -197,7 +197,7 @@ static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint
   *entry_bytes = (uint64_t)ZIP_ENTRY_BYTES + name_bytes + extra_bytes + zip_load16(entry + 32);
   if (*entry_bytes > left) return refuse(zip, "its list is damaged");
   if (!is_text((const char *)entry + ZIP_ENTRY_BYTES, name_bytes)) {
-    return refuse(zip, "a member's name is no UTF-8");
+    return refuse(zip, "a member's name is not UTF-8");
   }
   uint16_t method = zip_load16(entry + 10), flags = zip_load16(entry + 8);
   uint32_t disk = zip_load16(entry + 34);

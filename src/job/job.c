@@ -37,7 +37,7 @@ static compute_status check_wait(const compute_job *job, const char *operation, 
   if (job == NULL) return is_null(operation, "job");
   if (!run_limit_is_valid(limit))
     return error_set(job->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: %g seconds are no limit", operation, limit);
+                     "%s: invalid limit of %g seconds", operation, limit);
   if (life_in_callback())
     return error_set(job->context, COMPUTE_ERROR_INVALID_STATE, operation,
                      "%s: the callback of a job cannot wait for jobs; submit one that follows",

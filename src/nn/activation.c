@@ -46,7 +46,7 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
 compute_layer *compute_activation(compute_activation_kind kind) {
   static const char operation[] = "compute_activation";
   if ((int)kind < 0 || (size_t)kind >= sizeof activations / sizeof *activations) {
-    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: %d is no activation", operation,
+    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid activation %d", operation,
               (int)kind);
     return NULL;
   }

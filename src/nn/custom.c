@@ -33,7 +33,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
                        names[0]);
     if (names[i][0] == '\0' || strchr(names[i], '.') != NULL)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: \"%s\" is no name; it must have a character and no dot", operation,
+                       "%s: \"%s\" is not a name; it must have a character and no dot", operation,
                        names[i]);
     if (!dtype_is_float(compute_tensor_dtype(parameters[i])))
       return error_set(context, COMPUTE_ERROR_DTYPE, operation,

@@ -106,6 +106,6 @@ compute_status compute_layer_initialize(compute_layer *layer, compute_initialize
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: layer is NULL", operation);
   if (!layer_initializer_is_valid(initializer))
     return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: %d is no initializer", operation, (int)initializer);
+                     "%s: invalid initializer %d", operation, (int)initializer);
   return layer_draw(layer, operation, initializer, seed, &stream);
 }

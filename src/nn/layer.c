@@ -169,7 +169,7 @@ compute_status layer_check_weights(compute_context *context, const char *operati
                        "%s: options.reserved[%zu] of the weights is not zero", operation, i);
   }
   if (!layer_initializer_is_valid(options->initializer))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: %d is no initializer",
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid initializer %d",
                      operation, (int)options->initializer);
   return layer_check_float(context, operation, &options->dtype);
 }
@@ -194,7 +194,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   } else if (*name == '\0' || strchr(name, '.') != NULL) {
     status =
         error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                  "%s: \"%s\" is no name; it must have a character and no dot", operation, name);
+                  "%s: \"%s\" is not a name; it must have a character and no dot", operation, name);
   } else if ((copy = base_duplicate(name)) == NULL) {
     status = no_memory(layer->context, operation);
   }

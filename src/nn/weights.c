@@ -1,5 +1,5 @@
 /* The parameters of a network: listed, counted, as nodes of a graph, and as a file of named
- * tensors. A tensor that two layers share stands in the file under both names, as in PyTorch's
+ * tensors. A tensor that two layers share is in the file under both names, as in PyTorch's
  * state_dict, and one of them is enough for reading. */
 #include "base/alloc.h"
 #include "base/error.h"

@@ -17,7 +17,7 @@ static compute_status check_options(const compute_context *context,
   const uint32_t known = COMPUTE_PROFILE_STEPS | COMPUTE_PROFILE_NO_TIMELINE;
   if ((options->flags & ~known) != 0)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "0x%x are no flags of a profile", (unsigned)(options->flags & ~known));
+                     "0x%x are not flags of a profile", (unsigned)(options->flags & ~known));
   if (options->timeline_records > MOST_RECORDS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
                      "a timeline of %u records; at most %u are allowed",

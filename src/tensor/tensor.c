@@ -23,7 +23,7 @@ static compute_status check_kind(const compute_context *context, const char *ope
   char text[192];
   compute_status status = shape_validate(shape, &count);
   if (status) {
-    return error_set(context, status, operation, "%s is no shape: %s",
+    return error_set(context, status, operation, "invalid shape %s: %s",
                      compute_shape_text(shape, text, sizeof text), shape_problem(shape, status));
   }
   if (!checked_multiply(count, (int64_t)compute_dtype_size(dtype), bytes)) {

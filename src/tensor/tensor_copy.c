@@ -210,7 +210,7 @@ static compute_status check_copy(const compute_tensor *destination, const comput
   return check_writable(destination, operation);
 }
 
-/* Whether the two may share bytes: judged by the stretches that they span. */
+/* Whether the two may share bytes: decided by the stretches that they span. */
 static bool may_overlap(const compute_tensor *a, const compute_tensor *b) {
   if (a->buffer != b->buffer) return false;
   return a->offset < b->offset + (int64_t)tensor_span_bytes(b) &&

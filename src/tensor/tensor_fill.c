@@ -274,7 +274,7 @@ static compute_status check_bounds(const compute_device *device, const char *ope
   double scale = rounded(dtype_compute_type(dtype), to - from);
   if (!(low < high) || !isfinite(from) || !isfinite(to) || !isfinite(scale)) {
     return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "[%g, %g) is no range of %s numbers", low, high, compute_dtype_name(dtype));
+                     "[%g, %g) is not a range of %s numbers", low, high, compute_dtype_name(dtype));
   }
   return COMPUTE_OK;
 }

@@ -92,7 +92,7 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   const bool reversed = order.count == 0, kept = order.count == COMPUTE_NO_AXES.count;
   if ((!reversed && !kept && order.count != rank) || !shape_axes_mask(rank, order, &mask)) {
     return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
-                     "the %d axes given are no order of the axes of %s", (int)order.count,
+                     "the %d axes given are not an order of the axes of %s", (int)order.count,
                      compute_shape_text(tensor->shape, text, sizeof text));
   }
   compute_shape shape = {.rank = rank};
@@ -139,7 +139,7 @@ compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape
   }
   status = shape_validate(shape, &new_count);
   if (status) {
-    return error_set(context_of(tensor), status, operation, "%s is no shape: %s", to,
+    return error_set(context_of(tensor), status, operation, "invalid shape %s: %s", to,
                      shape_problem(shape, status));
   }
   if (new_count != count) {
@@ -168,7 +168,7 @@ compute_status compute_tensor_broadcast_view(compute_tensor *tensor, compute_sha
     status = COMPUTE_ERROR_OVERFLOW;
   }
   if (status) {
-    return error_set(context_of(tensor), status, operation, "%s is no shape: %s", to,
+    return error_set(context_of(tensor), status, operation, "invalid shape %s: %s", to,
                      shape_problem(shape, status));
   }
   if (!shape_broadcast_strides(tensor->shape, tensor->strides, shape, strides)) {

@@ -316,7 +316,7 @@ static compute_status check_range(const compute_dataset *dataset, dataset_part p
       memcpy(&value, item + 8 * j, 8);
       if (value == (int32_t)value) continue;
       return error_set(dataset->context, COMPUTE_ERROR_OVERFLOW, operation,
-                       "item %" PRId64 " of the data has %" PRId64 ", which is no i32", i, value);
+                       "item %" PRId64 " of the data has %" PRId64 ", which is not an i32", i, value);
     }
   }
   return COMPUTE_OK;
@@ -435,7 +435,7 @@ static compute_status take_rows(const table_split *table) {
       }
       if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value))
         return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
-                         "%s, line %" PRId64 ", column %" PRId64 ": %g is no label, which is a "
+                         "%s, line %" PRId64 ", column %" PRId64 ": %g is not a label, which is a "
                          "whole number",
                          table->path, row + 1, column + 1, *value);
       table->targets[row] = (int64_t)*value;

@@ -50,7 +50,7 @@
  *   bucket  = the base-2 logarithm, rounded to the nearest whole number
  *
  * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" when a single
- * result is left, "position" for argmax and argmin. Classes stand in tuning files, so their grammar
+ * result is left, "position" for argmax and argmin. Classes are in tuning files, so their grammar
  * may grow but not change. */
 
 /* Whether `text` could be a class or the beginning of one up to a "/", of any kind. */
@@ -107,7 +107,7 @@ bool parameters_equal(const compute_tuning *a, const compute_tuning *b);
 
 /* Texts are zero-terminated and belong to somebody else. */
 typedef struct tuning_entry {
-  const char *identity; /* of the device, as it stands in the line */
+  const char *identity; /* of the device, as it is in the line */
   const char *kernel_class;
   compute_tuning tuning;
   uint64_t nanoseconds;

@@ -64,7 +64,7 @@ typedef struct problem_row {
   const char *what; /* in the problem's name; may be "" */
   int form;         /* the kind's own */
   compute_dtype dtype;
-  int64_t a, b, c; /* sizes as they stand in the name; c may be 0: none */
+  int64_t a, b, c; /* sizes as they are in the name; c may be 0: none */
   int64_t batch;   /* 0: none */
   bool quick;
 } problem_row;

@@ -28,13 +28,13 @@ static compute_status memory_problem(char *reason) {
 }
 
 static compute_status size_problem(char *reason, const char *path) {
-  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' has more than %zu MiB and is no tuning file",
+  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' has more than %zu MiB and is not a tuning file",
            path, TUNING_FILE_LIMIT >> 20);
   return COMPUTE_ERROR_FILE;
 }
 
 static compute_status kind_problem(char *reason, const char *path) {
-  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' is no ordinary file", path);
+  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' is not an ordinary file", path);
   return COMPUTE_ERROR_FILE;
 }
 

@@ -1,6 +1,6 @@
 /* Shape and stride arithmetic.
  *
- * A size of 0 is an ordinary size here. What would overflow is judged by the product of the sizes
+ * A size of 0 is an ordinary size here. What would overflow is decided by the product of the sizes
  * that are not 0 (as NumPy does), so that partial products and dense strides of every valid shape
  * are safe to compute. */
 #include "type/shape.h"
@@ -35,7 +35,7 @@ compute_status compute_shape_count(compute_shape shape, int64_t *count) {
   compute_status status = shape_validate(shape, count);
   if (status) {
     char text[128];
-    return error_set(NULL, status, "compute_shape_count", "%s is no shape: %s",
+    return error_set(NULL, status, "compute_shape_count", "invalid shape %s: %s",
                      compute_shape_text(shape, text, sizeof text), shape_problem(shape, status));
   }
   return COMPUTE_OK;

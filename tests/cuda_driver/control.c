@@ -188,7 +188,7 @@ void stand_in_misused(const char *format, ...) {
   va_start(list, format);
   vsnprintf(words, sizeof words, format, list);
   va_end(list);
-  fprintf(stderr, "stand-in GPU: %s\n", words);
+  fprintf(stderr, "simulated GPU: %s\n", words);
   pthread_mutex_lock(&mutex);
   if (misuses++ == 0) memcpy(first_misuse, words, sizeof words);
   pthread_mutex_unlock(&mutex);

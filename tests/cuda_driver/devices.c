@@ -132,7 +132,7 @@ EXPORT cuda_result cuDeviceGet(cuda_device_id *device, int32_t ordinal) {
 EXPORT cuda_result cuDeviceGetName(char *name, int32_t bytes, cuda_device_id device) {
   ENTER(cuDeviceGetName);
   if (!is_device(device)) return CUDA_INVALID_DEVICE;
-  snprintf(name, (size_t)bytes, "Stand-in GPU");
+  snprintf(name, (size_t)bytes, "Simulated GPU");
   return CUDA_OK;
 }
 

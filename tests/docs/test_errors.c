@@ -51,7 +51,7 @@ static void every_status_has_one_row(void **state) {
     const char *name = row_name(line);
     if (name == NULL) continue;
     const int index = index_of(name);
-    if (index < 0) fail_msg("docs/errors.md tells of %s, which is no status", name);
+    if (index < 0) fail_msg("docs/errors.md tells of %s, which is not a status", name);
     if (seen[index]++) fail_msg("docs/errors.md has two rows for %s", name);
   }
   fclose(file);

@@ -228,7 +228,7 @@ static void write_page(void) {
       "does not take this\n  dtype.\n"
       "* `cast` stands under the dtype that it casts from; its error is in units of the dtype that "
       "it casts to.\n"
-      "* *Stand-in GPU*: no GPU was there. The tests' own driver ran the kernels for CUDA as C on "
+      "* *Simulated GPU*: no GPU was there. The tests' own driver ran the kernels for CUDA as C on "
       "the "
       "CPU\n  (tests/cuda_driver/), with the C library's functions where a GPU has its own.\n");
   for (int backend = 0; backend < BACKENDS; backend++) print_backend(&t, backend);

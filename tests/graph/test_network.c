@@ -185,7 +185,7 @@ static void other_wrong_arguments_are_refused(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_pad(graph, INPUT(3, 4), 1, -1, 0, COMPUTE_PAD_EDGE, 0), "before is -1");
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
-          compute_pad(graph, INPUT(3, 4), 1, 1, 0, (compute_pad_mode)9, 0), "9 is no mode");
+          compute_pad(graph, INPUT(3, 4), 1, 1, 0, (compute_pad_mode)9, 0), "invalid mode 9");
   REFUSED(COMPUTE_ERROR_SHAPE,
           compute_upsample2d(graph, INPUT(1, 2, 3, 4), 0, 4, COMPUTE_UPSAMPLE_NEAREST), "0 × 4");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_cumulative_sum(graph, INPUT(3, 4), 2, false, false),

@@ -238,7 +238,7 @@ static void large_tables_arrive_whole_plain_and_compressed(void **state) {
 
 static void bad_fields_are_named_with_line_and_column(void **state) {
   (void)state;
-  assert_refused("1,2\n3,abc\n", COMPUTE_F64, "line 2, column 2: \"abc\" is no number");
+  assert_refused("1,2\n3,abc\n", COMPUTE_F64, "line 2, column 2: \"abc\" is not a number");
   assert_refused("1,2\n3,\n", COMPUTE_F64, "line 2, column 2");
   assert_refused(",2\n", COMPUTE_F64, "line 1, column 1");
   static const char *const no_numbers[] = {"1..2",  "1e",   "1e+",     "0x10",  "+",     ".",

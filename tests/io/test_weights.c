@@ -230,7 +230,7 @@ static void what_cannot_be_written_leaves_nothing(void **state) {
   } cases[] = {
       {TEST_SCRATCH_DIR "/x.bin", {{"a", tensor}, {"b", tensor}}, 100, "ends neither in"},
       {SAFE, {{"a", tensor}, {"a", tensor}}, 100, "two tensors are called \"a\""},
-      {SAFE, {{"a", tensor}, {"b\xff", tensor}}, 100, "number 1 is no UTF-8"},
+      {SAFE, {{"a", tensor}, {"b\xff", tensor}}, 100, "number 1 is not UTF-8"},
       {SAFE, {{"a", tensor}, {"__metadata__", tensor}}, 100, "another use"},
       {SAFE, {{NULL, tensor}, {"b", tensor}}, 101, "name number 0 is NULL"},
       {SAFE, {{"a", tensor}, {"b", NULL}}, 101, "tensor number 1 is NULL"},

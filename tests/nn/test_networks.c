@@ -350,8 +350,8 @@ static void constructors_refuse_what_cannot_be(void **state) {
   refused(compute_max_pool(2, &(compute_pool2d_options){.padding = {2}}), argument, "padding");
   refused(compute_average_pool(2, &(compute_pool2d_options){.dilation = {2}}), argument,
           "dilation");
-  refused(compute_activation((compute_activation_kind)10), argument, "10 is no activation");
-  refused(compute_layer_name(NULL, "x"), argument, "10 is no activation"); /* the error stands */
+  refused(compute_activation((compute_activation_kind)10), argument, "invalid activation 10");
+  refused(compute_layer_name(NULL, "x"), argument, "invalid activation 10"); /* the error stands */
 }
 
 static compute_node identity(void *user, compute_graph *graph, compute_node x,

@@ -406,7 +406,7 @@ static void tables_that_do_not_fit_are_refused(void **state) {
   REFUSED(-1, COMPUTE_SHAPE(3), COMPUTE_ERROR_SHAPE, "shape [3]");
   REFUSED(-1, COMPUTE_SHAPE(-1, -2), COMPUTE_ERROR_SHAPE, "shape [-1,-2]");
   REFUSED(-1, COMPUTE_SHAPE(1, 1, 1, 1, 1, 1, 1, 2), COMPUTE_ERROR_SHAPE, "shape [1,1");
-  REFUSED(0, COMPUTE_SHAPE(2), COMPUTE_ERROR_FORMAT, "line 1, column 1: 0.5 is no label");
+  REFUSED(0, COMPUTE_SHAPE(2), COMPUTE_ERROR_FORMAT, "line 1, column 1: 0.5 is not a label");
   assert_fails(compute_dataset_from_csv(test_context, PATH("no"), 0, COMPUTE_SHAPE(2), &dataset),
                COMPUTE_ERROR_FILE);
   assert_fails(compute_dataset_from_csv(test_context, NULL, 0, COMPUTE_SHAPE(2), &dataset),

@@ -41,7 +41,7 @@ typedef enum fit_holding {
   FIT_HELD_AS_IT_IS = 2
 } fit_holding;
 
-/* A problem as kernels see it. Parameters stand in the order x, y, N, bg, then widths or z. */
+/* A problem as kernels see it. Parameters are in the order x, y, N, bg, then widths or z. */
 typedef struct fit_task {
   const compute_kernel_descriptor *descriptor;
   const compute_fit_problem *problem;

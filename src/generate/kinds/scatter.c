@@ -357,11 +357,11 @@ static void write_staged(scatter *s, text_buffer *text) {
   generation *g = s->g;
   text_add(text,
            "for (INDEX chunk = first; chunk < last; chunk += %u) {\n"
-           "const INDEX judged = chunk + (INDEX)LOCAL_ID_X;\n"
+           "const INDEX checked = chunk + (INDEX)LOCAL_ID_X;\n"
            "INDEX mine = -1;\n"
-           "if (judged < last) {\n",
+           "if (checked < last) {\n",
            s->group_x);
-  emit_offsets(g, text, &s->indices, 0, s->indices.rank, "judged", "index");
+  emit_offsets(g, text, &s->indices, 0, s->indices.rank, "checked", "index");
   indexed_open(g, text, "index_in1");
   text_add(text, "if (place >= begin && place < end) mine = (INDEX)place;\n");
   indexed_close(text);

@@ -89,7 +89,7 @@ static bool check_pad(const pad_call *p, compute_pad_mode mode) {
                p->before, p->after, (int)p->axis, text, size);
   } else {
     graph_fail(p->graph, COMPUTE_ERROR_INVALID_ARGUMENT, "pad",
-               "%d is no mode; modes are COMPUTE_PAD_CONSTANT, _EDGE and _REFLECT", (int)mode);
+               "invalid mode %d; modes are COMPUTE_PAD_CONSTANT, _EDGE and _REFLECT", (int)mode);
   }
   return false;
 }
@@ -226,7 +226,7 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype)) return BUILD_NONE;
   if (mode != COMPUTE_UPSAMPLE_NEAREST && mode != COMPUTE_UPSAMPLE_BILINEAR) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                      "%d is no mode; modes are COMPUTE_UPSAMPLE_NEAREST and _BILINEAR", (int)mode);
+                      "invalid mode %d; modes are COMPUTE_UPSAMPLE_NEAREST and _BILINEAR", (int)mode);
   }
   if (shape.rank != 4 || shape.size[2] < 1 || shape.size[3] < 1 || height < 1 || width < 1) {
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,

@@ -73,7 +73,7 @@ const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write};
 /* ---- Indices --------------------------------------------------------------------------------- */
 
 /* The tensor whose axis is indexed: its layout without the axis, which the index walks instead.
- * `space_axis` dimensions of the index (`index_rank` of them) stand in the axis's place. */
+ * `space_axis` dimensions of the index (`index_rank` of them) take the axis's place. */
 static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, int32_t index_rank,
                             int64_t *result) {
   memset(result, 0, sizeof(int64_t) * COMPUTE_MAX_RANK);

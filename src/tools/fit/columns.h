@@ -1,4 +1,4 @@
-/* Which columns a file of results has, and what stands in them. */
+/* Which columns a file of results has, and what is in them. */
 #ifndef TOOLS_FIT_COLUMNS_H
 #define TOOLS_FIT_COLUMNS_H
 
@@ -67,7 +67,7 @@ void columns_make(const results_options *options, column_set *set);
 const char *column_type_code(column_type type);
 size_t column_type_bytes(column_type type);
 
-/* What stands in a column that is no matrix; integers are exact. `values` has MAX_ROWS. */
+/* What is in a column that is not a matrix; integers are exact. `values` has MAX_ROWS. */
 void column_values(const column_set *set, const column *column, const column_rows *rows,
                    double *values);
 

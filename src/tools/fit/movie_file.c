@@ -223,7 +223,7 @@ static compute_status open_file(movie *file, failure *why) {
     return failure_set_system(why, errno, NULL, "cannot examine %s", file->path);
   }
   if (!S_ISREG(about.st_mode))
-    return failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s is no regular file", file->path);
+    return failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s is not a regular file", file->path);
   file->info.file_bytes = (uint64_t)about.st_size;
   file->info.file_time = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
   return open_kind(file, why);

@@ -24,7 +24,7 @@ typedef struct movie_info {
   int64_t rows, columns; /* of each */
   uint64_t file_bytes;   /* size and time of last change (ns): for telling whether */
   int64_t file_time;     /* the file is still the same */
-  char stored[48];       /* "u16, 512 pages, LZW": how it stands in the file, for the user */
+  char stored[48];       /* "u16, 512 pages, LZW": how it is in the file, for the user */
 } movie_info;
 
 /* Opens a file, by its contents and its extension, and checks what can be checked before work

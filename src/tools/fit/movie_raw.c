@@ -71,7 +71,7 @@ static compute_status take_value(yaml_walk *walk, const char *text, failure *why
 /* A list or mapping begins. */
 static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
   if (walk->depth == 0 && !mapping)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is no list of keys and values",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is not a list of keys and values",
                        walk->path);
   if (walk->depth == 1 && walk->matched)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
@@ -169,7 +169,7 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
   errno = 0;
   long long value = strtoll(entry->value, &end, 10);
   if (*end || errno || value < 0)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"%s: %s\" is no number of anything",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"%s: %s\" is not a number",
                        path, entry->key, entry->value);
   *number = value;
   return COMPUTE_OK;

@@ -268,7 +268,7 @@ static bool say_unknown(const fit_arguments *a, const char *argument, const opti
   for (size_t i = 0; i < COMMAND_COUNT; i++)
     if (row->commands & commands[i].bit)
       option_words_add(&others, "%s%s", others.length ? ", " : "", commands[i].name);
-  fit_say("%s is no option of '%s' but of: %s", row->name, command, others.text);
+  fit_say("%s is not an option of '%s' but of: %s", row->name, command, others.text);
   return false;
 }
 

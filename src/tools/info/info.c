@@ -27,7 +27,7 @@ static const char help[] =
 
 typedef struct info_report {
   compute_context *context; /* NULL: it could not be opened */
-  compute_error error;      /* why it, or the default device asked for, was not to be had */
+  compute_error error;      /* why it, or the default device asked for, was not available */
   char cache_folder[4096];
 } info_report;
 

@@ -579,7 +579,7 @@ bool graph_evaluate(const compute_graph *graph, const evaluate_binding *bindings
   }
   for (size_t i = 0; i < output_count; i++) {
     if (outputs[i].graph != graph->serial || outputs[i].id < 1 || outputs[i].id > graph->count) {
-      fail(&e, "output %zu is no node of the graph", i);
+      fail(&e, "output %zu is not a node of the graph", i);
       goto release;
     }
     e.needed[outputs[i].id - 1] = true;

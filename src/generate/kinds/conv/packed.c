@@ -175,7 +175,7 @@ static compute_status accept(generation *g, void *of) {
   complete_block(g, p, t);
   if (!p->position_columns || p->channels_fast) return emit_refuse(g, "packing is for CPUs");
   if (!emit_is_power(t->vector) || t->vector < 2 || t->vector > 16 || t->item_n % t->vector)
-    return emit_refuse(g, "%u positions are no vectors of %u", (unsigned)t->item_n,
+    return emit_refuse(g, "%u positions do not divide into vectors of %u", (unsigned)t->item_n,
                        (unsigned)t->vector);
   if (t->item_m > 16 || t->item_n / t->vector > 8)
     return emit_refuse(g, "a block of %ux%u is too large", (unsigned)t->item_m,

@@ -274,7 +274,7 @@ static bool can_read_in_place(const gemm_problem *problem, uint32_t columns) {
 static compute_status check_direct(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   if (!emit_is_power(t->vector) || t->vector < 2 || t->vector > 16 || t->item_n % t->vector)
-    return emit_refuse(g, "%u columns are no vectors of %u", (unsigned)t->item_n,
+    return emit_refuse(g, "%u columns do not divide into vectors of %u", (unsigned)t->item_n,
                        (unsigned)t->vector);
   if (t->item_m > 16 || t->item_n / t->vector > 8)
     return emit_refuse(g, "a block of %ux%u is too large", (unsigned)t->item_m,
