@@ -27,42 +27,45 @@ typedef struct preparation {
   uint32_t slots[2];
 } preparation;
 
+/* The costs of instructions.def in units of one simple vector instruction. */
+enum {
+  COST_FREE = 0,
+  COST_MOVE = 1,
+  COST_SIMPLE = 1,
+  COST_DIVISION = 1,
+  COST_EXP = 8,
+  COST_LOG = 8,
+  COST_SERIES = 8,
+  COST_POWER = 40,
+  COST_RANDOM = 40
+};
+
+/* Its rules whose results are of another type than the operands that choose the loop. */
+enum {
+  ASKS_LOAD = false,
+  ASKS_CONSTANT = false,
+  ASKS_POSITION = false,
+  ASKS_RANDOM = false,
+  ASKS_CAST = false,
+  ASKS_FLOAT = false,
+  ASKS_SINGLE = false,
+  ASKS_NUMBER = false,
+  ASKS_LOGIC = false,
+  ASKS_CLASSIFY = true,
+  ASKS_EQUALITY = true,
+  ASKS_ORDER = true,
+  ASKS_SELECT = false
+};
+
 /* What preparing has to know of an instruction. How it is computed is in the tables of tile_*.c, by
- * the same codes; an instruction without a row here, or a loop there, is refused. Costs are in
- * units of one simple vector instruction. */
-enum { FREE = 0, SIMPLE = 1, FUNCTION = 8, LONG = 40 };
+ * the same codes; an instruction without a loop there is refused. */
 static const struct {
   uint8_t operands, cost;
   bool asks; /* the result is a truth value about operands of another type, whose loops are used */
 } instructions[COMPUTE_I_END] = {
-    [COMPUTE_I_COORDINATE] = {0, SIMPLE, false},  [COMPUTE_I_POSITION] = {0, SIMPLE, false},
-    [COMPUTE_I_LOAD] = {0, FREE, false},          [COMPUTE_I_CONSTANT] = {0, FREE, false},
-    [COMPUTE_I_CAST] = {1, SIMPLE, false},        [COMPUTE_I_RANDOM] = {2, LONG, false},
-    [COMPUTE_I_NEG] = {1, SIMPLE, false},         [COMPUTE_I_ABS] = {1, SIMPLE, false},
-    [COMPUTE_I_SIGN] = {1, SIMPLE, false},        [COMPUTE_I_SQUARE] = {1, SIMPLE, false},
-    [COMPUTE_I_SQRT] = {1, SIMPLE, false},        [COMPUTE_I_RSQRT] = {1, SIMPLE, false},
-    [COMPUTE_I_RECIPROCAL] = {1, SIMPLE, false},  [COMPUTE_I_FLOOR] = {1, SIMPLE, false},
-    [COMPUTE_I_CEIL] = {1, SIMPLE, false},        [COMPUTE_I_ROUND] = {1, SIMPLE, false},
-    [COMPUTE_I_TRUNC] = {1, SIMPLE, false},       [COMPUTE_I_RELU] = {1, SIMPLE, false},
-    [COMPUTE_I_LEAKY_RELU] = {1, SIMPLE, false},  [COMPUTE_I_NOT] = {1, SIMPLE, false},
-    [COMPUTE_I_ROUND_F16] = {1, SIMPLE, false},   [COMPUTE_I_ROUND_BF16] = {1, SIMPLE, false},
-    [COMPUTE_I_EXP] = {1, FUNCTION, false},       [COMPUTE_I_EXPM1] = {1, FUNCTION, false},
-    [COMPUTE_I_LOG] = {1, FUNCTION, false},       [COMPUTE_I_LOG1P] = {1, FUNCTION, false},
-    [COMPUTE_I_SIN] = {1, FUNCTION, false},       [COMPUTE_I_COS] = {1, FUNCTION, false},
-    [COMPUTE_I_TANH] = {1, FUNCTION, false},      [COMPUTE_I_ERF] = {1, FUNCTION, false},
-    [COMPUTE_I_SIGMOID] = {1, FUNCTION, false},   [COMPUTE_I_GELU] = {1, FUNCTION, false},
-    [COMPUTE_I_GELU_TANH] = {1, FUNCTION, false}, [COMPUTE_I_SILU] = {1, FUNCTION, false},
-    [COMPUTE_I_SOFTPLUS] = {1, FUNCTION, false},  [COMPUTE_I_ELU] = {1, FUNCTION, false},
-    [COMPUTE_I_IS_NAN] = {1, SIMPLE, true},       [COMPUTE_I_IS_FINITE] = {1, SIMPLE, true},
-    [COMPUTE_I_ADD] = {2, SIMPLE, false},         [COMPUTE_I_SUB] = {2, SIMPLE, false},
-    [COMPUTE_I_MUL] = {2, SIMPLE, false},         [COMPUTE_I_DIV] = {2, SIMPLE, false},
-    [COMPUTE_I_MOD] = {2, SIMPLE, false},         [COMPUTE_I_MIN] = {2, SIMPLE, false},
-    [COMPUTE_I_MAX] = {2, SIMPLE, false},         [COMPUTE_I_AND] = {2, SIMPLE, false},
-    [COMPUTE_I_OR] = {2, SIMPLE, false},          [COMPUTE_I_XOR] = {2, SIMPLE, false},
-    [COMPUTE_I_POW] = {2, LONG, false},           [COMPUTE_I_EQ] = {2, SIMPLE, true},
-    [COMPUTE_I_NE] = {2, SIMPLE, true},           [COMPUTE_I_LT] = {2, SIMPLE, true},
-    [COMPUTE_I_LE] = {2, SIMPLE, true},           [COMPUTE_I_GT] = {2, SIMPLE, true},
-    [COMPUTE_I_GE] = {2, SIMPLE, true},           [COMPUTE_I_SELECT] = {3, SIMPLE, false},
+#define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
+  [number] = {operands, COST_##cost, ASKS_##rule},
+#include "compute/instructions.def"
 };
 
 static int operand_count(uint8_t code) {
@@ -293,7 +296,7 @@ static void place_registers(preparation *p) {
 
 static uint32_t instruction_cost(const compute_instruction *instruction) {
   const uint32_t cost = instructions[instruction->code].cost;
-  return instruction->type == COMPUTE_F64 && cost < LONG ? cost * 4 : cost;
+  return instruction->type == COMPUTE_F64 && cost < COST_RANDOM ? cost * 4 : cost;
 }
 
 static uint32_t find_places(const cpu_program *program) {
