@@ -37,9 +37,5 @@ DEVICE f64 softplus_f64(f64 x) {
 }
 //@ elu_f64
 #define elu_f64(x, alpha) ((x) > 0 ? (x) : (alpha)*expm1(x))
-//@ sin_f64
-#define sin_f64(x) sin(x)
-//@ cos_f64
-#define cos_f64(x) cos(x)
 //@ pow_f64
 #define pow_f64(a, b) pow(a, b)

@@ -16,6 +16,7 @@
 #include "../../kernels/functions_convert.h"
 #include "../../kernels/functions_f32.h"
 #include "../../kernels/functions_random.h"
+#include "../../kernels/functions_trigonometry.h"
 
 /* ---- Accuracy ------------------------------------------------------------------------------ */
 

@@ -463,4 +463,23 @@ CPU_INLINE float math_sine_f32(float x, int32_t shift) {
   return math_from_bits_f32(math_bits_f32(value) ^ (int32_t)((uint32_t)(quadrant & 2) << 30));
 }
 
+/* ---- What generated kernels compute in the same way ------------------------------------------ */
+
+/* The words that kernels/functions_trigonometry.h is written in. */
+typedef int32_t i32;
+typedef uint32_t u32;
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef float f32;
+#define DEVICE            CPU_INLINE
+#define CONSTANT_TABLE    static const
+#define BUILTIN_f32(name) __builtin_##name##f
+#define MAD_f32(a, b, c)  math_madd_f32(a, b, c)
+#define INFINITY_f32      __builtin_inff()
+#define NAN_f32           __builtin_nanf("")
+#define as_f32(bits)      math_from_bits_f32((int32_t)(bits))
+#define as_u32(x)         ((uint32_t)math_bits_f32(x))
+
+#include "../../../../kernels/functions_trigonometry.h"
+
 #endif
