@@ -1,5 +1,6 @@
-/* Trigonometric and hyperbolic functions and their inverses. In f32 as in functions_f32.h, in f64 the
- * device's own. The CPU backend compiles this file too (backends/cpu/program/isa/math_f32.h). */
+/* Trigonometric and hyperbolic functions and their inverses. In f32 as in functions_f32.h, in f64
+ * the device's own. The CPU backend compiles this file too (backends/cpu/program/isa/math_f32.h).
+ */
 
 //@ sine_quadrants
 /* 2 / pi in binary, after 32 zeros. */
@@ -58,3 +59,23 @@ DEVICE f32 sine_f32(f32 x, i32 shift) {
 #define sin_f64(x) sin(x)
 //@ cos_f64
 #define cos_f64(x) cos(x)
+
+//@ atan_f32
+/* x + x^3 P(x^2) up to 1, from there pi / 2 - atan(1 / x). */
+DEVICE f32 atan_f32(f32 x) {
+  const f32 magnitude = BUILTIN_f32(fabs)(x);
+  const f32 a = magnitude > 1.0f ? 1.0f / magnitude : magnitude;
+  const f32 z = a * a, z2 = z * z, z4 = z2 * z2;
+  const f32 p0 = MAD_f32(0x1.9991e4p-3f, z, -0x1.55553ep-2f);
+  const f32 p1 = MAD_f32(0x1.c08c52p-4f, z, -0x1.242086p-3f);
+  const f32 p2 = MAD_f32(0x1.da31d0p-5f, z, -0x1.5809bcp-4f);
+  const f32 p3 = MAD_f32(0x1.647026p-7f, z, -0x1.fda31cp-6f);
+  const f32 low = MAD_f32(p1, z2, p0);
+  const f32 high = MAD_f32(MAD_f32(-0x1.d4357ep-10f, z2, p3), z2, p2);
+  const f32 small = MAD_f32(MAD_f32(high, z4, low) * z, a, a);
+  /* pi / 2 as the sum of two numbers. */
+  const f32 result = magnitude > 1.0f ? 0x1.921fb6p+0f - (small + 0x1.777a5cp-25f) : small;
+  return BUILTIN_f32(copysign)(result, x);
+}
+//@ atan_f64
+#define atan_f64(x) atan(x)

@@ -51,6 +51,7 @@ COMPUTE_API compute_status compute_tensor_log(const compute_tensor *x, compute_t
 COMPUTE_API compute_status compute_tensor_log1p(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_sin(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_cos(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_atan(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_tanh(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_erf(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_floor(const compute_tensor *x, compute_tensor **result);

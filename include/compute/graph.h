@@ -113,6 +113,7 @@ COMPUTE_API compute_node compute_log(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_log1p(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_sin(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_cos(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_atan(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_tanh(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_erf(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_floor(compute_graph *graph, compute_node x);

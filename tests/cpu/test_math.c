@@ -49,19 +49,13 @@ static const struct {
   double (*reference)(double);
   double ulp;
 } functions[] = {
-    {"exp", COMPUTE_I_EXP, exp, 1.1},
-    {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
-    {"log", COMPUTE_I_LOG, log, 0.9},
-    {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
-    {"sin", COMPUTE_I_SIN, sin, 1.7},
-    {"cos", COMPUTE_I_COS, cos, 1.7},
-    {"tanh", COMPUTE_I_TANH, tanh, 2.5},
-    {"erf", COMPUTE_I_ERF, erf, 1.3},
-    {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
-    {"gelu", COMPUTE_I_GELU, gelu, 4},
-    {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
-    {"silu", COMPUTE_I_SILU, silu, 2.3},
-    {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
+    {"exp", COMPUTE_I_EXP, exp, 1.1},    {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
+    {"log", COMPUTE_I_LOG, log, 0.9},    {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
+    {"sin", COMPUTE_I_SIN, sin, 1.7},    {"cos", COMPUTE_I_COS, cos, 1.7},
+    {"atan", COMPUTE_I_ATAN, atan, 1.6}, {"tanh", COMPUTE_I_TANH, tanh, 2.5},
+    {"erf", COMPUTE_I_ERF, erf, 1.3},    {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
+    {"gelu", COMPUTE_I_GELU, gelu, 4},   {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
+    {"silu", COMPUTE_I_SILU, silu, 2.3}, {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
     {"elu", COMPUTE_I_ELU, elu, 1.7},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
@@ -257,6 +251,7 @@ static const struct {
     {"log", COMPUTE_I_LOG, logl, 1e-300, 3, 2},
     {"log", COMPUTE_I_LOG, logl, 0.5, 2, 2},
     {"log", COMPUTE_I_LOG, logl, 1, 1e300, 2},
+    {"atan", COMPUTE_I_ATAN, atanl, -8, 8, 1},
     {"tanh", COMPUTE_I_TANH, tanhl, -20, 20, 3},
     {"tanh", COMPUTE_I_TANH, tanhl, -1e-5, 1e-5, 3},
     {"sigmoid", COMPUTE_I_SIGMOID, wide_sigmoid, -40, 40, 3},
@@ -320,6 +315,8 @@ static void f64_special_arguments(void **state) {
     check_wide(table, COMPUTE_I_LOG, 1, 0);
     check_wide(table, COMPUTE_I_LOG, INFINITY, INFINITY);
     check_wide(table, COMPUTE_I_LOG, 0x1p-1074, log(0x1p-1074));
+    check_wide(table, COMPUTE_I_ATAN, -0.0, -0.0);
+    check_wide(table, COMPUTE_I_ATAN, -INFINITY, -M_PI_2);
     check_wide(table, COMPUTE_I_TANH, -0.0, -0.0);
     check_wide(table, COMPUTE_I_TANH, -INFINITY, -1);
     check_wide(table, COMPUTE_I_SIGMOID, -INFINITY, 0);

@@ -38,6 +38,7 @@ WRAP(log)
 WRAP(log1p)
 WRAP(sin)
 WRAP(cos)
+WRAP(atan)
 WRAP(tanh)
 WRAP(erf)
 WRAP(sigmoid)
@@ -71,6 +72,7 @@ static const function_row function_rows[] = {
     {"sin, large", wrap_sin, sinl, -3e38f, 3e38f, 3},
     {"cos", wrap_cos, cosl, -30, 30, 3},
     {"cos, large", wrap_cos, cosl, -3e38f, 3e38f, 3},
+    {"atan", wrap_atan, atanl, -12, 12, 1.6},
     {"tanh", wrap_tanh, tanhl, -12, 12, 3},
     {"erf", wrap_erf, erfl, -5, 5, 1.5},
     {"sigmoid", wrap_sigmoid, sigmoid, -105, 40, 2.6},
@@ -139,7 +141,9 @@ static void infinities_zeros_and_nan_come_out_as_the_limits_say(void **state) {
   assert_true(isnan(gelu_tanh_f32(-INFINITY)) && gelu_tanh_f32(INFINITY) == INFINITY);
   assert_true(isnan(silu_f32(-INFINITY)) && silu_f32(INFINITY) == INFINITY && isnan(silu_f32(NAN)));
   assert_true(softplus_f32(-INFINITY) == 0 && softplus_f32(INFINITY) == INFINITY);
-  float (*const keeping[])(float) = {wrap_expm1, wrap_log1p, wrap_sin, wrap_tanh, wrap_erf};
+  assert_true(atan_f32(INFINITY) == (float)M_PI_2 && isnan(atan_f32(NAN)));
+  float (*const keeping[])(float) = {wrap_expm1, wrap_log1p, wrap_sin,
+                                     wrap_atan,  wrap_tanh,  wrap_erf};
   for (size_t i = 0; i < sizeof keeping / sizeof *keeping; i++) {
     assert_true(signbit(keeping[i](-0.0f)) && !signbit(keeping[i](0.0f)));
   }

@@ -106,6 +106,10 @@ void gradient_cos(step *s) {
   chain(s, neg(s, compute_sin(s->graph, x(s))));
 }
 
+void gradient_atan(step *s) {
+  gradient_give(s, 0, divide(s, g(s), plus(s, compute_square(s->graph, x(s)), 1)));
+}
+
 void gradient_tanh(step *s) {
   chain(s, sub(s, number(s, 1), compute_square(s->graph, y(s))));
 }

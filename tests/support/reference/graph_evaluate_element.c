@@ -143,6 +143,7 @@ double evaluate_real(int op, const double *x, double scalar) {
   case OP_log1p: return log1p(a);
   case OP_sin: return sin(a);
   case OP_cos: return cos(a);
+  case OP_atan: return atan(a);
   case OP_tanh: return tanh(a);
   case OP_erf: return erf(a);
   case OP_floor: return floor(a);

@@ -112,6 +112,7 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_LOG1P: return OP_log1p;
   case COMPUTE_I_SIN: return OP_sin;
   case COMPUTE_I_COS: return OP_cos;
+  case COMPUTE_I_ATAN: return OP_atan;
   case COMPUTE_I_TANH: return OP_tanh;
   case COMPUTE_I_ERF: return OP_erf;
   case COMPUTE_I_FLOOR: return OP_floor;

@@ -20,10 +20,10 @@ static const compute_instruction_code on_positive[] = {COMPUTE_I_SQRT,       COM
                                                        COMPUTE_I_RECIPROCAL, COMPUTE_I_LOG,
                                                        COMPUTE_I_LOG1P,      COMPUTE_I_POW};
 static const compute_instruction_code on_float[] = {
-    COMPUTE_I_EXP,        COMPUTE_I_EXPM1,   COMPUTE_I_SIN,  COMPUTE_I_COS,   COMPUTE_I_TANH,
-    COMPUTE_I_ERF,        COMPUTE_I_FLOOR,   COMPUTE_I_CEIL, COMPUTE_I_ROUND, COMPUTE_I_TRUNC,
-    COMPUTE_I_SIGMOID,    COMPUTE_I_GELU,    COMPUTE_I_SILU, COMPUTE_I_ELU,   COMPUTE_I_GELU_TANH,
-    COMPUTE_I_LEAKY_RELU, COMPUTE_I_SOFTPLUS};
+    COMPUTE_I_EXP,       COMPUTE_I_EXPM1,      COMPUTE_I_SIN,     COMPUTE_I_COS,  COMPUTE_I_TANH,
+    COMPUTE_I_ATAN,      COMPUTE_I_ERF,        COMPUTE_I_FLOOR,   COMPUTE_I_CEIL, COMPUTE_I_ROUND,
+    COMPUTE_I_TRUNC,     COMPUTE_I_SIGMOID,    COMPUTE_I_GELU,    COMPUTE_I_SILU, COMPUTE_I_ELU,
+    COMPUTE_I_GELU_TANH, COMPUTE_I_LEAKY_RELU, COMPUTE_I_SOFTPLUS};
 static const compute_instruction_code on_single[] = {COMPUTE_I_ROUND_F16, COMPUTE_I_ROUND_BF16};
 static const compute_instruction_code comparing[] = {COMPUTE_I_EQ, COMPUTE_I_NE, COMPUTE_I_LT,
                                                      COMPUTE_I_LE, COMPUTE_I_GT, COMPUTE_I_GE};

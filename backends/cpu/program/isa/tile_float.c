@@ -87,6 +87,9 @@ CPU_INLINE real op_expm1(real x) {
 CPU_INLINE real op_log1p(real x) {
   return REAL(math_log1p)(x);
 }
+CPU_INLINE real op_atan(real x) {
+  return REAL(atan)(x);
+}
 CPU_INLINE real op_tanh(real x) {
   return REAL(math_tanh)(x);
 }
@@ -146,6 +149,7 @@ UNARY_LOOP(op_ceil, real, real)
 UNARY_LOOP(op_trunc, real, real)
 UNARY_LOOP(op_expm1, real, real)
 UNARY_LOOP(op_log1p, real, real)
+UNARY_LOOP(op_atan, real, real)
 UNARY_LOOP(op_tanh, real, real)
 UNARY_LOOP(op_gelu_tanh, real, real)
 UNARY_LOOP(op_softplus, real, real)
@@ -360,6 +364,7 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_LOG1P] = UNARY_ROW(op_log1p),
     [COMPUTE_I_SIN] = UNARY_ROW(op_sin),
     [COMPUTE_I_COS] = UNARY_ROW(op_cos),
+    [COMPUTE_I_ATAN] = UNARY_ROW(op_atan),
     [COMPUTE_I_TANH] = UNARY_ROW(op_tanh),
     [COMPUTE_I_ERF] = UNARY_ROW(op_erf),
     [COMPUTE_I_FLOOR] = UNARY_ROW(op_floor),
