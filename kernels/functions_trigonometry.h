@@ -7,12 +7,19 @@
 CONSTANT_TABLE u32 sine_quadrants[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
                                         0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
 
-//@ sine_f32
-/* sin(x + shift pi / 2). |x| = m 2^e with a whole m of 24 bits: those bits of 2 / pi whose products
- * with it are whole multiples of 4 are left out, the 96 that follow give |x| 2 / pi modulo 4 to
- * better than 2^-70 (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983).
- * So every argument takes the same way. */
-DEVICE f32 sine_f32(f32 x, i32 shift) {
+//@ reduced_angle
+/* An angle of r + quadrant pi / 2. */
+typedef struct reduced_angle {
+  f32 r;
+  i32 quadrant;
+} reduced_angle;
+
+//@ reduce_angle_f32
+/* |x| = m 2^e with a whole m of 24 bits: those bits of 2 / pi whose products with it are whole
+ * multiples of 4 are left out, the 96 that follow give |x| 2 / pi modulo 4 to better than 2^-70
+ * (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983). So every argument
+ * takes the same way; what comes out for an infinity or NaN means nothing. */
+DEVICE reduced_angle reduce_angle_f32(f32 x) {
   const u32 bits = as_u32(x) & 0x7fffffffu;
   const u32 m = (bits & 0x7fffffu) | 0x800000u;
   const i32 start = (i32)(bits >> 23) - 120; /* e - 2 + 32 */
@@ -30,15 +37,24 @@ DEVICE f32 sine_f32(f32 x, i32 shift) {
   const f32 reduced = (f32)rest * 0x1.921fb6p-64f;
   const u32 sign = as_u32(x) & 0x80000000u;
   const int small = bits <= 0x3f490fdau; /* pi / 4 */
-  const f32 r = small ? x : as_f32(as_u32(reduced) ^ sign), z = r * r;
-  const i32 n = (small ? 0 : sign ? -quadrant : quadrant) + shift;
+  reduced_angle angle;
+  angle.r = small ? x : as_f32(as_u32(reduced) ^ sign);
+  angle.quadrant = small ? 0 : sign ? -quadrant : quadrant;
+  return angle;
+}
 
+//@ sine_f32
+/* sin(x + shift pi / 2). */
+DEVICE f32 sine_f32(f32 x, i32 shift) {
+  const reduced_angle angle = reduce_angle_f32(x);
+  const f32 r = angle.r, z = r * r;
+  const i32 n = angle.quadrant + shift;
   const f32 s = MAD_f32(MAD_f32(-0x1.9955b60p-13f, z, 0x1.11077c0p-7f), z, -0x1.5555460p-3f);
   const f32 sine = BUILTIN_f32(copysign)(MAD_f32(s * z, r, r), r); /* keeps -0 */
   const f32 c = MAD_f32(MAD_f32(0x1.9a68600p-16f, z, -0x1.6c0e300p-10f), z, 0x1.55554e0p-5f);
   const f32 cosine = MAD_f32(c, z * z, MAD_f32(-0.5f, z, 1.0f));
   const u32 value = as_u32((n & 1) ? cosine : sine) ^ (u32)(n & 2) << 30;
-  return bits >= 0x7f800000u ? NAN_f32 : as_f32(value);
+  return (as_u32(x) & 0x7fffffffu) >= 0x7f800000u ? NAN_f32 : as_f32(value);
 }
 
 //@ sin_f32
@@ -60,6 +76,26 @@ DEVICE f32 sine_f32(f32 x, i32 shift) {
 //@ cos_f64
 #define cos_f64(x) cos(x)
 
+//@ tan_reduced_f32
+/* r + r^3 P(r^2) = tan r for |r| <= pi / 4; in odd quadrants -1 / tan r. */
+DEVICE f32 tan_reduced_f32(reduced_angle angle) {
+  const f32 r = angle.r, z = r * r, z2 = z * z;
+  const f32 p0 = MAD_f32(0x1.112deap-3f, z, 0x1.5554dep-2f);
+  const f32 p1 = MAD_f32(0x1.9072a0p-6f, z, 0x1.b5851ep-5f);
+  const f32 p2 = MAD_f32(0x1.33e7c6p-7f, z, 0x1.96847ap-9f);
+  const f32 p = MAD_f32(MAD_f32(p2, z2, p1), z2, p0);
+  const f32 tangent = BUILTIN_f32(copysign)(MAD_f32(p * z, r, r), r); /* keeps -0 */
+  return (angle.quadrant & 1) ? -1.0f / tangent : tangent;
+}
+
+//@ tan_f32
+DEVICE f32 tan_f32(f32 x) {
+  const f32 result = tan_reduced_f32(reduce_angle_f32(x));
+  return (as_u32(x) & 0x7fffffffu) >= 0x7f800000u ? NAN_f32 : result;
+}
+//@ tan_f64
+#define tan_f64(x) tan(x)
+
 //@ atan_f32
 /* x + x^3 P(x^2) up to 1, from there pi / 2 - atan(1 / x). */
 DEVICE f32 atan_f32(f32 x) {
@@ -79,3 +115,100 @@ DEVICE f32 atan_f32(f32 x) {
 }
 //@ atan_f64
 #define atan_f64(x) atan(x)
+
+//@ arc_tail_f32
+/* asin x = x + x arc_tail(x^2) for |x| <= 1/2. */
+DEVICE f32 arc_tail_f32(f32 z) {
+  const f32 z2 = z * z;
+  const f32 p0 = MAD_f32(0x1.330204p-4f, z, 0x1.5555c8p-3f);
+  const f32 p1 = MAD_f32(0x1.8c3e2ap-6f, z, 0x1.747bbap-5f);
+  return MAD_f32(MAD_f32(0x1.595c8cp-5f, z2, p1), z2, p0) * z;
+}
+
+//@ asin_f32
+/* From 1/2 on asin x = pi / 2 - 2 asin s, s^2 = (1 - x) / 2, which is exact. Beyond 1 the root is
+ * NaN. pi / 2 is the sum of two numbers. */
+DEVICE f32 asin_f32(f32 x) {
+  const f32 a = BUILTIN_f32(fabs)(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
+  const f32 s = a > 0.5f ? BUILTIN_f32(sqrt)(z) : a, tail = arc_tail_f32(z);
+  const f32 large = (0x1.921fb6p+0f - 2.0f * s) - MAD_f32(2.0f * s, tail, 0x1.777a5cp-25f);
+  return BUILTIN_f32(copysign)(a > 0.5f ? large : MAD_f32(tail, s, s), x);
+}
+//@ asin_f64
+#define asin_f64(x) asin(x)
+
+//@ acos_f32
+/* pi / 2 - asin x; from 1/2 on 2 asin s, and pi less that for negative x. */
+DEVICE f32 acos_f32(f32 x) {
+  const f32 a = BUILTIN_f32(fabs)(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
+  const f32 s = a > 0.5f ? BUILTIN_f32(sqrt)(z) : x, tail = arc_tail_f32(z);
+  const f32 twice = 2.0f * s;
+  const f32 middle = 0x1.921fb6p+0f - (s + MAD_f32(tail, s, 0x1.777a5cp-25f));
+  const f32 positive = MAD_f32(tail, twice, twice);
+  const f32 negative = 0x1.921fb6p+1f - (twice + MAD_f32(tail, twice, 0x1.777a5cp-24f));
+  return a > 0.5f ? (x < 0.0f ? negative : positive) : middle;
+}
+//@ acos_f64
+#define acos_f64(x) acos(x)
+
+//@ exp_quarter_f32
+/* exp(x) / 4 for x >= 0, infinite from where a quarter of sinh would be. */
+DEVICE f32 exp_quarter_f32(f32 x) {
+  const f32 y = x > 90.0f ? 90.0f : x, shifted = exp_shifted_f32(y);
+  return (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * exp_power_f32(shifted, -2);
+}
+
+//@ sinh_f32
+/* x + x^3 P(x^2) up to 1, from there exp(x) / 2 - exp(-x) / 2. */
+DEVICE f32 sinh_f32(f32 x) {
+  const f32 a = BUILTIN_f32(fabs)(x), quarter = exp_quarter_f32(a);
+  const f32 large = 2.0f * quarter - 0.125f / quarter;
+  const f32 z = x * x;
+  const f32 low = MAD_f32(0x1.1110e0p-7f, z, 0x1.555556p-3f);
+  const f32 high = MAD_f32(0x1.756c1ep-19f, z, 0x1.a022bcp-13f);
+  const f32 small = MAD_f32(MAD_f32(high, z * z, low) * z, x, x);
+  return a > 1.0f ? BUILTIN_f32(copysign)(large, x) : small;
+}
+//@ sinh_f64
+#define sinh_f64(x) sinh(x)
+
+//@ cosh_f32
+DEVICE f32 cosh_f32(f32 x) {
+  const f32 quarter = exp_quarter_f32(BUILTIN_f32(fabs)(x));
+  return 2.0f * quarter + 0.125f / quarter;
+}
+//@ cosh_f64
+#define cosh_f64(x) cosh(x)
+
+//@ asinh_f32
+/* log(a + sqrt(a^2 + 1)) as log(1 + what cannot cancel); log(2 a) where the rest does not count. */
+DEVICE f32 asinh_f32(f32 x) {
+  const f32 a = BUILTIN_f32(fabs)(x), square = a * a;
+  const f32 more = a + square / (1.0f + BUILTIN_f32(sqrt)(1.0f + square));
+  const int large = a > 0x1p30f;
+  const f32 result = log1p_f32(large ? a : more) + (large ? 0x1.62e430p-1f : 0.0f);
+  return BUILTIN_f32(copysign)(result, x);
+}
+//@ asinh_f64
+#define asinh_f64(x) asinh(x)
+
+//@ acosh_f32
+/* With t = x - 1 log(1 + t + sqrt(t (t + 2))). */
+DEVICE f32 acosh_f32(f32 x) {
+  const f32 t = x - 1.0f;
+  const int large = x > 0x1p30f;
+  const f32 more = large ? x : t + BUILTIN_f32(sqrt)(t * (t + 2.0f));
+  const f32 result = log1p_f32(more) + (large ? 0x1.62e430p-1f : 0.0f);
+  return x < 1.0f ? NAN_f32 : result;
+}
+//@ acosh_f64
+#define acosh_f64(x) acosh(x)
+
+//@ atanh_f32
+/* log((1 + a) / (1 - a)) / 2 = log(1 + 2 a / (1 - a)) / 2. */
+DEVICE f32 atanh_f32(f32 x) {
+  const f32 a = BUILTIN_f32(fabs)(x);
+  return BUILTIN_f32(copysign)(0.5f * log1p_f32(2.0f * a / (1.0f - a)), x);
+}
+//@ atanh_f64
+#define atanh_f64(x) atanh(x)

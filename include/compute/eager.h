@@ -51,8 +51,16 @@ COMPUTE_API compute_status compute_tensor_log(const compute_tensor *x, compute_t
 COMPUTE_API compute_status compute_tensor_log1p(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_sin(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_cos(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_tan(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_asin(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_acos(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_atan(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_sinh(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_cosh(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_tanh(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_asinh(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_acosh(const compute_tensor *x, compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_atanh(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_erf(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_floor(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_ceil(const compute_tensor *x, compute_tensor **result);

@@ -123,6 +123,7 @@ typedef enum slack {
   NO_SLACK,
   SLACK,      /* some units of 1 */
   WAVE_SLACK, /* the same; and between two operands the function may turn round */
+  POLE_SLACK, /* the same; and between two operands it may have gone through infinity */
   PARTS_SLACK, /* some units of the operand, as in x (1 + erf x); at −infinity disputed: −inf · 0 by
                   the formula, 0 by the limit, both are in use */
 } slack;
@@ -178,6 +179,8 @@ static double spread(const rule *r, const number *a, double scalar, double resul
   const double high = r->real(a->real + a->error, scalar);
   const double most = fmax(fabs(low - result), fabs(high - result));
   if (isnan(low) || isnan(high)) return (double)INFINITY;
+  /* It grows from pole to pole, which are π apart. */
+  if (r->slack == POLE_SLACK && (low > high || a->error > 1.5)) return (double)INFINITY;
   return r->slack == WAVE_SLACK && most < a->error ? fmin(a->error, 2) : most;
 }
 
@@ -238,8 +241,16 @@ FUNCTION(log,        ELEMENTARY, NO_SLACK,    log(x))
 FUNCTION(log1p,      ELEMENTARY, NO_SLACK,    log1p(x))
 FUNCTION(sin,        ELEMENTARY, WAVE_SLACK,  sin(x))
 FUNCTION(cos,        ELEMENTARY, WAVE_SLACK,  cos(x))
+FUNCTION(tan,        ELEMENTARY, POLE_SLACK,  tan(x))
+FUNCTION(asin,       ELEMENTARY, NO_SLACK,    asin(x))
+FUNCTION(acos,       ELEMENTARY, SLACK,       acos(x))
 FUNCTION(atan,       ELEMENTARY, NO_SLACK,    atan(x))
+FUNCTION(sinh,       ELEMENTARY, NO_SLACK,    sinh(x))
+FUNCTION(cosh,       ELEMENTARY, NO_SLACK,    cosh(x))
 FUNCTION(tanh,       ELEMENTARY, NO_SLACK,    tanh(x))
+FUNCTION(asinh,      ELEMENTARY, NO_SLACK,    asinh(x))
+FUNCTION(acosh,      ELEMENTARY, NO_SLACK,    acosh(x))
+FUNCTION(atanh,      ELEMENTARY, NO_SLACK,    atanh(x))
 FUNCTION(erf,        ELEMENTARY, NO_SLACK,    erf(x))
 FUNCTION(floor,      0,          NO_SLACK,    floor(x))
 FUNCTION(ceil,       0,          NO_SLACK,    ceil(x))

@@ -49,13 +49,17 @@ static const struct {
   double (*reference)(double);
   double ulp;
 } functions[] = {
-    {"exp", COMPUTE_I_EXP, exp, 1.1},    {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
-    {"log", COMPUTE_I_LOG, log, 0.9},    {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
-    {"sin", COMPUTE_I_SIN, sin, 1.7},    {"cos", COMPUTE_I_COS, cos, 1.7},
-    {"atan", COMPUTE_I_ATAN, atan, 1.6}, {"tanh", COMPUTE_I_TANH, tanh, 2.5},
-    {"erf", COMPUTE_I_ERF, erf, 1.3},    {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
-    {"gelu", COMPUTE_I_GELU, gelu, 4},   {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
-    {"silu", COMPUTE_I_SILU, silu, 2.3}, {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
+    {"exp", COMPUTE_I_EXP, exp, 1.1},       {"expm1", COMPUTE_I_EXPM1, expm1, 1.7},
+    {"log", COMPUTE_I_LOG, log, 0.9},       {"log1p", COMPUTE_I_LOG1P, log1p, 1.6},
+    {"sin", COMPUTE_I_SIN, sin, 1.7},       {"cos", COMPUTE_I_COS, cos, 1.7},
+    {"atan", COMPUTE_I_ATAN, atan, 1.6},    {"tan", COMPUTE_I_TAN, tan, 4},
+    {"asin", COMPUTE_I_ASIN, asin, 2.1},    {"acos", COMPUTE_I_ACOS, acos, 1.3},
+    {"sinh", COMPUTE_I_SINH, sinh, 1.8},    {"cosh", COMPUTE_I_COSH, cosh, 1.6},
+    {"asinh", COMPUTE_I_ASINH, asinh, 1.9}, {"acosh", COMPUTE_I_ACOSH, acosh, 2.2},
+    {"atanh", COMPUTE_I_ATANH, atanh, 2.1}, {"tanh", COMPUTE_I_TANH, tanh, 2.5},
+    {"erf", COMPUTE_I_ERF, erf, 1.3},       {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
+    {"gelu", COMPUTE_I_GELU, gelu, 4},      {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
+    {"silu", COMPUTE_I_SILU, silu, 2.3},    {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
     {"elu", COMPUTE_I_ELU, elu, 1.7},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
@@ -119,11 +123,12 @@ static void f32_functions_keep_their_bounds(void **state) {
  * tiles of one and among ordinary arguments: a tile's form depends on all that is in it. */
 static void f32_seams_and_special_arguments(void **state) {
   static const float seams[] = {
-      0,           0x1p-149f, 0x1p-126f, 1e-30f,  0x1p-24f, 0x1p-12f, 0.41421357f, 0.55f,
-      0.70710677f, 1,         1.5f,      3.92f,   3.94f,    9.0f,     9.1f,        10.9f,
-      13.1f,       14.5f,     16.63f,    17.32f,  18,       80,       86.9f,       87,
-      87.5f,       88.72f,    88.73f,    88.8f,   89,       103.9f,   104,         110,
-      2e4f,        1048575,   1048576,   1048577, 1e10f,    1e30f,    FLT_MAX,     INFINITY};
+      0,         0.5f,      89.4f,   89.5f,    90,       0x1p30f,     0.78539816f, 1.57079637f,
+      0x1p-149f, 0x1p-126f, 1e-30f,  0x1p-24f, 0x1p-12f, 0.41421357f, 0.55f,       0.70710677f,
+      1,         1.5f,      3.92f,   3.94f,    9.0f,     9.1f,        10.9f,       13.1f,
+      14.5f,     16.63f,    17.32f,  18,       80,       86.9f,       87,          87.5f,
+      88.72f,    88.73f,    88.8f,   89,       103.9f,   104,         110,         2e4f,
+      1048575,   1048576,   1048577, 1e10f,    1e30f,    FLT_MAX,     INFINITY};
   (void)state;
   for (int set = 0; set < SETS; set++) {
     const cpu_tile_table *table = table_of(set);
@@ -252,6 +257,14 @@ static const struct {
     {"log", COMPUTE_I_LOG, logl, 0.5, 2, 2},
     {"log", COMPUTE_I_LOG, logl, 1, 1e300, 2},
     {"atan", COMPUTE_I_ATAN, atanl, -8, 8, 1},
+    {"tan", COMPUTE_I_TAN, tanl, -100000, 100000, 1},
+    {"asin", COMPUTE_I_ASIN, asinl, -1, 1, 1},
+    {"acos", COMPUTE_I_ACOS, acosl, -1, 1, 1},
+    {"sinh", COMPUTE_I_SINH, sinhl, -30, 30, 2},
+    {"cosh", COMPUTE_I_COSH, coshl, -30, 30, 2},
+    {"asinh", COMPUTE_I_ASINH, asinhl, -50, 50, 2},
+    {"acosh", COMPUTE_I_ACOSH, acoshl, 1, 50, 2},
+    {"atanh", COMPUTE_I_ATANH, atanhl, -1, 1, 2},
     {"tanh", COMPUTE_I_TANH, tanhl, -20, 20, 3},
     {"tanh", COMPUTE_I_TANH, tanhl, -1e-5, 1e-5, 3},
     {"sigmoid", COMPUTE_I_SIGMOID, wide_sigmoid, -40, 40, 3},
@@ -317,6 +330,26 @@ static void f64_special_arguments(void **state) {
     check_wide(table, COMPUTE_I_LOG, 0x1p-1074, log(0x1p-1074));
     check_wide(table, COMPUTE_I_ATAN, -0.0, -0.0);
     check_wide(table, COMPUTE_I_ATAN, -INFINITY, -M_PI_2);
+    check_wide(table, COMPUTE_I_TAN, -0.0, -0.0);
+    check_wide(table, COMPUTE_I_TAN, INFINITY, NAN);
+    check_wide(table, COMPUTE_I_ASIN, -1, -M_PI_2);
+    check_wide(table, COMPUTE_I_ASIN, 1.5, NAN);
+    check_wide(table, COMPUTE_I_ACOS, 1, 0);
+    check_wide(table, COMPUTE_I_ACOS, -1, M_PI);
+    check_wide(table, COMPUTE_I_ACOS, -1.5, NAN);
+    check_wide(table, COMPUTE_I_SINH, -0.0, -0.0);
+    check_wide(table, COMPUTE_I_SINH, -INFINITY, -INFINITY);
+    check_wide(table, COMPUTE_I_COSH, -INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_COSH, 0, 1);
+    check_wide(table, COMPUTE_I_ASINH, -INFINITY, -INFINITY);
+    check_wide(table, COMPUTE_I_ASINH, -0.0, -0.0);
+    check_wide(table, COMPUTE_I_ACOSH, 1, 0);
+    check_wide(table, COMPUTE_I_ACOSH, 0.5, NAN);
+    check_wide(table, COMPUTE_I_ACOSH, INFINITY, INFINITY);
+    check_wide(table, COMPUTE_I_ATANH, 1, INFINITY);
+    check_wide(table, COMPUTE_I_ATANH, -1, -INFINITY);
+    check_wide(table, COMPUTE_I_ATANH, -2, NAN);
+    check_wide(table, COMPUTE_I_ATANH, -0.0, -0.0);
     check_wide(table, COMPUTE_I_TANH, -0.0, -0.0);
     check_wide(table, COMPUTE_I_TANH, -INFINITY, -1);
     check_wide(table, COMPUTE_I_SIGMOID, -INFINITY, 0);

@@ -39,6 +39,14 @@ WRAP(log1p)
 WRAP(sin)
 WRAP(cos)
 WRAP(atan)
+WRAP(tan)
+WRAP(asin)
+WRAP(acos)
+WRAP(sinh)
+WRAP(cosh)
+WRAP(asinh)
+WRAP(acosh)
+WRAP(atanh)
 WRAP(tanh)
 WRAP(erf)
 WRAP(sigmoid)
@@ -73,6 +81,17 @@ static const function_row function_rows[] = {
     {"cos", wrap_cos, cosl, -30, 30, 3},
     {"cos, large", wrap_cos, cosl, -3e38f, 3e38f, 3},
     {"atan", wrap_atan, atanl, -12, 12, 1.6},
+    {"tan", wrap_tan, tanl, -30, 30, 4},
+    {"asin", wrap_asin, asinl, -1, 1, 2.2},
+    {"acos", wrap_acos, acosl, -1, 1, 1.5},
+    {"sinh", wrap_sinh, sinhl, -89, 89, 2},
+    {"cosh", wrap_cosh, coshl, -89, 89, 2},
+    {"asinh", wrap_asinh, asinhl, -50, 50, 2.2},
+    {"acosh", wrap_acosh, acoshl, 1, 50, 2.5},
+    {"atanh", wrap_atanh, atanhl, -1, 1, 2.2},
+    {"tan, large", wrap_tan, tanl, -3e38f, 3e38f, 4},
+    {"asinh, large", wrap_asinh, asinhl, -3e38f, 3e38f, 2.2},
+    {"acosh, large", wrap_acosh, acoshl, 1, 3e38f, 2.5},
     {"tanh", wrap_tanh, tanhl, -12, 12, 3},
     {"erf", wrap_erf, erfl, -5, 5, 1.5},
     {"sigmoid", wrap_sigmoid, sigmoid, -105, 40, 2.6},
@@ -141,8 +160,15 @@ static void infinities_zeros_and_nan_come_out_as_the_limits_say(void **state) {
   assert_true(isnan(gelu_tanh_f32(-INFINITY)) && gelu_tanh_f32(INFINITY) == INFINITY);
   assert_true(isnan(silu_f32(-INFINITY)) && silu_f32(INFINITY) == INFINITY && isnan(silu_f32(NAN)));
   assert_true(softplus_f32(-INFINITY) == 0 && softplus_f32(INFINITY) == INFINITY);
+  assert_true(isnan(tan_f32(INFINITY)) && isnan(asin_f32(1.5f)) && isnan(acos_f32(-INFINITY)));
+  assert_true(asin_f32(-1) == -(float)M_PI_2 && acos_f32(1) == 0 && acos_f32(-1) == (float)M_PI);
+  assert_true(sinh_f32(-90) == -INFINITY && cosh_f32(-INFINITY) == INFINITY && cosh_f32(0) == 1);
+  assert_true(asinh_f32(-INFINITY) == -INFINITY && acosh_f32(INFINITY) == INFINITY);
+  assert_true(acosh_f32(1) == 0 && isnan(acosh_f32(0.9f)) && isnan(acosh_f32(-INFINITY)));
+  assert_true(atanh_f32(-1) == -INFINITY && isnan(atanh_f32(2)) && isnan(atanh_f32(NAN)));
   assert_true(atan_f32(INFINITY) == (float)M_PI_2 && isnan(atan_f32(NAN)));
-  float (*const keeping[])(float) = {wrap_expm1, wrap_log1p, wrap_sin,
+  float (*const keeping[])(float) = {wrap_expm1, wrap_log1p, wrap_sin,   wrap_tan,
+                                     wrap_asin,  wrap_sinh,  wrap_asinh, wrap_atanh,
                                      wrap_atan,  wrap_tanh,  wrap_erf};
   for (size_t i = 0; i < sizeof keeping / sizeof *keeping; i++) {
     assert_true(signbit(keeping[i](-0.0f)) && !signbit(keeping[i](0.0f)));

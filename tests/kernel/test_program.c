@@ -175,8 +175,8 @@ static void every_code_has_a_name(void **state) {
   for (int code = 0; code < COMPUTE_I_END; code++) {
     named += strcmp(program_code_name((compute_instruction_code)code), "invalid") != 0;
   }
-  /* 6 sources, NEG to ATAN, ADD to XOR, SELECT. */
-  assert_int_equal(named, 6 + (COMPUTE_I_ATAN - COMPUTE_I_NEG + 1) +
+  /* 6 sources, NEG to ATANH, ADD to XOR, SELECT. */
+  assert_int_equal(named, 6 + (COMPUTE_I_ATANH - COMPUTE_I_NEG + 1) +
                               (COMPUTE_I_XOR - COMPUTE_I_ADD + 1) + 1);
   assert_int_equal(program_operand_count(COMPUTE_I_LOAD), 0);
   assert_int_equal(program_operand_count(COMPUTE_I_CAST), 1);

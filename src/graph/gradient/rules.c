@@ -106,12 +106,60 @@ void gradient_cos(step *s) {
   chain(s, neg(s, compute_sin(s->graph, x(s))));
 }
 
+void gradient_tan(step *s) {
+  chain(s, plus(s, compute_square(s->graph, y(s)), 1));
+}
+
+/* 1 / sqrt(1 - x^2), as a product that keeps its digits near 1. */
+static node arc_slope(step *s) {
+  node operand = x(s), one = number(s, 1);
+  return compute_rsqrt(s->graph, mul(s, sub(s, one, operand), add(s, one, operand)));
+}
+
+void gradient_asin(step *s) {
+  chain(s, arc_slope(s));
+}
+
+void gradient_acos(step *s) {
+  chain(s, neg(s, arc_slope(s)));
+}
+
 void gradient_atan(step *s) {
   gradient_give(s, 0, divide(s, g(s), plus(s, compute_square(s->graph, x(s)), 1)));
 }
 
+void gradient_sinh(step *s) {
+  chain(s, compute_cosh(s->graph, x(s)));
+}
+
+void gradient_cosh(step *s) {
+  chain(s, compute_sinh(s->graph, x(s)));
+}
+
 void gradient_tanh(step *s) {
   chain(s, sub(s, number(s, 1), compute_square(s->graph, y(s))));
+}
+
+/* 1 / sqrt(1 + x^2), and 1 / |x| where the square might overflow. */
+void gradient_asinh(step *s) {
+  node operand = x(s);
+  node root = compute_sqrt(s->graph, plus(s, compute_square(s->graph, operand), 1));
+  node slope = compute_reciprocal(s->graph, root);
+  node far = compute_reciprocal(s->graph, compute_abs(s->graph, operand));
+  node is_far = compute_greater(s->graph, compute_abs(s->graph, operand), number(s, 1e8));
+  chain(s, compute_select(s->graph, is_far, far, slope));
+}
+
+/* 1 / sqrt(x^2 - 1); two roots, since the product could overflow. */
+void gradient_acosh(step *s) {
+  node operand = x(s);
+  node below = compute_rsqrt(s->graph, plus(s, operand, -1));
+  chain(s, mul(s, below, compute_rsqrt(s->graph, plus(s, operand, 1))));
+}
+
+void gradient_atanh(step *s) {
+  node operand = x(s), one = number(s, 1);
+  gradient_give(s, 0, divide(s, g(s), mul(s, sub(s, one, operand), add(s, one, operand))));
 }
 
 void gradient_erf(step *s) {

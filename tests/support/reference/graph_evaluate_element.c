@@ -144,6 +144,14 @@ double evaluate_real(int op, const double *x, double scalar) {
   case OP_sin: return sin(a);
   case OP_cos: return cos(a);
   case OP_atan: return atan(a);
+  case OP_tan: return tan(a);
+  case OP_asin: return asin(a);
+  case OP_acos: return acos(a);
+  case OP_sinh: return sinh(a);
+  case OP_cosh: return cosh(a);
+  case OP_asinh: return asinh(a);
+  case OP_acosh: return acosh(a);
+  case OP_atanh: return atanh(a);
   case OP_tanh: return tanh(a);
   case OP_erf: return erf(a);
   case OP_floor: return floor(a);

@@ -113,6 +113,14 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_SIN: return OP_sin;
   case COMPUTE_I_COS: return OP_cos;
   case COMPUTE_I_ATAN: return OP_atan;
+  case COMPUTE_I_TAN: return OP_tan;
+  case COMPUTE_I_ASIN: return OP_asin;
+  case COMPUTE_I_ACOS: return OP_acos;
+  case COMPUTE_I_SINH: return OP_sinh;
+  case COMPUTE_I_COSH: return OP_cosh;
+  case COMPUTE_I_ASINH: return OP_asinh;
+  case COMPUTE_I_ACOSH: return OP_acosh;
+  case COMPUTE_I_ATANH: return OP_atanh;
   case COMPUTE_I_TANH: return OP_tanh;
   case COMPUTE_I_ERF: return OP_erf;
   case COMPUTE_I_FLOOR: return OP_floor;

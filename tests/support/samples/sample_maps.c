@@ -20,10 +20,13 @@ static const compute_instruction_code on_positive[] = {COMPUTE_I_SQRT,       COM
                                                        COMPUTE_I_RECIPROCAL, COMPUTE_I_LOG,
                                                        COMPUTE_I_LOG1P,      COMPUTE_I_POW};
 static const compute_instruction_code on_float[] = {
-    COMPUTE_I_EXP,       COMPUTE_I_EXPM1,      COMPUTE_I_SIN,     COMPUTE_I_COS,  COMPUTE_I_TANH,
-    COMPUTE_I_ATAN,      COMPUTE_I_ERF,        COMPUTE_I_FLOOR,   COMPUTE_I_CEIL, COMPUTE_I_ROUND,
-    COMPUTE_I_TRUNC,     COMPUTE_I_SIGMOID,    COMPUTE_I_GELU,    COMPUTE_I_SILU, COMPUTE_I_ELU,
-    COMPUTE_I_GELU_TANH, COMPUTE_I_LEAKY_RELU, COMPUTE_I_SOFTPLUS};
+    COMPUTE_I_EXP,        COMPUTE_I_EXPM1,   COMPUTE_I_SIN,  COMPUTE_I_COS,   COMPUTE_I_TANH,
+    COMPUTE_I_ATAN,       COMPUTE_I_TAN,     COMPUTE_I_SINH, COMPUTE_I_COSH,  COMPUTE_I_ASINH,
+    COMPUTE_I_ERF,        COMPUTE_I_FLOOR,   COMPUTE_I_CEIL, COMPUTE_I_ROUND, COMPUTE_I_TRUNC,
+    COMPUTE_I_SIGMOID,    COMPUTE_I_GELU,    COMPUTE_I_SILU, COMPUTE_I_ELU,   COMPUTE_I_GELU_TANH,
+    COMPUTE_I_LEAKY_RELU, COMPUTE_I_SOFTPLUS};
+static const compute_instruction_code on_unit[] = {COMPUTE_I_ASIN, COMPUTE_I_ACOS, COMPUTE_I_ATANH};
+static const compute_instruction_code above_one[] = {COMPUTE_I_ACOSH};
 static const compute_instruction_code on_single[] = {COMPUTE_I_ROUND_F16, COMPUTE_I_ROUND_BF16};
 static const compute_instruction_code comparing[] = {COMPUTE_I_EQ, COMPUTE_I_NE, COMPUTE_I_LT,
                                                      COMPUTE_I_LE, COMPUTE_I_GT, COMPUTE_I_GE};
@@ -242,6 +245,9 @@ void sample_maps(sample_visitor visit, void *user) {
                         type, type, 0.01, 9, visit, user);
     sample_instructions("functions", on_float, sizeof on_float / sizeof *on_float, type, type, -9,
                         9, visit, user);
+    sample_instructions("functions up to 1", on_unit, sizeof on_unit / sizeof *on_unit, type, type,
+                        -1, 1, visit, user);
+    sample_instructions("functions from 1", above_one, 1, type, type, 1, 90, visit, user);
     sample_places(type, visit, user);
   }
   sample_instructions("rounding", on_single, sizeof on_single / sizeof *on_single, COMPUTE_F32,

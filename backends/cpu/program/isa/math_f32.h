@@ -106,11 +106,15 @@ typedef struct math_reduced_f32 {
 
 #define MATH_EXP_SHIFT (MATH_SHIFT_F32 + 127)
 
+/* r for `shifted` = n + MATH_EXP_SHIFT. */
+CPU_INLINE float math_exp_rest_f32(float x, float shifted) {
+  const float n = shifted - MATH_EXP_SHIFT;
+  return math_madd_f32(n, -MATH_LN2_LOW_F32, math_madd_f32(n, -MATH_LN2_HIGH_F32, x));
+}
+
 CPU_INLINE math_reduced_f32 math_reduce_f32(float x) {
   const float shifted = math_madd_f32(x, MATH_LOG2_E_F32, MATH_EXP_SHIFT);
-  const float n = shifted - MATH_EXP_SHIFT;
-  const float r = math_madd_f32(n, -MATH_LN2_HIGH_F32, x);
-  return (math_reduced_f32){.r = math_madd_f32(n, -MATH_LN2_LOW_F32, r),
+  return (math_reduced_f32){.r = math_exp_rest_f32(x, shifted),
                             .biased = (uint32_t)math_bits_f32(shifted)};
 }
 
@@ -430,39 +434,6 @@ CPU_INLINE float math_mod_f32(float a, float b) {
   return fmodf(a, b);
 }
 
-/* ---- Sine and cosine ------------------------------------------------------------------------- */
-
-/* sin and cos in f32.
- *
- * The argument is reduced in f64: x = n π/2 + r, with π/2 as the sum of three numbers, the first
- * two of 33 bits, so that their products with n are exact (W. J. Cody and W. Waite, 1980, chapter
- * 8). That serves |x| up to MATH_TRIG_LIMIT. Larger arguments take more digits of π than these. */
-
-#define MATH_TRIG_LIMIT 0x1p20f
-
-/* sin(x + shift π/2) for |x| ≤ MATH_TRIG_LIMIT. */
-CPU_INLINE float math_sine_f32(float x, int32_t shift) {
-  const double wide = (double)x;
-  const double n = (wide * 0x1.45f306dc9c883p-1 + MATH_SHIFT_F64) - MATH_SHIFT_F64;
-  double d = wide - n * 0x1.921fb54400000p+0;
-  d = d - n * 0x1.0b4611a600000p-34;
-  d = d - n * 0x1.3198a2e037073p-69;
-  const float r = (float)d, z = r * r;
-  const int32_t quadrant = (int32_t)n + shift;
-
-  float s = -0x1.9955b60p-13f;
-  s = math_madd_f32(s, z, 0x1.11077c0p-7f);
-  s = math_madd_f32(s, z, -0x1.5555460p-3f);
-  const float sine = math_copy_sign_f32(math_madd_f32(s * z, r, r), r); /* keeps −0 */
-  float c = 0x1.9a68600p-16f;
-  c = math_madd_f32(c, z, -0x1.6c0e300p-10f);
-  c = math_madd_f32(c, z, 0x1.55554e0p-5f);
-  const float cosine = math_madd_f32(c, z * z, math_madd_f32(-0.5f, z, 1));
-
-  const float value = quadrant & 1 ? cosine : sine;
-  return math_from_bits_f32(math_bits_f32(value) ^ (int32_t)((uint32_t)(quadrant & 2) << 30));
-}
-
 /* ---- What generated kernels compute in the same way ------------------------------------------ */
 
 /* The words that kernels/functions_trigonometry.h is written in. */
@@ -480,6 +451,56 @@ typedef float f32;
 #define as_f32(bits)      math_from_bits_f32((int32_t)(bits))
 #define as_u32(x)         ((uint32_t)math_bits_f32(x))
 
+/* What it uses of functions_f32.h. */
+#define log1p_f32(x)                 math_log1p_f32(x)
+#define expm1_small_f32(r)           math_expm1_small_f32(r)
+#define exp_shifted_f32(x)           math_madd_f32(x, MATH_LOG2_E_F32, MATH_EXP_SHIFT)
+#define exp_rest_f32(x, shifted)     math_exp_rest_f32(x, shifted)
+#define exp_power_f32(shifted, more) as_f32((as_u32(shifted) + (u32)(more)) << 23)
+
 #include "../../../../kernels/functions_trigonometry.h"
+
+/* ---- Sine, cosine and tangent ---------------------------------------------------------------- */
+
+/* sin, cos and tan in f32.
+ *
+ * The argument is reduced in f64: x = n π/2 + r, with π/2 as the sum of three numbers, the first
+ * two of 33 bits, so that their products with n are exact (W. J. Cody and W. Waite, 1980, chapter
+ * 8). That serves |x| up to MATH_TRIG_LIMIT. Larger arguments take more digits of π than these. */
+
+#define MATH_TRIG_LIMIT 0x1p20f
+
+CPU_INLINE reduced_angle math_reduce_angle_f32(float x) {
+  const double wide = (double)x;
+  const double n = (wide * 0x1.45f306dc9c883p-1 + MATH_SHIFT_F64) - MATH_SHIFT_F64;
+  double d = wide - n * 0x1.921fb54400000p+0;
+  d = d - n * 0x1.0b4611a600000p-34;
+  d = d - n * 0x1.3198a2e037073p-69;
+  return (reduced_angle){.r = (float)d, .quadrant = (int32_t)n};
+}
+
+/* sin(x + shift π/2) for |x| ≤ MATH_TRIG_LIMIT. */
+CPU_INLINE float math_sine_f32(float x, int32_t shift) {
+  const reduced_angle angle = math_reduce_angle_f32(x);
+  const float r = angle.r, z = r * r;
+  const int32_t quadrant = angle.quadrant + shift;
+
+  float s = -0x1.9955b60p-13f;
+  s = math_madd_f32(s, z, 0x1.11077c0p-7f);
+  s = math_madd_f32(s, z, -0x1.5555460p-3f);
+  const float sine = math_copy_sign_f32(math_madd_f32(s * z, r, r), r); /* keeps −0 */
+  float c = 0x1.9a68600p-16f;
+  c = math_madd_f32(c, z, -0x1.6c0e300p-10f);
+  c = math_madd_f32(c, z, 0x1.55554e0p-5f);
+  const float cosine = math_madd_f32(c, z * z, math_madd_f32(-0.5f, z, 1));
+
+  const float value = quadrant & 1 ? cosine : sine;
+  return math_from_bits_f32(math_bits_f32(value) ^ (int32_t)((uint32_t)(quadrant & 2) << 30));
+}
+
+/* tan(x) for such x; tan_f32 serves every other. */
+CPU_INLINE float math_tan_core_f32(float x) {
+  return tan_reduced_f32(math_reduce_angle_f32(x));
+}
 
 #endif

@@ -90,6 +90,27 @@ CPU_INLINE real op_log1p(real x) {
 CPU_INLINE real op_atan(real x) {
   return REAL(atan)(x);
 }
+CPU_INLINE real op_asin(real x) {
+  return REAL(asin)(x);
+}
+CPU_INLINE real op_acos(real x) {
+  return REAL(acos)(x);
+}
+CPU_INLINE real op_sinh(real x) {
+  return REAL(sinh)(x);
+}
+CPU_INLINE real op_cosh(real x) {
+  return REAL(cosh)(x);
+}
+CPU_INLINE real op_asinh(real x) {
+  return REAL(asinh)(x);
+}
+CPU_INLINE real op_acosh(real x) {
+  return REAL(acosh)(x);
+}
+CPU_INLINE real op_atanh(real x) {
+  return REAL(atanh)(x);
+}
 CPU_INLINE real op_tanh(real x) {
   return REAL(math_tanh)(x);
 }
@@ -150,6 +171,13 @@ UNARY_LOOP(op_trunc, real, real)
 UNARY_LOOP(op_expm1, real, real)
 UNARY_LOOP(op_log1p, real, real)
 UNARY_LOOP(op_atan, real, real)
+UNARY_LOOP(op_asin, real, real)
+UNARY_LOOP(op_acos, real, real)
+UNARY_LOOP(op_sinh, real, real)
+UNARY_LOOP(op_cosh, real, real)
+UNARY_LOOP(op_asinh, real, real)
+UNARY_LOOP(op_acosh, real, real)
+UNARY_LOOP(op_atanh, real, real)
 UNARY_LOOP(op_tanh, real, real)
 UNARY_LOOP(op_gelu_tanh, real, real)
 UNARY_LOOP(op_softplus, real, real)
@@ -186,6 +214,9 @@ CPU_INLINE double op_sin(double x) {
 CPU_INLINE double op_cos(double x) {
   return math_cos_f64(x);
 }
+CPU_INLINE double op_tan(double x) {
+  return tan_f64(x);
+}
 CPU_INLINE double op_sigmoid(double x) {
   return math_sigmoid_f64(x);
 }
@@ -202,6 +233,7 @@ UNARY_LOOP(op_exp, double, double)
 UNARY_LOOP(op_log, double, double)
 UNARY_LOOP(op_sin, double, double)
 UNARY_LOOP(op_cos, double, double)
+UNARY_LOOP(op_tan, double, double)
 UNARY_LOOP(op_sigmoid, double, double)
 UNARY_LOOP(op_erf, double, double)
 UNARY_LOOP(op_gelu, double, double)
@@ -253,6 +285,7 @@ LARGEST_KEY(largest_positive, key_positive)
 
 RANGED_LOOP(op_exp, math_exp_f32, math_exp_core_f32, largest_magnitude, LIMIT_EXP)
 RANGED_LOOP(op_log, math_log_f32, math_log_core_f32, largest_positive, LIMIT_POSITIVE)
+RANGED_LOOP(op_tan, tan_f32, math_tan_core_f32, largest_magnitude, LIMIT_TRIG)
 RANGED_LOOP(op_sigmoid, math_sigmoid_f32, math_sigmoid_core_f32, largest_magnitude, LIMIT_EXP)
 RANGED_LOOP(op_silu, math_silu_f32, math_silu_core_f32, largest_magnitude, LIMIT_EXP)
 
@@ -365,6 +398,14 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_SIN] = UNARY_ROW(op_sin),
     [COMPUTE_I_COS] = UNARY_ROW(op_cos),
     [COMPUTE_I_ATAN] = UNARY_ROW(op_atan),
+    [COMPUTE_I_TAN] = UNARY_ROW(op_tan),
+    [COMPUTE_I_ASIN] = UNARY_ROW(op_asin),
+    [COMPUTE_I_ACOS] = UNARY_ROW(op_acos),
+    [COMPUTE_I_SINH] = UNARY_ROW(op_sinh),
+    [COMPUTE_I_COSH] = UNARY_ROW(op_cosh),
+    [COMPUTE_I_ASINH] = UNARY_ROW(op_asinh),
+    [COMPUTE_I_ACOSH] = UNARY_ROW(op_acosh),
+    [COMPUTE_I_ATANH] = UNARY_ROW(op_atanh),
     [COMPUTE_I_TANH] = UNARY_ROW(op_tanh),
     [COMPUTE_I_ERF] = UNARY_ROW(op_erf),
     [COMPUTE_I_FLOOR] = UNARY_ROW(op_floor),
