@@ -46,3 +46,26 @@ DEVICE integer pow_integer(integer a, integer b) {
   }
   return (integer)result;
 }
+
+//@ bit_not_integer
+#define bit_not_integer(x) (~(x))
+//@ bit_and_integer
+#define bit_and_integer(a, b) ((a) & (b))
+//@ bit_or_integer
+#define bit_or_integer(a, b) ((a) | (b))
+//@ bit_xor_integer
+#define bit_xor_integer(a, b) ((a) ^ (b))
+
+//@ shift_left_integer
+/* A negative number of bits is a large one to the unsigned type; languages disagree on shifts by
+ * the width or more. */
+DEVICE integer shift_left_integer(integer a, integer b) {
+  const natural last = 8 * sizeof(integer) - 1;
+  return (natural)b > last ? 0 : (integer)((natural)a << ((natural)b & last));
+}
+
+//@ shift_right_integer
+DEVICE integer shift_right_integer(integer a, integer b) {
+  const natural last = 8 * sizeof(integer) - 1;
+  return a >> ((natural)b > last ? last : (natural)b);
+}

@@ -69,6 +69,7 @@ COMPUTE_API compute_status compute_tensor_trunc(const compute_tensor *x, compute
 COMPUTE_API compute_status compute_tensor_is_nan(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_is_finite(const compute_tensor *x,
                                                     compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_bit_not(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_logical_not(const compute_tensor *x,
                                                       compute_tensor **result);
 
@@ -130,6 +131,19 @@ COMPUTE_API compute_status compute_tensor_logical_or(const compute_tensor *a,
                                                      const compute_tensor *b,
                                                      compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_logical_xor(const compute_tensor *a,
+                                                      const compute_tensor *b,
+                                                      compute_tensor **result);
+
+COMPUTE_API compute_status compute_tensor_bit_and(const compute_tensor *a, const compute_tensor *b,
+                                                  compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_bit_or(const compute_tensor *a, const compute_tensor *b,
+                                                 compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_bit_xor(const compute_tensor *a, const compute_tensor *b,
+                                                  compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_shift_left(const compute_tensor *a,
+                                                     const compute_tensor *b,
+                                                     compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_shift_right(const compute_tensor *a,
                                                       const compute_tensor *b,
                                                       compute_tensor **result);
 

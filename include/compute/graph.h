@@ -130,6 +130,8 @@ COMPUTE_API compute_node compute_round(compute_graph *graph, compute_node x); /*
 COMPUTE_API compute_node compute_trunc(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_nan(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_finite(compute_graph *graph, compute_node x);
+COMPUTE_API compute_node compute_bit_not(compute_graph *graph,
+                                         compute_node x); /* i32, i64, u8, u16 */
 COMPUTE_API compute_node compute_logical_not(compute_graph *graph, compute_node x);
 
 /* Activations. gelu is the erf form, gelu_tanh its tanh approximation (they differ by up to
@@ -168,6 +170,15 @@ COMPUTE_API compute_node compute_greater_equal(compute_graph *graph, compute_nod
 COMPUTE_API compute_node compute_logical_and(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_logical_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node a, compute_node b);
+
+/* Bits of i32, i64, u8 and u16. Shifts move a by b bits; to the right they keep its sign. Where b
+ * is negative or not less than the width (32 also for u8 and u16, which are computed in i32 and
+ * wrap when they are stored), nothing of a is left but its sign in shift_right: 0 or −1. */
+COMPUTE_API compute_node compute_bit_and(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_bit_or(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_bit_xor(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_shift_left(compute_graph *graph, compute_node a, compute_node b);
+COMPUTE_API compute_node compute_shift_right(compute_graph *graph, compute_node a, compute_node b);
 
 /* a where `condition` (bool) is true, else b. */
 COMPUTE_API compute_node compute_select(compute_graph *graph, compute_node condition,

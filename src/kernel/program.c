@@ -33,6 +33,7 @@ typedef enum type_rule {
   RULE_FLOAT,    /* F from the same F */
   RULE_SINGLE,   /* F32 from F32 */
   RULE_NUMBER,   /* F or I from the same */
+  RULE_INTEGER,  /* I from the same */
   RULE_LOGIC,    /* BOOL from BOOL */
   RULE_CLASSIFY, /* BOOL from F */
   RULE_EQUALITY, /* BOOL from two of any one type */
@@ -205,6 +206,7 @@ static bool obeys_rule(const compute_instruction *instruction, uint32_t input_co
   case RULE_FLOAT: return is_float(type) && a == type && same;
   case RULE_SINGLE: return type == COMPUTE_F32 && a == COMPUTE_F32;
   case RULE_NUMBER: return is_number(type) && a == type && same;
+  case RULE_INTEGER: return is_number(type) && !is_float(type) && a == type && same;
   case RULE_LOGIC: return type == COMPUTE_BOOL && a == COMPUTE_BOOL && same;
   case RULE_CLASSIFY: return type == COMPUTE_BOOL && is_float(a);
   case RULE_EQUALITY: return type == COMPUTE_BOOL && same;

@@ -390,6 +390,31 @@ TRUTH(or, a || b)
 TRUTH(xor, !a != !b)
 TRUTH(not, !a)
 
+/* ---- Bits ---------------------------------------------------------------------------------- */
+
+/* Integers are kept as 64 bits with their sign: what is shifted out of 32 is cut off by wrapping.
+ */
+static number apply_shift(const operation *o) {
+  const int64_t a = o->a->integer, b = o->b->integer, width = o->type == COMPUTE_I32 ? 32 : 64;
+  const bool sure = !number_is_vague(o->a) && !number_is_vague(o->b), fits = b >= 0 && b < width;
+  return whole(wrap(o->type, (uint64_t)o->rule->whole(a, fits ? b : width)), sure);
+}
+
+#define SHIFT(name, value)                                                                         \
+  static int64_t whole_##name(int64_t a, int64_t b) {                                              \
+    return value;                                                                                  \
+  }                                                                                                \
+  static const rule rule_##name = {.apply = apply_shift, .whole = whole_##name};
+
+TRUTH(bit_and, a &b)
+TRUTH(bit_or, a | b)
+TRUTH(bit_xor, a ^ b)
+TRUTH(bit_not, ~a)
+SHIFT(shift_left, b > 63 ? 0 : (int64_t)((uint64_t)a << b))
+SHIFT(shift_right, a >> (b > 63 ? 63 : b))
+
+/* ---- Comparisons --------------------------------------------------------------------------- */
+
 /* 0: less, 1: equal, 2: greater, 3: a NaN is among them. */
 static unsigned order(compute_dtype type, const number *a, const number *b) {
   if (!number_is_float(type)) return 1u + (a->integer > b->integer) - (a->integer < b->integer);

@@ -103,6 +103,10 @@ static int64_t integer_operation(uint8_t code, int64_t a, int64_t b) {
   case COMPUTE_I_POW: return (int64_t)power(u, b);
   case COMPUTE_I_MIN: return a < b ? a : b;
   case COMPUTE_I_MAX: return a > b ? a : b;
+  case COMPUTE_I_BIT_NOT: return -1 - a;
+  case COMPUTE_I_BIT_AND: return (int64_t)(u & v);
+  case COMPUTE_I_BIT_OR: return (int64_t)(u | v);
+  case COMPUTE_I_BIT_XOR: return (int64_t)(u ^ v);
   default: fail_msg("no reference for code %d", code); return 0;
   }
 }
@@ -215,9 +219,10 @@ static const uint8_t real_codes[] = {
     COMPUTE_I_RELU,  COMPUTE_I_ADD,  COMPUTE_I_SUB,   COMPUTE_I_MUL,    COMPUTE_I_DIV,
     COMPUTE_I_MOD,   COMPUTE_I_MIN,  COMPUTE_I_MAX};
 static const uint8_t integer_codes[] = {
-    COMPUTE_I_NEG, COMPUTE_I_ABS, COMPUTE_I_SIGN, COMPUTE_I_SQUARE, COMPUTE_I_RELU,
-    COMPUTE_I_ADD, COMPUTE_I_SUB, COMPUTE_I_MUL,  COMPUTE_I_DIV,    COMPUTE_I_MOD,
-    COMPUTE_I_POW, COMPUTE_I_MIN, COMPUTE_I_MAX};
+    COMPUTE_I_NEG,    COMPUTE_I_ABS,    COMPUTE_I_SIGN, COMPUTE_I_SQUARE,  COMPUTE_I_RELU,
+    COMPUTE_I_ADD,    COMPUTE_I_SUB,    COMPUTE_I_MUL,  COMPUTE_I_DIV,     COMPUTE_I_MOD,
+    COMPUTE_I_POW,    COMPUTE_I_MIN,    COMPUTE_I_MAX,  COMPUTE_I_BIT_NOT, COMPUTE_I_BIT_AND,
+    COMPUTE_I_BIT_OR, COMPUTE_I_BIT_XOR};
 static const uint8_t truth_codes[] = {COMPUTE_I_NOT, COMPUTE_I_AND, COMPUTE_I_OR,
                                       COMPUTE_I_XOR, COMPUTE_I_MIN, COMPUTE_I_MAX};
 static const compute_dtype types[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_I64, COMPUTE_I32,

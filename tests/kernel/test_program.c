@@ -127,6 +127,11 @@ static void types_must_agree(void **state) {
   assert_true(accepts(INSTRUCTION(SELECT, F32, .a = 3, .b = 0, .c = 1)));
   assert_false(accepts(INSTRUCTION(SELECT, F32, .a = 0, .b = 0, .c = 1)));
   assert_false(accepts(INSTRUCTION(SELECT, F32, .a = 3, .b = 0, .c = 2)));
+  assert_true(accepts(INSTRUCTION(BIT_AND, I32, .a = 2, .b = 2)));
+  assert_true(accepts(INSTRUCTION(BIT_NOT, I64, .a = 4)));
+  assert_false(accepts(INSTRUCTION(BIT_AND, I32, .a = 2, .b = 4)));
+  assert_false(accepts(INSTRUCTION(BIT_AND, F32, .a = 0, .b = 1)));
+  assert_false(accepts(INSTRUCTION(BIT_NOT, BOOL, .a = 3)));
   assert_true(accepts(INSTRUCTION(AND, BOOL, .a = 3, .b = 3)));
   assert_false(accepts(INSTRUCTION(AND, I32, .a = 2, .b = 2)));
   assert_true(accepts(INSTRUCTION(RANDOM, F64, .a = 4, .b = 4, .immediate.i64 = UINT32_MAX)));
@@ -175,9 +180,9 @@ static void every_code_has_a_name(void **state) {
   for (int code = 0; code < COMPUTE_I_END; code++) {
     named += strcmp(program_code_name((compute_instruction_code)code), "invalid") != 0;
   }
-  /* 6 sources, NEG to ATANH, ADD to XOR, SELECT. */
-  assert_int_equal(named, 6 + (COMPUTE_I_ATANH - COMPUTE_I_NEG + 1) +
-                              (COMPUTE_I_XOR - COMPUTE_I_ADD + 1) + 1);
+  /* 6 sources, NEG to BIT_NOT, ADD to SHIFT_RIGHT, SELECT. */
+  assert_int_equal(named, 6 + (COMPUTE_I_BIT_NOT - COMPUTE_I_NEG + 1) +
+                              (COMPUTE_I_SHIFT_RIGHT - COMPUTE_I_ADD + 1) + 1);
   assert_int_equal(program_operand_count(COMPUTE_I_LOAD), 0);
   assert_int_equal(program_operand_count(COMPUTE_I_CAST), 1);
   assert_int_equal(program_operand_count(COMPUTE_I_RANDOM), 2);

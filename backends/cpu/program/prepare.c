@@ -50,6 +50,7 @@ enum {
   ASKS_FLOAT = false,
   ASKS_SINGLE = false,
   ASKS_NUMBER = false,
+  ASKS_INTEGER = false,
   ASKS_LOGIC = false,
   ASKS_CLASSIFY = true,
   ASKS_EQUALITY = true,

@@ -199,6 +199,19 @@ static int64_t remainder_of(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
 
+/* By multiplication and division, so that nothing depends on what C's shifts do. u8 and u16 are
+ * computed in i32. */
+static int64_t shift(compute_dtype dtype, int64_t a, int64_t b, bool left) {
+  const int64_t width = dtype == COMPUTE_I64 ? 64 : 32;
+  uint64_t product = (uint64_t)a;
+  if (b < 0 || b >= width) return left || a >= 0 ? 0 : -1;
+  for (int64_t i = 0; i < b; i++) {
+    product *= 2;
+    a = (a - (a % 2 != 0 && a < 0)) / 2; /* the floor */
+  }
+  return left ? (int64_t)product : a;
+}
+
 int64_t evaluate_integer(int op, compute_dtype dtype, const int64_t *x) {
   const int64_t a = x[0];
   const uint64_t u = (uint64_t)a;
@@ -208,6 +221,12 @@ int64_t evaluate_integer(int op, compute_dtype dtype, const int64_t *x) {
   case OP_sign: return (a > 0) - (a < 0);
   case OP_square: return evaluate_wrap(dtype, u * u);
   case OP_relu: return a > 0 ? a : 0;
+  case OP_bit_not: return evaluate_wrap(dtype, UINT64_MAX - u);
+  case OP_bit_and: return evaluate_wrap(dtype, u & (uint64_t)x[1]);
+  case OP_bit_or: return evaluate_wrap(dtype, u | (uint64_t)x[1]);
+  case OP_bit_xor: return evaluate_wrap(dtype, u ^ (uint64_t)x[1]);
+  case OP_shift_left: return evaluate_wrap(dtype, (uint64_t)shift(dtype, a, x[1], true));
+  case OP_shift_right: return evaluate_wrap(dtype, (uint64_t)shift(dtype, a, x[1], false));
   case OP_logical_not: return !a;
   case OP_add: return evaluate_wrap(dtype, u + (uint64_t)x[1]);
   case OP_sub: return evaluate_wrap(dtype, u - (uint64_t)x[1]);

@@ -137,6 +137,12 @@ static int operation_of(compute_instruction_code code) {
   case COMPUTE_I_ELU: return OP_elu;
   case COMPUTE_I_IS_NAN: return OP_is_nan;
   case COMPUTE_I_IS_FINITE: return OP_is_finite;
+  case COMPUTE_I_BIT_NOT: return OP_bit_not;
+  case COMPUTE_I_BIT_AND: return OP_bit_and;
+  case COMPUTE_I_BIT_OR: return OP_bit_or;
+  case COMPUTE_I_BIT_XOR: return OP_bit_xor;
+  case COMPUTE_I_SHIFT_LEFT: return OP_shift_left;
+  case COMPUTE_I_SHIFT_RIGHT: return OP_shift_right;
   case COMPUTE_I_NOT: return OP_logical_not;
   case COMPUTE_I_ADD: return OP_add;
   case COMPUTE_I_SUB: return OP_sub;

@@ -16,6 +16,9 @@ enum { ALL = 255 };
 static const compute_instruction_code on_number[] = {
     COMPUTE_I_NEG, COMPUTE_I_ABS, COMPUTE_I_SIGN, COMPUTE_I_SQUARE, COMPUTE_I_RELU, COMPUTE_I_ADD,
     COMPUTE_I_SUB, COMPUTE_I_MUL, COMPUTE_I_DIV,  COMPUTE_I_MOD,    COMPUTE_I_MIN,  COMPUTE_I_MAX};
+static const compute_instruction_code on_integer[] = {COMPUTE_I_BIT_NOT,    COMPUTE_I_BIT_AND,
+                                                      COMPUTE_I_BIT_OR,     COMPUTE_I_BIT_XOR,
+                                                      COMPUTE_I_SHIFT_LEFT, COMPUTE_I_SHIFT_RIGHT};
 static const compute_instruction_code on_positive[] = {COMPUTE_I_SQRT,       COMPUTE_I_RSQRT,
                                                        COMPUTE_I_RECIPROCAL, COMPUTE_I_LOG,
                                                        COMPUTE_I_LOG1P,      COMPUTE_I_POW};
@@ -240,7 +243,11 @@ void sample_maps(sample_visitor visit, void *user) {
                         -9, 9, visit, user);
     sample_instructions("comparisons", comparing, sizeof comparing / sizeof *comparing, type,
                         COMPUTE_BOOL, -2, 2, visit, user);
-    if (i >= 2) continue;
+    if (i >= 2) {
+      sample_instructions("bits", on_integer, sizeof on_integer / sizeof *on_integer, type, type,
+                          -9, 70, visit, user);
+      continue;
+    }
     sample_instructions("roots and powers", on_positive, sizeof on_positive / sizeof *on_positive,
                         type, type, 0.01, 9, visit, user);
     sample_instructions("functions", on_float, sizeof on_float / sizeof *on_float, type, type, -9,
