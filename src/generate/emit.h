@@ -395,29 +395,14 @@ void space_add_position(emit_space *space, const char *name, const compute_kerne
 
 typedef struct emit_kind {
   const char *name;
-  bool accumulates; /* in descriptor->accumulate */
-  compute_status (*emit)(generation *g);
-  const tuning_grid *grids; /* NULL: it reads no parameters */
+  bool accumulates;                      /* in descriptor->accumulate */
+  compute_status (*emit)(generation *g); /* NULL: there is no generated kernel */
+  const tuning_grid *grids;              /* NULL: it reads no parameters */
 } emit_kind;
 
-/* The table of kinds, for generate.c: a new kind has its row here, and files of its own. */
-#define EMIT_KINDS(KIND)                                                                           \
-  KIND(COMPUTE_KERNEL_MAP, emit_map)                                                               \
-  KIND(COMPUTE_KERNEL_REDUCE, emit_reduce)                                                         \
-  KIND(COMPUTE_KERNEL_ROW, emit_row)                                                               \
-  KIND(COMPUTE_KERNEL_GEMM, emit_gemm)                                                             \
-  KIND(COMPUTE_KERNEL_GATHER, emit_gather)                                                         \
-  KIND(COMPUTE_KERNEL_SCATTER, emit_scatter)                                                       \
-  KIND(COMPUTE_KERNEL_COPY, emit_copy)                                                             \
-  KIND(COMPUTE_KERNEL_CONV, emit_conv)                                                             \
-  KIND(COMPUTE_KERNEL_FIT, emit_fit)                                                               \
-  KIND(COMPUTE_KERNEL_WINDOW, emit_window)                                                         \
-  KIND(COMPUTE_KERNEL_SCAN, emit_scan)                                                             \
-  KIND(COMPUTE_KERNEL_TOP_K, emit_top_k)                                                           \
-  KIND(COMPUTE_KERNEL_ATTENTION, emit_attention)
-
-#define EMIT_DECLARE(code, kind) extern const emit_kind kind;
-EMIT_KINDS(EMIT_DECLARE)
+/* Every kind of COMPUTE_KERNEL_KINDS has its emit_<name>, which its own source defines. */
+#define EMIT_DECLARE(code, number, name) extern const emit_kind emit_##name;
+COMPUTE_KERNEL_KINDS(EMIT_DECLARE)
 #undef EMIT_DECLARE
 
 /* One form of a kind: a way to write it, a value of compute_tuning.variant. `problem` is what the

@@ -8,10 +8,13 @@
 #include "generate/emit.h"
 
 static const emit_kind *const kinds[] = {
-#define ROW(code, kind) [code] = &kind,
-    EMIT_KINDS(ROW)
+#define ROW(code, number, name) [number] = &emit_##name,
+    COMPUTE_KERNEL_KINDS(ROW)
 #undef ROW
 };
+
+/* Devices that compile find spots by a graph of other operations. */
+const emit_kind emit_spots = {.name = "SPOTS"};
 
 static const emit_kind *kind_of(compute_kernel_kind kind) {
   return (size_t)kind < sizeof kinds / sizeof *kinds ? kinds[kind] : NULL;
@@ -218,7 +221,7 @@ compute_status generate_kernel(const compute_target *target,
   if (tuning) g.tuning = *tuning;
   if (g.reason_bytes > 0) g.reason[0] = 0;
   const emit_kind *kind = kind_of(descriptor->kind);
-  if (!kind)
+  if (!kind || !kind->emit)
     return emit_refuse(&g, "there is no generated kernel of kind %d", (int)descriptor->kind);
   if (!emit_has(&g, COMPUTE_TARGET_F64) && descriptor_has_f64(descriptor, kind)) {
     return emit_refuse(&g, "the device has no f64");

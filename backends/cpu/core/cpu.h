@@ -52,17 +52,9 @@ typedef struct cpu_kind {
                             cpu_kernel **kernel);
 } cpu_kind;
 
-/* Every kind: its constant in compute_kernel_kind and the name of its cpu_kind, which its own
- * source defines. A new kind is a row here. */
-#define CPU_KINDS(KIND)                                                                            \
-  KIND(MAP, map)                                                                                   \
-  KIND(REDUCE, reduce)                                                                             \
-  KIND(ROW, row)                                                                                   \
-  KIND(GEMM, gemm) KIND(GATHER, gather) KIND(SCATTER, scatter) KIND(COPY, copy) KIND(CONV, conv)   \
-      KIND(FIT, fit) KIND(WINDOW, window) KIND(SCAN, scan) KIND(TOP_K, top_k)                      \
-          KIND(ATTENTION, attention) KIND(SPOTS, spots)
-#define CPU_KIND_DECLARE(code, name) extern const cpu_kind cpu_##name##_kind;
-CPU_KINDS(CPU_KIND_DECLARE)
+/* Every kind of COMPUTE_KERNEL_KINDS has its cpu_<name>_kind, which its own source defines. */
+#define CPU_KIND_DECLARE(code, number, name) extern const cpu_kind cpu_##name##_kind;
+COMPUTE_KERNEL_KINDS(CPU_KIND_DECLARE)
 
 /* Asks the kind whether it supports the descriptor, then makes the kernel. */
 compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,

@@ -117,8 +117,8 @@ static compute_status copy(void *queue, const compute_argument *destination,
   return COMPUTE_OK;
 }
 
-#define KIND_ROW(code, name) [COMPUTE_KERNEL_##code] = &cpu_##name##_kind,
-static const cpu_kind *const kinds[] = {CPU_KINDS(KIND_ROW)};
+#define KIND_ROW(code, number, name) [number] = &cpu_##name##_kind,
+static const cpu_kind *const kinds[] = {COMPUTE_KERNEL_KINDS(KIND_ROW)};
 
 static bool dtypes_known(const compute_operand *operands, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
