@@ -9,8 +9,8 @@
 /* What kernels share their best parameters: a short text made from a descriptor.
  *
  *   class   = kind "/" types "/" pattern "/" size
- *   kind    = "map" | "reduce" | "row" | "gemm" | "gather" | "scatter" | "copy" | "conv" | "fit"
- *           | "window" | "scan" | "top_k" | "attention"
+ *   kind    = a name of COMPUTE_KERNEL_KINDS: "map", "reduce", …
+ *             (kinds that are not named below: see src/kernel/kinds/<kind>.c)
  *   types   = inputs ">" outputs                    map, copy, gather, scatter, fit (its pixels),
  *                                                   top_k
  *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv, window, scan,

@@ -12,6 +12,13 @@ dimension_map draft_identity(int32_t rank) {
   return m;
 }
 
+dimension_map draft_axis_last(int32_t rank, int32_t axis) {
+  dimension_map map = draft_identity(rank);
+  for (int32_t i = axis; i + 1 < rank; i++) map.axis[i] = i + 1;
+  map.axis[rank - 1] = axis;
+  return map;
+}
+
 void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
                  const dimension_map *map) {
   /* The arrays of operands and programs are overwritten as far as they are used. */

@@ -14,6 +14,9 @@ typedef struct dimension_map {
 
 dimension_map draft_identity(int32_t rank);
 
+/* The same with axis `axis` as the last dimension. */
+dimension_map draft_axis_last(int32_t rank, int32_t axis);
+
 /* Strides of a shape's axes as those of the space. */
 void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *result);
 

@@ -137,17 +137,9 @@ const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write}
 
 /* ---- Along an axis --------------------------------------------------------------------------- */
 
-/* The space is the result's, its axis `axis` last. */
-static dimension_map axis_last(int32_t rank, int32_t axis) {
-  dimension_map map = draft_identity(rank);
-  for (int32_t i = axis; i + 1 < rank; i++) map.axis[i] = i + 1;
-  map.axis[rank - 1] = axis;
-  return map;
-}
-
 static void draft_scan(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
-  const dimension_map map = axis_last(n->shape.rank, n->attributes.axis);
+  const dimension_map map = draft_axis_last(n->shape.rank, n->attributes.axis);
   draft_begin(d, COMPUTE_KERNEL_SCAN, n->shape, &map);
   compute_scan_attributes *a = draft_attributes(d, sizeof *a);
   a->combine = COMPUTE_COMBINE_SUM;
@@ -163,7 +155,7 @@ const plan_rule rule_scan = {.draft = draft_scan};
 
 static void draft_top_k(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *x = &l->r->nodes[n->inputs[0]];
-  const dimension_map map = axis_last(n->shape.rank, n->attributes.axis);
+  const dimension_map map = draft_axis_last(n->shape.rank, n->attributes.axis);
   draft_begin(d, COMPUTE_KERNEL_TOP_K, n->shape, &map);
   compute_top_k_attributes *a = draft_attributes(d, sizeof *a);
   a->smallest = n->attributes.smallest;
