@@ -81,7 +81,8 @@ typedef struct compute_program {
   KIND(SCAN, 10, scan)                                                                             \
   KIND(TOP_K, 11, top_k)                                                                           \
   KIND(ATTENTION, 12, attention)                                                                   \
-  KIND(SPOTS, 13, spots)
+  KIND(SPOTS, 13, spots)                                                                           \
+  KIND(SORT, 14, sort)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -245,6 +246,11 @@ typedef struct compute_spots_attributes {
   double first, clip, scale, least, gain;
 } compute_spots_attributes;
 
+typedef struct compute_sort_attributes {
+  bool descending;
+  bool values, positions; /* the outputs, in this order: at least one */
+} compute_sort_attributes;
+
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
  * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
@@ -327,6 +333,12 @@ typedef struct compute_spots_attributes {
  * after; outside the frame it is 0. A NaN there makes it false. No programs. What a frame gives
  * depends on nothing else.
  *
+ * SORT    The rows of inputs[0], which lie along the last dimension of the space, in ascending order,
+ *         or descending; equal elements (zeros are, of either sign) stay in the order of their
+ *         positions, and so do NaNs, which come last in either order. Any dtype but BOOL. The
+ *         outputs: with `values` the elements, of the input's dtype and bit for bit; then with
+ *         `positions` where in the row each was, I64. No programs.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
@@ -404,6 +416,11 @@ compute_attention_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_spots_attributes *
 compute_spots_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_spots_attributes *)descriptor->attributes;
+}
+
+static inline const compute_sort_attributes *
+compute_sort_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_sort_attributes *)descriptor->attributes;
 }
 
 /* ---- What the core offers a module --------------------------------------------------------- */

@@ -115,6 +115,14 @@ COMPUTE_API compute_node compute_cumulative_sum(compute_graph *graph, compute_no
 COMPUTE_API compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k,
                                        int32_t axis, bool smallest, compute_node *positions);
 
+/* The elements along `axis` in ascending (or descending) order, and, as i64, where each was. Equal
+ * ones stay in the order of their positions; NaNs come last either way. x is of any dtype of
+ * numbers. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
+COMPUTE_API compute_node compute_sort(compute_graph *graph, compute_node x, int32_t axis,
+                                      bool descending);
+COMPUTE_API compute_node compute_argsort(compute_graph *graph, compute_node x, int32_t axis,
+                                         bool descending);
+
 /* labels [...] i32 or i64 → [..., classes] of `dtype`: 1 at the label, else 0. A label outside
  * gives zeros. */
 COMPUTE_API compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t classes,

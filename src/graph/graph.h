@@ -61,6 +61,7 @@ typedef struct graph_attributes {
   bool keep_axes;                  /* reductions */
   bool reverse, exclusive;         /* cumulative_sum */
   bool smallest;                   /* top_k */
+  bool descending;                 /* sort, argsort */
   bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
 } graph_attributes;
 

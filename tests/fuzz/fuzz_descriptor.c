@@ -254,6 +254,11 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     a->top_k.smallest = byte(r) & 1;
     break;
   case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
+  case COMPUTE_KERNEL_SORT:
+    a->sort.descending = byte(r) & 1;
+    a->sort.values = byte(r) & 1;
+    a->sort.positions = byte(r) & 1;
+    break;
   case COMPUTE_KERNEL_SPOTS: read_spots(r, &a->spots); break;
   }
 }

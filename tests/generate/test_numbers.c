@@ -24,7 +24,7 @@ static size_t failures, launches;
 /* Kinds with many samples whose texts are much alike. */
 static bool is_abundant(compute_kernel_kind kind) {
   return kind == COMPUTE_KERNEL_CONV || kind == COMPUTE_KERNEL_WINDOW ||
-         kind == COMPUTE_KERNEL_SCAN || kind == COMPUTE_KERNEL_TOP_K;
+         kind == COMPUTE_KERNEL_SCAN || kind == COMPUTE_KERNEL_TOP_K || kind == COMPUTE_KERNEL_SORT;
 }
 
 /* A number that names which are much alike do not share. */

@@ -144,6 +144,12 @@ static void dropout(const operands *o) {
 static void top_k(const operands *o) {
   compute_top_k(o->g, o->x, 2, 1, false, NULL);
 }
+static void sort(const operands *o) {
+  compute_sort(o->g, o->x, 1, true);
+}
+static void argsort(const operands *o) {
+  compute_argsort(o->g, o->x, 1, true);
+}
 static void one_hot(const operands *o) {
   compute_one_hot(o->g, o->labels, 3, COMPUTE_F32);
 }
@@ -198,6 +204,8 @@ static void (*const composed[])(const operands *o) = {
     batch_norm,
     dropout,
     top_k,
+    sort,
+    argsort,
     one_hot,
     conv2d,
     matmul,

@@ -69,6 +69,7 @@ BUILDER(gather, compute_gather(g, INPUT(9), LABELS(size), 0))
 BUILDER(scatter, compute_scatter_add(g, INPUT(3), LABELS(3), 0, size))
 BUILDER(embedding, compute_gather(g, INPUT(size, 3), LABELS(4), 0))
 BUILDER(top_k, compute_top_k(g, INPUT(size), size, 0, false, NULL))
+BUILDER(sorted, compute_sort(g, INPUT(size), 0, false))
 BUILDER(sums, compute_cumulative_sum(g, INPUT(size), 0, true, true))
 BUILDER(outer, compute_matmul(g, INPUT(size, 1), INPUT(1, 7)))
 BUILDER(pooled, compute_max_pool2d(g, INPUT(1, 1, 3, size), &(compute_pool2d_options){.size = {2}}))
@@ -98,9 +99,10 @@ static const row rows[] = {
     ROW(edge),          ROW(constant),      ROW(zeros),         ROW(full),
     ROW(positions),     ROW(noise),         ROW(one_hot),       ROW(broadcast),
     ROW(embed),         ROW(gather),        ROW(scatter),       ROW(embedding),
-    ROW(top_k),         ROW(sums),          ROW(outer),         ROW(pooled),
-    ROW(averaged),      ROW(convolved),     ROW(spread),        ROW(attention),
-    ROW(entropy),       ROW(normalized),    ROW(dropped),       ROW(clamped),
+    ROW(sorted),        ROW(top_k),         ROW(sums),          ROW(outer),
+    ROW(pooled),        ROW(averaged),      ROW(convolved),     ROW(spread),
+    ROW(attention),     ROW(entropy),       ROW(normalized),    ROW(dropped),
+    ROW(clamped),
 };
 
 static void check_largest(const row *r, int64_t size, const char *stage, size_t limit) {

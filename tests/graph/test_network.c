@@ -193,6 +193,11 @@ static void other_wrong_arguments_are_refused(void **state) {
   compute_node positions;
   REFUSED(COMPUTE_ERROR_SHAPE, compute_top_k(graph, INPUT(3, 4), 5, 1, false, &positions), "k is 5",
           "axis 1", "[3,4]");
+  REFUSED(COMPUTE_ERROR_SHAPE, compute_sort(graph, INPUT(3, 4), 2, false), "sort", "axis 2");
+  REFUSED(COMPUTE_ERROR_SHAPE, compute_argsort(graph, INPUT(3, 4), -3, true), "argsort", "axis -3");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_sort(graph, compute_input(graph, COMPUTE_BOOL, COMPUTE_SHAPE(3)), 0, false),
+          "sort", "bool");
   REFUSED(COMPUTE_ERROR_DTYPE, compute_one_hot(graph, INPUT(3), 4, COMPUTE_F32), "labels are f32");
   REFUSED(
       COMPUTE_ERROR_INVALID_ARGUMENT,

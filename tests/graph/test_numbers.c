@@ -380,6 +380,8 @@ ROW(scatter_shape, compute_scatter_add_elements(o->g, o->x, o->places, 0, COMPUT
 ROW(cumulative, compute_cumulative_sum(o->g, o->x, AT(v), true, false))
 ROW(top_k, compute_top_k(o->g, o->x, v, 2, false, NULL))
 ROW(top_k_axis, compute_top_k(o->g, o->x, 1, AT(v), true, NULL))
+ROW(sort, compute_sort(o->g, o->x, AT(v), true))
+ROW(argsort, compute_argsort(o->g, o->x, AT(v), false))
 ROW(one_hot, compute_one_hot(o->g, o->labels, v, o->dtype))
 ROW(pad_axis, compute_pad(o->g, o->x, AT(v), 1, 1, COMPUTE_PAD_EDGE, 0))
 ROW(pad_before, compute_pad(o->g, o->x, 1, v, 1, COMPUTE_PAD_CONSTANT, 2))
@@ -462,6 +464,8 @@ static const integer_row integer_rows[] = {
     {"cumulative_sum", cumulative, true},
     {"top_k", top_k, false},
     {"top_k", top_k_axis, true},
+    {"sort", sort, true},
+    {"argsort", argsort, true},
     {"one_hot", one_hot, false},
     {"pad", pad_axis, true},
     {"pad", pad_before, false},

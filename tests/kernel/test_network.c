@@ -87,6 +87,14 @@ static sample top_k(void) {
   return s;
 }
 
+/* Positions; then with values. */
+static sample sort(bool values) {
+  sample s = base(COMPUTE_KERNEL_SORT, COMPUTE_SHAPE(3, 5), 1);
+  s.a.sort = (compute_sort_attributes){.positions = !values, .values = values};
+  s.output[0].dtype = values ? COMPUTE_F32 : COMPUTE_I64;
+  return s;
+}
+
 static sample attention(void) {
   sample s = base(COMPUTE_KERNEL_ATTENTION, COMPUTE_SHAPE(2, 5, 6), 4);
   s.a.attention = (compute_attention_attributes){
@@ -162,6 +170,19 @@ static void scans_are_checked(void **state) {
   SPOILED(scan(), program_store(&s.epilogue, program_load(&s.epilogue, COMPUTE_F32, 0)));
 }
 
+static void sort_is_checked(void **state) {
+  (void)state;
+  SPOILED(sort(false), s.a.sort.positions = false);
+  SPOILED(sort(false), s.a.sort.values = true);
+  SPOILED(sort(false), s.output[0].dtype = COMPUTE_I32);
+  SPOILED(sort(true), s.output[0].dtype = COMPUTE_I64);
+  SPOILED(sort(true), s.output[0].stride[1] = 0);
+  SPOILED(sort(false), s.input[0].dtype = COMPUTE_BOOL);
+  SPOILED(sort(false), s.d.rank = 0);
+  SPOILED(sort(false), s.d.input_count = 2);
+  SPOILED(sort(false), s.d.output_count = 0);
+}
+
 static void top_k_is_checked(void **state) {
   (void)state;
   SPOILED(top_k(), s.a.top_k.axis_size = 4);
@@ -232,6 +253,10 @@ static void every_operand_is_counted_in_its_own_dimensions(void **state) {
   c = cost_of(top_k());
   assert_int_equal(c.bytes_read, 4 * 27);
   assert_int_equal(c.bytes_written, 8 * 15);
+  c = cost_of(sort(false));
+  assert_int_equal(c.bytes_read, 4 * 15);
+  assert_int_equal(c.bytes_written, 8 * 15);
+  assert_int_equal(c.flops, 2 * 15 * 3);
   c = cost_of(attention());
   assert_int_equal(c.bytes_read, 4 * 2 * (5 * 3 + 7 * 3 + 7 * 6 + 5 * 7));
   assert_int_equal(c.bytes_written, 4 * 2 * 5 * 6);
@@ -286,6 +311,7 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(scan(), s.a.scan.combine = COMPUTE_COMBINE_MAX);
   DIFFERS(top_k(), s.a.top_k.smallest = true);
   DIFFERS(top_k(), s.a.top_k.axis_size = 10);
+  DIFFERS(sort(true), s.a.sort.descending = true);
   DIFFERS(attention(), s.a.attention.causal = false);
   DIFFERS(attention(), s.a.attention.scale = 0.25);
   DIFFERS(attention(), s.a.attention.keys = 8);
@@ -306,6 +332,7 @@ int main(void) {
       cmocka_unit_test(windows_are_checked),
       cmocka_unit_test(scans_are_checked),
       cmocka_unit_test(top_k_is_checked),
+      cmocka_unit_test(sort_is_checked),
       cmocka_unit_test(attention_is_checked),
       cmocka_unit_test(spots_are_checked),
       cmocka_unit_test(every_operand_is_counted_in_its_own_dimensions),

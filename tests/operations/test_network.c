@@ -234,6 +234,39 @@ static void the_largest_and_smallest_are_found_in_order(void **state) {
   operation_finish();
 }
 
+/* b: argsort. */
+static compute_node build_sort(compute_graph *graph, const compute_node *x, const void *user) {
+  const axis_case *c = user;
+  return c->b ? compute_argsort(graph, x[0], c->axis, c->a)
+              : compute_sort(graph, x[0], c->axis, c->a);
+}
+
+static void axes_are_sorted(void **state) {
+  (void)state;
+  static const axis_case shapes[] = {
+      {SHAPE(13), .axis = 0},      {SHAPE(4, 301), .axis = -1}, {SHAPE(61, 5), .axis = 0},
+      {SHAPE(2, 7, 9), .axis = 1}, {SHAPE(1), .axis = 0},       {SHAPE(3, 0), .axis = 1},
+      {SHAPE(0, 4), .axis = 1},    {SHAPE(2, 1000), .axis = 1},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int form = 0; form < 8; form++)
+      for (const compute_dtype *dtype = operation_dtypes("number"); *dtype; dtype++) {
+        axis_case c = shapes[i];
+        c.a = form & 1;
+        c.b = form >> 1 & 1;
+        operation_case sample = {.name = c.b ? "argsort" : "sort",
+                                 .build = build_sort,
+                                 .user = &c,
+                                 .operand_count = 1,
+                                 .result_layout = form == 5 ? LAYOUT_PADDED : LAYOUT_DENSE,
+                                 .operation = c.b ? "argsort" : "sort"};
+        sample.operand[0] = operand(*dtype, c.x, form == 6 ? LAYOUT_STEPPED : LAYOUT_DENSE);
+        if (form >> 2) sample.operand[0].fill = FILL_SPECIAL;
+        operation_check(test_context, &sample);
+      }
+  operation_finish();
+}
+
 /* ---- Attention ----------------------------------------------------------------------------- */
 
 typedef struct attention_case {
@@ -481,6 +514,7 @@ int main(void) {
       cmocka_unit_test(what_follows_windows_matches),
       cmocka_unit_test(running_sums_match),
       cmocka_unit_test(the_largest_and_smallest_are_found_in_order),
+      cmocka_unit_test(axes_are_sorted),
       cmocka_unit_test(attention_matches),
       cmocka_unit_test(what_is_made_of_others_matches),
       cmocka_unit_test(small_examples_have_the_values_of_their_definitions),

@@ -55,6 +55,8 @@ EXPRESSION(running, compute_cumulative_sum(g, x[0], 0, false, false))
 EXPRESSION(running_back, compute_cumulative_sum(g, x[0], 1, true, true))
 EXPRESSION(largest, compute_top_k(g, x[0], 2, 1, false, NULL))
 EXPRESSION(smallest, compute_top_k(g, x[0], 2, 0, true, NULL))
+EXPRESSION(sorted, compute_sort(g, x[0], 1, false))
+EXPRESSION(sorted_down, compute_sort(g, compute_transpose(g, x[0], COMPUTE_AXES(1, 0)), 1, true))
 EXPRESSION(attention, compute_scaled_attention(g, x[0], x[1], x[2], NULL))
 EXPRESSION(attention_causal,
            compute_scaled_attention(g, x[0], x[1], x[2], ATTENTION(.causal = true, .scale = 0.5)))
@@ -82,6 +84,8 @@ static const expression_case cases[] = {
     {"cumulative_sum from the end", running_back, 1, {SHAPE(4, 3)}},
     {"top_k", largest, 1, {SHAPE(2, 5)}},
     {"top_k smallest", smallest, 1, {SHAPE(4, 2)}},
+    {"sort", sorted, 1, {SHAPE(3, 5)}},
+    {"sort descending", sorted_down, 1, {SHAPE(5, 3)}},
     {"attention", attention, 3, {SHAPE(2, 3, 4), SHAPE(1, 5, 4), SHAPE(2, 5, 2)}},
     {"attention, causal", attention_causal, 3, {SHAPE(5, 3), SHAPE(3, 3), SHAPE(3, 2)}},
     {"attention, biased",

@@ -87,6 +87,8 @@ BUILD(max_pool2d_by_data, gradient_of(g, compute_max_pool2d(g, x[0], &pairs), x[
 BUILD(average_pool2d, compute_average_pool2d(g, x[0], &pairs))
 BUILD(average_pool2d_by_data, gradient_of(g, compute_average_pool2d(g, x[0], &pairs), x[0]))
 BUILD(cumulative_sum, compute_cumulative_sum(g, x[0], 1, false, false))
+BUILD(sort, compute_sort(g, x[0], 1, true))
+BUILD(argsort, compute_argsort(g, x[0], 0, false))
 BUILD(top_k, positions_of_top(g, x[0]))
 BUILD(attention, compute_scaled_attention(g, x[0], x[1], x[2], NULL))
 BUILD(biased_attention,
@@ -138,6 +140,8 @@ static const kind_case cases[] = {
     {"average_pool2d", build_average_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"average_pool2d_by_data", build_average_pool2d_by_data, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"cumulative_sum", build_cumulative_sum, {{FLOATS(3, 4)}, {FLOATS(2, 0)}, {FLOATS(0, 4)}}},
+    {"sort", build_sort, {{FLOATS(3, 4)}, {FLOATS(0, 4)}, {FLOATS(4, 0)}}},
+    {"argsort", build_argsort, {{FLOATS(3, 4)}, {FLOATS(0, 4)}}},
     {"top_k", build_top_k, {{FLOATS(3, 4)}, {FLOATS(0, 4)}}},
     {"scaled_attention", build_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}, {FLOATS(0, 3, 4), FLOATS(0, 5, 4), FLOATS(0, 5, 6)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6)}, {FLOATS(2, 0, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}}},
     {"attention with bias", build_biased_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6), FLOATS(3, 5)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6), FLOATS(3, 0)}}},

@@ -110,6 +110,9 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   d.attributes = &top_k;
   d.outputs = &outputs[1];
   assert_string_equal(class_of(&d), "top_k/f32>i64/axis/r3n10k6");
+  d.kind = COMPUTE_KERNEL_SORT;
+  d.attributes = &(compute_sort_attributes){.positions = true};
+  assert_string_equal(class_of(&d), "sort/f32>i64/axis/r3n6");
   d.kind = COMPUTE_KERNEL_ATTENTION;
   d.attributes = &attention;
   d.rank = 3;

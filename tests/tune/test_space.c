@@ -33,12 +33,13 @@ static void every_problem_of_the_suite_is_a_proper_kernel_of_its_own(void **stat
 
 static void suites_are_chosen_by_name(void **state) {
   (void)state;
-  static const char *const names[] = {"map",     "reduce", "row",      "gemm", "gather",
-                                      "scatter", "copy",   "conv",     "fit",  "window",
-                                      "scan",    "top_k",  "attention"};
+  static const char *const names[] = {"map",     "reduce", "row",       "gemm", "gather",
+                                      "scatter", "copy",   "conv",      "fit",  "window",
+                                      "scan",    "top_k",  "attention", "sort"};
   size_t sum = 0, all = 0, quick = 0, two = 0;
   for (size_t row = 0; row < problem_count(); row++) {
-    for (size_t i = 0; i < 13; i++) sum += problem_chosen(row, names[i], false);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+      sum += problem_chosen(row, names[i], false);
     all += problem_chosen(row, "all", false);
     quick += problem_chosen(row, "all", true);
     two += problem_chosen(row, "gemm,map", true);
@@ -46,7 +47,7 @@ static void suites_are_chosen_by_name(void **state) {
   }
   assert_int_equal(sum, problem_count());
   assert_int_equal(all, problem_count());
-  assert_int_equal(quick, 13);
+  assert_int_equal(quick, 14);
   assert_int_equal(two, 2);
   assert_true(problem_suite_valid("map,gemm") && problem_suite_valid("all"));
   assert_false(problem_suite_valid("spots")); /* no parameters */
@@ -166,6 +167,7 @@ static void one_wrong_element_is_seen_in_every_kind(void **state) {
                                       "window average f32 8x64x56x3",
                                       "scan rows f32 4096x1024",
                                       "top_k f32 1024x1024x8",
+                                      "sort f32 1024x1024",
                                       "attention full f32 8x256x256x64"};
   compute_context *context = test_open();
   compute_device *cpu = compute_default_device(context);

@@ -183,6 +183,29 @@ static void evaluate_top_k(const graph_node *node, const evaluate_value *x, eval
   }
 }
 
+/* As comes_first, but NaN comes last in either order. */
+static void evaluate_sort(const graph_node *node, const evaluate_value *x, evaluate_value *y) {
+  const int32_t axis = node->attributes.axis;
+  const bool ascending = !node->attributes.descending;
+  const int64_t size = x->shape.size[axis], step = step_of(x->shape, axis);
+  for (int64_t i = 0; i < x->count; i++) {
+    const int64_t here = i / step % size, row = i - here * step;
+    const bool nan = x->real && isnan(x->real[i]);
+    int64_t rank = 0;
+    for (int64_t j = 0; j < size; j++) {
+      const int64_t at = row + j * step;
+      const bool other = x->real && isnan(x->real[at]);
+      rank += j != here && (other != nan ? nan : comes_first(x, ascending, at, i));
+    }
+    if (node->op == OP_argsort)
+      y->integer[row + rank * step] = here;
+    else if (y->real)
+      y->real[row + rank * step] = x->real[i];
+    else
+      y->integer[row + rank * step] = x->integer[i];
+  }
+}
+
 /* ---- Attention ----------------------------------------------------------------------------- */
 
 /* Where matrix number `matrix` of the result (its leading axes as one) begins in an operand, which
@@ -261,6 +284,8 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_average_pool2d_by_data: evaluate_window(node, x, y); return true;
   case OP_cumulative_sum: evaluate_running(node, x[0], y); return true;
   case OP_top_k: evaluate_top_k(node, x[0], y); return true;
+  case OP_sort:
+  case OP_argsort: evaluate_sort(node, x[0], y); return true;
   case OP_find_spots: /* the composed form is the definition */
     if (y->real)
       memcpy(y->real, x[1]->real, (size_t)y->count * sizeof *y->real);

@@ -361,6 +361,7 @@ static bool run(reference *r) {
   case COMPUTE_KERNEL_WINDOW:
   case COMPUTE_KERNEL_SCAN:
   case COMPUTE_KERNEL_TOP_K:
+  case COMPUTE_KERNEL_SORT:
   case COMPUTE_KERNEL_ATTENTION:
     return network_reference(r->d, (const void *const *)r->operands, store_network, r);
   case COMPUTE_KERNEL_SPOTS: return spots_reference(r->d, r->operands);

@@ -156,7 +156,8 @@ static void scans(const reference *r) {
   }
 }
 
-/* ---- TOP_K --------------------------------------------------------------------------------- */
+/* ---- TOP_K and SORT ---------------------------------------------------------------------------
+ */
 
 typedef struct ranked {
   sample_element value;
@@ -175,6 +176,38 @@ static int compare_ranked(const void *left, const void *right) {
     order = (a->value.real > b->value.real) - (a->value.real < b->value.real);
   if (order != 0) return a->smallest ? order : -order;
   return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Of a row; NaN is the largest, unless it is to come last of descending elements. */
+static int compare_sorted(const void *left, const void *right) {
+  const ranked *a = left, *b = right;
+  if (a->real && (isnan(a->value.real) != 0) != (isnan(b->value.real) != 0))
+    return isnan(a->value.real) ? 1 : -1;
+  return compare_ranked(left, right);
+}
+
+static bool sort(const reference *r) {
+  const compute_kernel_descriptor *d = r->d;
+  const compute_sort_attributes *a = compute_sort_of(d);
+  const int32_t last = d->rank - 1;
+  int64_t point[COMPUTE_MAX_RANK];
+  ranked *row = malloc((size_t)(d->size[last] + 1) * sizeof *row);
+  if (!row) return false;
+  for (int64_t n = 0; find_point(r, n, last, point); n++) {
+    for (int64_t i = 0; i < d->size[last]; i++) {
+      point[last] = i;
+      row[i] = (ranked){load(r, 0, offset(r, 0, point, d->rank)), i,
+                        dtype_is_float(d->inputs[0].dtype), !a->descending};
+    }
+    qsort(row, (size_t)d->size[last], sizeof *row, compare_sorted);
+    for (point[last] = 0; point[last] < d->size[last]; point[last]++) {
+      const sample_element place = {.whole = row[point[last]].place};
+      if (a->values) r->store(r->user, 0, point, &row[point[last]].value);
+      if (a->positions) r->store(r->user, a->values, point, &place);
+    }
+  }
+  free(row);
+  return true;
 }
 
 static bool top_k(const reference *r) {
@@ -262,6 +295,7 @@ bool network_reference(const compute_kernel_descriptor *d, const void *const *op
   case COMPUTE_KERNEL_WINDOW: windows(&r); return true;
   case COMPUTE_KERNEL_SCAN: scans(&r); return true;
   case COMPUTE_KERNEL_TOP_K: return top_k(&r);
+  case COMPUTE_KERNEL_SORT: return sort(&r);
   case COMPUTE_KERNEL_ATTENTION: return attention(&r);
   default: return false;
   }

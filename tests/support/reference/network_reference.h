@@ -1,4 +1,4 @@
-/* WINDOW, SCAN, TOP_K and ATTENTION by their definitions in compute/backend.h: plain loops in
+/* WINDOW, SCAN, TOP_K, SORT and ATTENTION by their definitions in compute/backend.h: plain loops in
  * double, or in integers that wrap. */
 #ifndef SUPPORT_NETWORK_REFERENCE_H
 #define SUPPORT_NETWORK_REFERENCE_H

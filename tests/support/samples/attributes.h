@@ -15,6 +15,7 @@ typedef union any_attributes {
   compute_scan_attributes scan;
   compute_top_k_attributes top_k;
   compute_attention_attributes attention;
+  compute_sort_attributes sort;
   compute_spots_attributes spots;
 } any_attributes;
 

@@ -1,0 +1,5 @@
+/* SORT. */
+#include "validate/evaluate.h"
+
+/* Every element depends on the order of all elements of its row. */
+const evaluation_kind evaluation_kind_sort = {0};
