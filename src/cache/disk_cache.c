@@ -1,6 +1,7 @@
-/* One file for each entry, named by its key. A file appears whole, by renaming, and is checked whole
- * when it is read; so processes need no lock between them, and a crash leaves at worst a temporary
- * file. The folder is opened anew for every call: it may be deleted while the program runs.
+/* One file for each entry, named by its key. A file appears whole, by renaming, and is checked
+ * whole when it is read; so processes need no lock between them, and a crash leaves at worst a
+ * temporary file. The folder is opened anew for every call: it may be deleted while the program
+ * runs.
  *
  * Files are trusted as far as their owner is: only those of this user that nobody else can write
  * are read, for what they hold is run by a device. */

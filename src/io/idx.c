@@ -148,7 +148,8 @@ compute_status idx_read(const char *operation, compute_device *device, const cha
   struct stat about;
   if (stat(path, &about) != 0) return file_error(reader.context, operation, path, "open", errno);
   if (!S_ISREG(about.st_mode))
-    return error_set(reader.context, COMPUTE_ERROR_FILE, operation, "%s is not a regular file", path);
+    return error_set(reader.context, COMPUTE_ERROR_FILE, operation, "%s is not a regular file",
+                     path);
   errno = 0;
   reader.file = gzopen(path, "rbe");
   if (!reader.file)

@@ -27,8 +27,8 @@ static compute_status COMPUTE_PRINTF(3, 4)
   va_start(list, format);
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
-  return error_set(zip->context, status, zip->operation, "%s is not a ZIP file that can be read: %s",
-                   zip->path, problem);
+  return error_set(zip->context, status, zip->operation,
+                   "%s is not a ZIP file that can be read: %s", zip->path, problem);
 }
 
 #define refuse(zip, ...) refuse_as(zip, COMPUTE_ERROR_FORMAT, __VA_ARGS__)

@@ -15,7 +15,8 @@ void job_run(compute_job *job) {
                                .progress = &job->progress};
   compute_run_report report;
   compute_error error = {0};
-  compute_status status = run_with_fallback(job->plan, job->bindings, job->count, &request, &report);
+  compute_status status =
+      run_with_fallback(job->plan, job->bindings, job->count, &request, &report);
   if (status != COMPUTE_OK) compute_error_get(NULL, &error);
   runners_lock(job->runners);
   job->status = status;

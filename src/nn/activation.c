@@ -46,8 +46,8 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
 compute_layer *compute_activation(compute_activation_kind kind) {
   static const char operation[] = "compute_activation";
   if ((int)kind < 0 || (size_t)kind >= sizeof activations / sizeof *activations) {
-    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid activation %d", operation,
-              (int)kind);
+    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid activation %d",
+              operation, (int)kind);
     return NULL;
   }
   compute_layer *layer = layer_create(&activations[kind].kind, operation, NULL);

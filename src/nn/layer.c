@@ -169,8 +169,8 @@ compute_status layer_check_weights(compute_context *context, const char *operati
                        "%s: options.reserved[%zu] of the weights is not zero", operation, i);
   }
   if (!layer_initializer_is_valid(options->initializer))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid initializer %d",
-                     operation, (int)options->initializer);
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "%s: invalid initializer %d", operation, (int)options->initializer);
   return layer_check_float(context, operation, &options->dtype);
 }
 

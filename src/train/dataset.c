@@ -316,7 +316,8 @@ static compute_status check_range(const compute_dataset *dataset, dataset_part p
       memcpy(&value, item + 8 * j, 8);
       if (value == (int32_t)value) continue;
       return error_set(dataset->context, COMPUTE_ERROR_OVERFLOW, operation,
-                       "item %" PRId64 " of the data has %" PRId64 ", which is not an i32", i, value);
+                       "item %" PRId64 " of the data has %" PRId64 ", which is not an i32", i,
+                       value);
     }
   }
   return COMPUTE_OK;

@@ -437,7 +437,7 @@ static void gpus_that_cannot_be_used_are_explained(void **state) {
   static const struct {
     const char *orders, *words;
   } cases[] = {{"capability=35", "compute capability 3.5"},
-               {"fail=cuDevicePrimaryCtxRetain:1+:46", "not to be had"},
+               {"fail=cuDevicePrimaryCtxRetain:1+:46", "is not available"},
                {"fail=cuDeviceGet:1+:999", "CUDA_ERROR_UNKNOWN"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     compute_context *context = NULL;

@@ -160,8 +160,8 @@ static void side_cars_that_lie_are_refused(void **state) {
       {"Data Type: uint16\nFrames: 2\nHeight: 2\nWidth: 4\n", "do not make the 24 bytes"},
       {"Data Type: uint16\nFrames: 9223372036854775807\nHeight: 32768\nWidth: 32768\n",
        "do not make"},
-      {"Data Type: uint16\nFrames: 99999999999999999999\nHeight: 2\nWidth: 3\n", "no number"},
-      {"Data Type: uint16\nFrames: -2\nHeight: 2\nWidth: 3\n", "no number"},
+      {"Data Type: uint16\nFrames: 99999999999999999999\nHeight: 2\nWidth: 3\n", "not a number"},
+      {"Data Type: uint16\nFrames: -2\nHeight: 2\nWidth: 3\n", "not a number"},
       {"Data Type: uint16\nFrames: 2\nHeight: 0\nWidth: 3\n", "make no sense"},
       {"Data Type: uint16\nFrames: 2\nHeight: 4294967296\nWidth: 4294967296\n", "make no sense"},
       {"Data Type: int16\nFrames: 2\nHeight: 2\nWidth: 3\n", "int16"},
@@ -171,7 +171,7 @@ static void side_cars_that_lie_are_refused(void **state) {
       {"Data Type: uint16\nFrames: [2]\nHeight: 2\nWidth: 3\n", "makes no sense"},
       {"Data Type: uint16\nByte Order: x\nFrames: 2\nHeight: 2\nWidth: 3\n", "neither < nor >"},
       {"Data Type: <u2\nByte Order: '>'\nFrames: 2\nHeight: 2\nWidth: 3\n", "contradict"},
-      {"- 1\n- 2\n", "no list of keys"},
+      {"- 1\n- 2\n", "not a list of keys"},
       {"", "lacks"},
       {"Other: [\n", "no valid YAML"},
       {"\x01\x02", "no valid YAML"},
@@ -428,8 +428,8 @@ static void other_files_are_refused(void **state) {
   assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "is not what its name says");
   write_file(NPY, "", 0);
   assert_refused(NPY, COMPUTE_ERROR_FORMAT, "is not what its name says");
-  assert_refused("/dev/null", COMPUTE_ERROR_FILE, "no regular file");
-  assert_refused(TEST_SCRATCH_DIR, COMPUTE_ERROR_FILE, "no regular file");
+  assert_refused("/dev/null", COMPUTE_ERROR_FILE, "not a regular file");
+  assert_refused(TEST_SCRATCH_DIR, COMPUTE_ERROR_FILE, "not a regular file");
   assert_refused(TEST_SCRATCH_DIR "/none.tif", COMPUTE_ERROR_FILE, "No such file");
   write_file(TEST_SCRATCH_DIR "/notes.txt", "hello, world", 12);
   assert_refused(TEST_SCRATCH_DIR "/notes.txt", COMPUTE_ERROR_FORMAT, "of no kind");

@@ -206,13 +206,13 @@ static void shapes_that_lie_are_refused(void **state) {
       {"(2305843009213693951,)", COMPUTE_ERROR_FORMAT, "are 9223372036854775804"},
       {"(1152921504606846976, 2)", COMPUTE_ERROR_FORMAT, "63 bits"},
       {"(17,)", COMPUTE_ERROR_FORMAT, "64 bytes of elements"},
-      {"(-1,)", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"(2)", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"(,)", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"(2,,3)", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"(2 3)", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"[2]", COMPUTE_ERROR_FORMAT, "no tuple"},
-      {"(1.5,)", COMPUTE_ERROR_FORMAT, "no tuple"},
+      {"(-1,)", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"(2)", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"(,)", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"(2,,3)", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"(2 3)", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"[2]", COMPUTE_ERROR_FORMAT, "not a tuple"},
+      {"(1.5,)", COMPUTE_ERROR_FORMAT, "not a tuple"},
       {"(1,1,1,1,1,1,1,1,1)", COMPUTE_ERROR_UNSUPPORTED, "more than 8"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -228,17 +228,17 @@ static void damaged_headers_are_refused(void **state) {
   static const struct {
     const char *dictionary, *part;
   } cases[] = {
-      {"", "no dictionary"},
-      {"{", "no dictionary"},
-      {"{'descr': '<f4'", "no dictionary"},
+      {"", "not a dictionary"},
+      {"{", "not a dictionary"},
+      {"{'descr': '<f4'", "not a dictionary"},
       {"{'descr': '<f4', 'fortran_order': False}", "lacks 'shape'"},
       {"{'descr': '<f4', 'shape': (2,)}", "lacks 'fortran_order'"},
       {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "twice"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "'more'"},
       {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,)}", "neither True nor False"},
-      {"{'descr': <f4, 'fortran_order': False, 'shape': (2,)}", "no string"},
+      {"{'descr': <f4, 'fortran_order': False, 'shape': (2,)}", "not a string"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "follows"},
-      {"{'descr': '<f4\n', 'fortran_order': False, 'shape': (2,)}", "no string"},
+      {"{'descr': '<f4\n', 'fortran_order': False, 'shape': (2,)}", "not a string"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_refused(1, cases[i].dictionary, COMPUTE_ERROR_FORMAT, cases[i].part);

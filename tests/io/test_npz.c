@@ -149,7 +149,7 @@ static void members_that_lie_are_refused(void **state) {
   } while (0)
   REFUSED(two[1].name = two[0].name, 601, "two tensors called \"zeros\"");
   REFUSED(two[1].name = "text.txt", 304, "does not end in .npy");
-  REFUSED(two[1].name = "b\xff.npy", 601, "no UTF-8");
+  REFUSED(two[1].name = "b\xff.npy", 601, "not UTF-8");
   REFUSED(two[1].flags = 1, 304, "encrypted");
   REFUSED(two[1].method = 14, 304, "neither stored nor deflated");
   REFUSED(two[1].unpacked = 0xfffffffe, 601, "claims a size that it cannot have");

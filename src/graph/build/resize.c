@@ -226,7 +226,8 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   if (!build_domain(graph, operation, DOMAIN_FLOAT, dtype)) return BUILD_NONE;
   if (mode != COMPUTE_UPSAMPLE_NEAREST && mode != COMPUTE_UPSAMPLE_BILINEAR) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                      "invalid mode %d; modes are COMPUTE_UPSAMPLE_NEAREST and _BILINEAR", (int)mode);
+                      "invalid mode %d; modes are COMPUTE_UPSAMPLE_NEAREST and _BILINEAR",
+                      (int)mode);
   }
   if (shape.rank != 4 || shape.size[2] < 1 || shape.size[3] < 1 || height < 1 || width < 1) {
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,

@@ -169,8 +169,8 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
   errno = 0;
   long long value = strtoll(entry->value, &end, 10);
   if (*end || errno || value < 0)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"%s: %s\" is not a number",
-                       path, entry->key, entry->value);
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: \"%s: %s\" is not a number", path,
+                       entry->key, entry->value);
   *number = value;
   return COMPUTE_OK;
 }
