@@ -255,7 +255,7 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(group_x, 64, 128, 256)}},
     {TUNE_OTHERS, {TUNE(variant, 2), TUNE(group_x, 64, 128, 256, 512), TUNE(items, 2, 4, 8)}},
     {TUNE_CPU, {TUNE(variant, 2), TUNE(items, 32, 128, 512, 2048)}},
-    {TUNE_END},
+    {.target = TUNE_END},
 };
 
 const emit_kind emit_sort = {.name = "SORT", .emit = emit, .grids = grids};
