@@ -251,39 +251,42 @@ typedef struct compute_sort_attributes {
   bool values, positions; /* the outputs, in this order: at least one */
 } compute_sort_attributes;
 
+/* clang-format off: the kinds keep their shape */
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
  * REDUCE an output may be the very elements of an input that the epilogue alone reads (same address
  * and strides).
  *
  * MAP     `epilogue` runs over the space: its input i is inputs[i], its output k goes to
- * outputs[k].
+ *         outputs[k].
  *
- * REDUCE  The space is the kept dimensions (the first kept_rank), then the reduced ones. `prologue`
- *         (inputs 0 … prologue_inputs−1; one output) makes the element, or inputs[0] itself when
- *         it has no program; `combine` folds the reduced dimensions in the type of that element
- *         (`accumulate`); `epilogue` has the folded value (I64 for ARGMAX and ARGMIN) as its input
- *         0 and inputs[prologue_inputs + j − 1] as its input j ≥ 1, over the kept dimensions.
- *         Operand strides of the epilogue are 0 in the reduced dimensions, as are the outputs'.
+ * REDUCE  The space is the kept dimensions (the first kept_rank), then the reduced ones.
+ *         `prologue` (inputs 0 … prologue_inputs−1; one output) makes the element, or inputs[0]
+ *         itself when it has no program; `combine` folds the reduced dimensions in the type of
+ *         that element (`accumulate`); `epilogue` has the folded value (I64 for ARGMAX and ARGMIN)
+ *         as its input 0 and inputs[prologue_inputs + j − 1] as its input j ≥ 1, over the kept
+ *         dimensions. Operand strides of the epilogue are 0 in the reduced dimensions, as are the
+ *         outputs'.
  *
  * ROW     The last dimension is the row. Prologue, row operation in `accumulate`, epilogue as in
  *         REDUCE, but the epilogue and the outputs run over the whole space.
  *
  * GEMM    The space is batch dimensions, then m, n (rank ≥ 2). inputs[0] is A with strides over
  *         (batch…, m, k), inputs[1] is B with strides over (batch…, k, n): their last two stride
- *         entries mean these. sum over k of A·B in `accumulate`; `epilogue` has that as its input 0
- *         and inputs[1 + j] as its input j ≥ 1, over (batch…, m, n). No prologue. k may be 0.
+ *         entries mean these. sum over k of A·B in `accumulate`; `epilogue` has that as its input
+ *         0 and inputs[1 + j] as its input j ≥ 1, over (batch…, m, n). No prologue. k may be 0.
  *
  * GATHER  outputs[0][i…] = inputs[0][i… , with inputs[1][i…] along the axis]: inputs[0] has stride
- * 0 in the dimensions that the index replaces; the index moves it by axis_stride and lies in 0 …
- * axis_size−1, negative ones counting from the end, or with from_zero being outside.
- * inputs[1] is I32 or I64; the others share a dtype. No programs. An index outside fails the
- * launch, or the wait for it, with COMPUTE_ERROR_INDEX: services->fail_index reports which.
+ *         0 in the dimensions that the index replaces; the index moves it by axis_stride and lies
+ *         in 0 … axis_size−1, negative ones counting from the end, or with from_zero being
+ *         outside. inputs[1] is I32 or I64; the others share a dtype. No programs. An index
+ *         outside fails the launch, or the wait for it, with COMPUTE_ERROR_INDEX:
+ *         services->fail_index reports which.
  *
  * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
- *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read and
- *         written; several updates of one element are added in row-major order of the space, or in
- *         another order that is the same at every run. Indices as in GATHER.
+ *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read
+ *         and written; several updates of one element are added in row-major order of the space,
+ *         or in another order that is the same at every run. Indices as in GATHER.
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *
@@ -295,54 +298,55 @@ typedef struct compute_sort_attributes {
  *         input 0 and inputs[1 + j] as its input j ≥ 1, over the space. No prologue.
  *
  * FIT     The space has rank 1: the ROIs. `problem` says what is computed, with every 0 that means
- * a default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is the
- * pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that problem.inputs
- * names follow in the order of its bits: corners with strides over (ROI, 3); maps and the mask over
- * (ROI, row, column), the first usually 0; sigma, start and bounds over (ROI, parameter).
- * outputs[0] is F32 with strides over (ROI, column of the record). An ROI that would reach outside
- * frames × rows × columns is BAD_DATA. No programs. An ROI's record depends on nothing but its own
- * inputs, bit for bit.
+ *         a default replaced (outputs, iterations, epsilon, sigma[1], gain, em_gain). inputs[0] is
+ *         the pixels, U16 or F32: strides over (ROI or frame, row, column). The inputs that
+ *         problem.inputs names follow in the order of its bits: corners with strides over (ROI,
+ *         3); maps and the mask over (ROI, row, column), the first usually 0; sigma, start and
+ *         bounds over (ROI, parameter). outputs[0] is F32 with strides over (ROI, column of the
+ *         record). An ROI that would reach outside frames × rows × columns is BAD_DATA. No
+ *         programs. An ROI's record depends on nothing but its own inputs, bit for bit.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
  *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
- *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place in
- *         row-major order. A window without an element of the data gives −infinity (MAX) or 0.
- *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after those
- *         named here as its further inputs. No prologue.
+ *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place
+ *         in row-major order. A window without an element of the data gives −infinity (MAX) or 0.
+ *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after
+ *         those named here as its further inputs. No prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
- *         space, in `accumulate`; exclusive: of the elements before (the identity first);
- *         reverse: from the end. One output. No programs.
+ *         space, in `accumulate`; exclusive: of the elements before (the identity first); reverse:
+ *         from the end. One output. No programs.
  *
  * TOP_K   The last dimension of the space has the k results of a row; inputs[0] has a stride for
  *         each dimension but the last, where it has that of the row's axis_size ≥ k elements.
  *         outputs[0], I64, are the positions in the row of its largest elements (smallest with
- *         smallest), in that order, equal ones by position; a NaN is larger than all numbers.
- *         No programs.
+ *         `smallest`), in that order, equal ones by position; a NaN is larger than all numbers. No
+ *         programs.
  *
  * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
- *         strides over the batch dimensions and two of their own, (m, width), (keys, width), (keys,
- *         e); then, if biased, the bias over (batch…, m, keys). All of one dtype; summed
- *         in `accumulate`. A query that sees no key gives 0. One output. No programs.
+ *         strides over the batch dimensions and two of their own, (m, width), (keys, width),
+ *         (keys, e); then, if biased, the bias over (batch…, m, keys). All of one dtype; summed in
+ *         `accumulate`. A query that sees no key gives 0. One output. No programs.
  *
  * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
  *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as the attributes say.
- * BOOL: true where that reaches the threshold and the filtered frame is larger than at the pixels
- * before within `distance` rows and columns, in row-major order, and no smaller than at those
- * after; outside the frame it is 0. A NaN there makes it false. No programs. What a frame gives
- * depends on nothing else.
+ *         BOOL: true where that reaches the threshold and the filtered frame is larger than at the
+ *         pixels before within `distance` rows and columns, in row-major order, and no smaller
+ *         than at those after; outside the frame it is 0. A NaN there makes it false. No programs.
+ *         What a frame gives depends on nothing else.
  *
- * SORT    The rows of inputs[0], which lie along the last dimension of the space, in ascending order,
- *         or descending; equal elements (zeros are, of either sign) stay in the order of their
- *         positions, and so do NaNs, which come last in either order. Any dtype but BOOL. The
- *         outputs: with `values` the elements, of the input's dtype and bit for bit; then with
+ * SORT    The rows of inputs[0], which lie along the last dimension of the space, in ascending
+ *         order, or descending; equal elements (zeros are, of either sign) stay in the order of
+ *         their positions, and so do NaNs, which come last in either order. Any dtype but BOOL.
+ *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
  *         `positions` where in the row each was, I64. No programs.
  *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
  * where nothing is summed. */
+/* clang-format on */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;
@@ -462,9 +466,9 @@ typedef struct compute_services {
   /* The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default choice.
-   * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what the
-   * kernel needs or cannot run these parameters. The result is constant and goes back by
+  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default
+   * choice. COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what
+   * the kernel needs or cannot run these parameters. The result is constant and goes back by
    * generated_release. */
   compute_status (*generate)(void *host, const compute_target *target,
                              const struct compute_kernel_descriptor *descriptor,

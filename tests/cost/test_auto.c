@@ -110,8 +110,8 @@ static int tear_down(void **state) {
 
 static void set_rate(device_costs *c, work_class class, double launch, double per_second) {
   c->curve[class] = (cost_curve){.count = 2,
-                                  .work = {1, 1e9},
-                                  .seconds = {launch + 1 / per_second, launch + 1e9 / per_second}};
+                                 .work = {1, 1e9},
+                                 .seconds = {launch + 1 / per_second, launch + 1e9 / per_second}};
 }
 
 /* A device on which everything but products goes at `rate`. */

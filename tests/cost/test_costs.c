@@ -107,8 +107,8 @@ static void a_full_set_of_points_fits_into_a_line(void **state) {
   for (int class = 0; class < WORK_CLASSES; class ++)
     c.curve[class] =
         (cost_curve){.count = COSTS_POINTS,
-                      .work = {1e14 + 1, 1e14 + 2, 1e14 + 3, 1e14 + 4, 1e14 + 5, 1e14 + 6},
-                      .seconds = {900, 901, 902, 903, 904, 905}};
+                     .work = {1e14 + 1, 1e14 + 2, 1e14 + 3, 1e14 + 4, 1e14 + 5, 1e14 + 6},
+                     .seconds = {900, 901, 902, 903, 904, 905}};
   size_t length = costs_line_print(key, model, &c, line);
   assert_true(length < COSTS_LINE_BYTES - 1);
   assert_true(costs_line_parse(line, length - 1, key, &read));

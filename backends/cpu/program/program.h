@@ -53,8 +53,8 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
                      bool stream);
 void cpu_stream_fence(void);
 
-/* Runs a line of any length ≥ 1, tile by tile: `tile` describes its beginning, all but `count`, and is
- * changed. `pace` is how far the tile's coordinate goes from element to element. */
+/* Runs a line of any length ≥ 1, tile by tile: `tile` describes its beginning, all but `count`, and
+ * is changed. `pace` is how far the tile's coordinate goes from element to element. */
 void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
                           cpu_scratch *scratch, bool stream);
 
