@@ -92,6 +92,7 @@ typedef enum compute_kernel_kind {
 
 #define COMPUTE_KERNEL_KIND_ONE(code, number, name) +1
 enum { COMPUTE_KERNEL_KIND_COUNT = 0 COMPUTE_KERNEL_KINDS(COMPUTE_KERNEL_KIND_ONE) };
+#undef COMPUTE_KERNEL_KIND_ONE
 
 /* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
  * first element is the binding's address. */

@@ -35,14 +35,14 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
-/* "map", "conv", …; "unknown" for what is no kind. Constant. */
+/* "map", "conv", …; "unknown" for an unknown kind. Constant. */
 const char *kernel_kind_name(compute_kernel_kind kind);
 
 /* Whether `name` (of `length` characters) is that of a kind. */
 bool kernel_kind_exists(const char *name, size_t length);
 
-/* Text for people into `text`: "convolution 3x3, stride 2". `title` gets the kind's word alone, or
- * what the kernel computes if that says more. */
+/* Text for people: "convolution 3x3, stride 2, then relu(in0)", added to `text`; and the sizes of
+ * its space, "64x1000 | 3". */
 struct text_buffer;
 void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *text);
 void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);

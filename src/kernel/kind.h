@@ -46,13 +46,13 @@ typedef struct kernel_kind {
   /* The class after the kind and "/". */
   void (*print_class)(const compute_kernel_descriptor *d, class_text *text);
   const char *(*operation)(const compute_kernel_descriptor *d); /* "softmax"; NULL: the title */
-  /* What follows the operation (", stride 2"), and the size. */
+  /* What follows the operation (", stride 2"), its programs, and the sizes of the space. */
   void (*print_details)(const compute_kernel_descriptor *d, text_buffer *text);
   void (*print_more)(const compute_kernel_descriptor *d, text_buffer *text);
   int (*print_size)(const compute_kernel_descriptor *d, char *text, size_t bytes);
 } kernel_kind;
 
-/* NULL for what is no kind. */
+/* NULL for an unknown kind. */
 const kernel_kind *kernel_kind_of(compute_kernel_kind kind);
 
 /* Whether the attributes that the kind needs are there. */

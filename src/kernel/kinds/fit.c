@@ -162,6 +162,9 @@ static void print_more(const compute_kernel_descriptor *d, text_buffer *text) {
   }
 }
 
+/* The largest of all. */
+_Static_assert(sizeof(compute_fit_attributes) <= KERNEL_ATTRIBUTE_BYTES, "room for attributes");
+
 const kernel_kind kernel_kind_fit = {
     .name = "fit",
     .title = "fit",
