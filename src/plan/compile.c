@@ -165,7 +165,7 @@ static bool can_be_repeated(const compute_plan *plan, const compute_plan_options
  * bound to the CPU by a kernel that others may lack. */
 static const compute_device *kernels_device(const compute_plan *plan,
                                             const compute_plan_options *options) {
-  const bool placed = is_automatic(plan->context, options) && plan->context->device_count > 1;
+  const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
   return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
 }
 
