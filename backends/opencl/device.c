@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -371,6 +372,20 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   return COMPUTE_OK;
 }
 
+/* Waits, 0.1 s at most, until nobody but the caller holds the context. A worker thread of PoCL 3.1
+ * lets go of a command after all have been told that it is complete, and looks at the device then:
+ * freeing a part of a device before that crashes the worker. */
+static void context_settle(const opencl_device *device) {
+  enum { TRIES = 1000, PAUSE = 100000 /* ns */ };
+  cl_uint holders = 1;
+  for (int i = 0; i < TRIES; i++) {
+    const cl_int code = device->cl->clGetContextInfo(device->context, CL_CONTEXT_REFERENCE_COUNT,
+                                                     sizeof holders, &holders, NULL);
+    if (code != CL_SUCCESS || holders <= 1) return;
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
+  }
+}
+
 void opencl_device_close(void *handle) {
   opencl_device *device = handle;
   if (device->clblast_used) opencl_clblast_forget();
@@ -378,6 +393,7 @@ void opencl_device_close(void *handle) {
   opencl_staging_release(device);
   opencl_clock_release(device);
   if (device->memory_queue) device->cl->clReleaseCommandQueue(device->memory_queue);
+  if (device->place->divided) context_settle(device);
   device->cl->clReleaseContext(device->context);
   past_release(device);
   pthread_mutex_destroy(&device->loss_mutex);

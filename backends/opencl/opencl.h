@@ -43,6 +43,7 @@
   X(clGetDeviceInfo)                                                                               \
   X(clCreateSubDevices)                                                                            \
   X(clReleaseDevice)                                                                               \
+  X(clGetContextInfo)                                                                              \
   X(clCreateContext)                                                                               \
   X(clReleaseContext)                                                                              \
   X(clCreateCommandQueue)                                                                          \
