@@ -121,7 +121,7 @@ typedef struct profile_note {
 } profile_note;
 
 enum {
-  PROFILE_ENTRIES = 2048,
+  PROFILE_ENTRIES = 16384, /* of 2.7 KB, made as they are needed */
   PROFILE_ROWS = 1024,
   PROFILE_NOTES = 64,
   PROFILE_PENDING = 4096, /* timed stretches whose times have not been read yet */

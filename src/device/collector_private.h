@@ -6,7 +6,7 @@
 
 #include "device/collector.h"
 
-enum { PROFILE_BUCKETS = 1024 };
+enum { PROFILE_BUCKETS = 4096 };
 
 /* Work whose end the device has yet to tell. */
 typedef struct profile_pending {

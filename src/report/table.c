@@ -76,15 +76,38 @@ static void add_lines(text_buffer *text, const line *lines, size_t count) {
   }
 }
 
-static void add_counts(text_buffer *text, compute_context *context, uint64_t dropped) {
+/* What the table and the timeline do not show. */
+typedef struct missing {
+  uint64_t dropped, unlisted, untimed;
+} missing;
+
+static missing count_missing(profile_collector *p, uint32_t count) {
+  profile_entry e;
+  pthread_mutex_lock(&p->mutex);
+  missing m = {.dropped = p->dropped, .unlisted = p->unlisted};
+  pthread_mutex_unlock(&p->mutex);
+  for (uint32_t i = 1; i <= count; i++) {
+    profile_entry_copy(p, i, &e);
+    m.untimed += e.untimed;
+  }
+  return m;
+}
+
+static void add_counts(text_buffer *text, compute_context *context, missing m) {
   for (int kind = 0; kind < FALLBACK_COUNT; kind++) {
     const uint64_t count = __atomic_load_n(&context->fallbacks[kind], __ATOMIC_RELAXED);
     if (count > 0)
       text_add(text, "fallback %s: %llu\n", fallback_name((fallback_kind)kind),
                (unsigned long long)count);
   }
-  if (dropped > 0)
-    text_add(text, "the timeline lacks the oldest %llu records\n", (unsigned long long)dropped);
+  if (m.untimed > 0)
+    text_add(text, "%llu operations were not timed: they failed, or too many were under way\n",
+             (unsigned long long)m.untimed);
+  if (m.unlisted > 0)
+    text_add(text, "%llu operations are not listed: the profile is full with %d names\n",
+             (unsigned long long)m.unlisted, (int)PROFILE_ENTRIES);
+  if (m.dropped > 0)
+    text_add(text, "the timeline lacks the oldest %llu records\n", (unsigned long long)m.dropped);
 }
 
 compute_status compute_profile_text(compute_context *context, char **result) {
@@ -96,7 +119,6 @@ compute_status compute_profile_text(compute_context *context, char **result) {
   profile_collect(context, NULL);
   pthread_mutex_lock(&p->mutex);
   const uint32_t count = p->entry_count;
-  const uint64_t dropped = p->dropped;
   pthread_mutex_unlock(&p->mutex);
   text_buffer text = {0};
   line *lines = base_allocate(count, sizeof *lines);
@@ -107,7 +129,7 @@ compute_status compute_profile_text(compute_context *context, char **result) {
     const size_t rest = gather(p, count, false, lines);
     if (rest > 0) text_add(&text, "\nwhat these were part of, or waited for\n");
     if (rest > 0) add_lines(&text, lines, rest);
-    add_counts(&text, context, dropped);
+    add_counts(&text, context, count_missing(p, count));
   }
   const bool good = lines && !text.failed;
   base_release(lines);

@@ -152,6 +152,26 @@ static void nothing_is_recorded_before_the_start_or_after_a_clear(void **state) 
   release(&f);
 }
 
+/* Spans with names of their own fill the table; the profile says so, and goes on. */
+static void a_full_table_says_so(void **state) {
+  (void)state;
+  enum { MOST = 16384, MORE = 7 };
+  fixture f = make_fixture();
+  assert_ok(compute_profile_start(context, NULL));
+  for (int i = 0; i < MOST + MORE; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "span %d", i);
+    const compute_profile_span span = compute_profile_span_begin(context, NULL, name);
+    compute_profile_span_end(context, &span);
+  }
+  char *text = NULL;
+  assert_ok(compute_profile_text(context, &text));
+  assert_non_null(
+      strstr(text, "7 operations are not listed: the profile is full with 16384 names"));
+  compute_text_free(text);
+  release(&f);
+}
+
 static void the_timeline_keeps_the_latest_and_says_what_it_dropped(void **state) {
   (void)state;
   if (python_is_missing()) return;
@@ -429,6 +449,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RECORDING_TEST(what_ran_is_counted_and_its_times_fit_together),
       RECORDING_TEST(nothing_is_recorded_before_the_start_or_after_a_clear),
+      RECORDING_TEST(a_full_table_says_so),
       RECORDING_TEST(the_timeline_keeps_the_latest_and_says_what_it_dropped),
       RECORDING_TEST(two_threads_lose_nothing_and_switching_disturbs_nobody),
       RECORDING_TEST(a_callers_spans_have_rows_of_their_own),
