@@ -89,7 +89,7 @@ compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUT
 foreach(name operations_indexed operations_matmul operations_network operations_reduction
         operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
-    "${on_device_sampled};COMPUTE_TEST_SAMPLES=12;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+    "${on_device_sampled};COMPUTE_TEST_SAMPLES=24;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
 
 if(NOT COMPUTE_OCLGRIND_ICD)

@@ -1,7 +1,7 @@
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
 # corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
 # scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.
-# Otherwise they share two minutes of one processor among them, however many there are, and start from
+# Otherwise they share one minute of one processor among them, however many there are, and start from
 # the same number each time: enough to run the corpus and to find what a change has broken. Longer
 # runs, which try something else each time, are for whoever changes a reader.
 set -euo pipefail
@@ -9,7 +9,7 @@ tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0
 
 command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
 mkdir -p "$build"
-cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' \
+cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 \
   -DCMAKE_C_COMPILER=clang -DCOMPUTE_SANITIZE=fuzzer-no-link,address,undefined \
   -DCOMPUTE_TESTS=OFF -DCOMPUTE_BENCH=OFF -DCOMPUTE_FUZZ=ON >"$build.log" ||
   { cat "$build.log"; exit 1; }
@@ -18,8 +18,8 @@ cmake --build "$build" --target fuzzers
 if [[ -z $seconds ]]; then
   seed=1
   fuzzers=("$build"/bin/fuzz_*)
-  seconds=$((120 / ${#fuzzers[@]}))
-  ((seconds >= 8)) || seconds=8
+  seconds=$((60 / ${#fuzzers[@]}))
+  ((seconds >= 5)) || seconds=5
 fi
 
 export COMPUTE_BACKEND_PATH=$build/lib/compute

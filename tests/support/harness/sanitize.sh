@@ -7,7 +7,7 @@ set -euo pipefail
 tree=$1 build=$2/$6 sanitizers=$4 label=$5
 
 mkdir -p "$build"
-cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG='-O1 -g' \
+cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 \
   -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
   -DCOMPUTE_TEST_POCL_CACHE="$2/tests/pocl_cache" -DCMAKE_C_COMPILER="$CC" >"$build.log" || { cat "$build.log"; exit 1; }
 # A test is called as the target that makes its program.
