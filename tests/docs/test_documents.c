@@ -1,7 +1,7 @@
 /* The documents that repeat a table of the library agree with it.
  *
- * docs/operations.md is made from the table of operations: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it anew. docs/environment.md is written by hand and must name
+ * docs/reference/operations.md is made from the table of operations: run this test with
+ * COMPUTE_UPDATE_DOCS=1 to write it anew. docs/reference/environment.md is written by hand and must name
  * every variable that the library reads. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "compute/compute.h"
 #include "support/harness/test.h"
 
-static const char operations_path[] = TEST_SOURCE_DIR "/docs/operations.md";
-static const char environment_path[] = TEST_SOURCE_DIR "/docs/environment.md";
+static const char operations_path[] = TEST_SOURCE_DIR "/docs/reference/operations.md";
+static const char environment_path[] = TEST_SOURCE_DIR "/docs/reference/environment.md";
 
 static char *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
@@ -75,7 +75,7 @@ static void every_variable_is_documented(void **state) {
   for (size_t i = 0; compute_variable_at(i) != NULL; i++) {
     char name[80];
     snprintf(name, sizeof name, "`%s`", compute_variable_at(i)->name);
-    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/environment.md", name);
+    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/reference/environment.md", name);
   }
   compute_text_free(page);
 }

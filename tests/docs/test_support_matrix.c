@@ -1,4 +1,4 @@
-/* docs/support-matrix.md says for every operation, dtype and backend how large the largest error
+/* docs/reference/support-matrix.md says for every operation, dtype and backend how large the largest error
  * was; the operation tests measure it (support/harness/measure.h).
  *
  * They leave their findings in this test's scratch folder. With COMPUTE_UPDATE_DOCS=1 the page is
@@ -17,7 +17,7 @@
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
-static const char page_path[] = TEST_SOURCE_DIR "/docs/support-matrix.md";
+static const char page_path[] = TEST_SOURCE_DIR "/docs/reference/support-matrix.md";
 static const char *const backends[] = {"cpu", "opencl", "cuda"};
 
 enum { BACKENDS = 3, OPERATIONS = 128, CELL = 24 };
@@ -55,7 +55,7 @@ static bool takes(const compute_operation_info *info, compute_dtype dtype) {
   return *list == dtype;
 }
 
-/* Fits have promises of another kind: docs/fitting.md. */
+/* Fits have promises of another kind: docs/guide/fitting.md. */
 static bool belongs_here(const compute_operation_info *info) {
   return strcmp(info->category, "fit") != 0;
 }
@@ -269,7 +269,7 @@ static void every_operation_has_a_cell_for_every_dtype_and_backend(void **state)
                             strcmp(cell, "CPU") == 0 ||
                             (b == 2 && strcmp(cell, "not measured") == 0);
         if (takes(&info, (compute_dtype)d) ? !answer : !outside)
-          fail_msg("docs/support-matrix.md says \"%s\" of %s in %s on %s; see COMPUTE_UPDATE_DOCS",
+          fail_msg("docs/reference/support-matrix.md says \"%s\" of %s in %s on %s; see COMPUTE_UPDATE_DOCS",
                    cell, info.name, compute_dtype_name((compute_dtype)d), backends[b]);
       }
     }
@@ -310,7 +310,7 @@ static void what_is_said_to_run_on_a_device_does(void **state) {
         known++;
         const char *now = f->wrong ? "is wrong" : f->elsewhere ? "went to the CPU" : "runs";
         if (f->wrong || f->elsewhere != (strcmp(cell, "CPU") == 0))
-          fail_msg("%s in %s on %s %s; docs/support-matrix.md says \"%s\"", info.name,
+          fail_msg("%s in %s on %s %s; docs/reference/support-matrix.md says \"%s\"", info.name,
                    compute_dtype_name((compute_dtype)d), backends[b], now, cell);
       }
     }
