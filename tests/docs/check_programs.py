@@ -1,4 +1,4 @@
-"""Compiles and runs the programs of docs/guide/, and compares what they print with the page.
+"""Compiles and runs the programs of docs/guide/ and docs/reference/, and compares what they print with the page.
 
     check_programs.py TREE BUILD SCRATCH
 
@@ -64,7 +64,8 @@ def part(name, text):
 def main():
     os.makedirs(SCRATCH, exist_ok=True)
     failed = programs = parts = 0
-    for page in sorted(glob.glob(os.path.join(TREE, "docs", "guide", "*.md"))):
+    for page in sorted(glob.glob(os.path.join(TREE, "docs", "guide", "*.md")) +
+                       glob.glob(os.path.join(TREE, "docs", "reference", "*.md"))):
         title = os.path.basename(page)[:-3]
         if title == "training":
             continue
@@ -83,7 +84,7 @@ def main():
                 wrong = part(name, text)
             if wrong:
                 failed += 1
-                print(f"FAILED: docs/guide/{title}.md, block {i + 1}: {wrong}")
+                print(f"FAILED: {os.path.relpath(page, TREE)}, block {i + 1}: {wrong}")
     print(f"{programs} programs and {parts} parts of programs, {failed} failed")
     if programs < 6:
         sys.exit("programs are missing: are the pages' blocks marked as C?")
