@@ -1,5 +1,5 @@
 /* The null backend: the smallest module that keeps every promise of compute/backend.h. Copy this
- * folder to start a backend of your own; docs/backends.md walks through it.
+ * folder to start a backend of your own; docs/internals/backends.md walks through it.
  *
  * It has one device, "null:0", which stores and copies bytes but runs no kernel. Its memory is host
  * memory, yet `host` stays NULL in compute_memory, as on a graphics card: so the core must move

@@ -32,7 +32,7 @@ static bool find(void *library, const char *name, void *function) {
   return address != NULL;
 }
 
-/* The library that libcompute opens, too (COMPUTE_BLAS in docs/environment.md). */
+/* The library that libcompute opens, too (COMPUTE_BLAS in docs/reference/environment.md). */
 static bool open_library(void) {
   const char *name = getenv("COMPUTE_BLAS");
   if (!name || !strcmp(name, "none")) name = "libopenblas.so.0";

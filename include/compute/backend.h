@@ -2,7 +2,7 @@
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
  * of libcompute: what it may use of the core comes in a compute_services struct. backends/null is
- * the skeleton to copy, docs/backends.md the guide.
+ * the skeleton to copy, docs/internals/backends.md the guide.
  *
  * Versioning: every struct that crosses the border starts with its size; fields are only ever
  * appended. A change that is not appending raises COMPUTE_BACKEND_ABI_MAJOR, and a module of

@@ -4,7 +4,7 @@
  * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
  * predictions come from a few figures of each device, which are measured once, kept in a file
  * beside the tuning file, and found there by every later program. COMPUTE_COSTS
- * (docs/environment.md) forbids measuring; then guesses from the device's description take the
+ * (docs/reference/environment.md) forbids measuring; then guesses from the device's description take the
  * place of what is not known. */
 #ifndef COMPUTE_ROUTE_H
 #define COMPUTE_ROUTE_H

@@ -14,7 +14,7 @@ extern "C" {
 typedef enum compute_spot_filter {
   COMPUTE_SPOT_GAUSSIANS = 0, /* a Gaussian of `sigma` less one of 2 sigma */
   COMPUTE_SPOT_BOXES = 1      /* the mean of a square of ~2 sigma less that of one of ~4 sigma:
-                               * for bright spots, see docs/fitting.md */
+                               * for bright spots, see docs/guide/fitting.md */
 } compute_spot_filter;
 
 typedef struct compute_spot_options {

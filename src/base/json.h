@@ -2,7 +2,7 @@
  * knows what must come next. The reader is strict: what a writer must not write is refused, and
  * nothing is guessed. It never reads past the end, takes no memory, and does not recurse.
  *
- * docs/design.md says why this is not left to a library of JSON as in the programs. */
+ * docs/internals/design.md says why this is not left to a library of JSON as in the programs. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

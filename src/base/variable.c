@@ -1,5 +1,5 @@
 /* The table of environment variables and their one reader. No other file of the library calls
- * getenv, so this table is complete; docs/environment.md shows it to users. */
+ * getenv, so this table is complete; docs/reference/environment.md shows it to users. */
 #include "base/variable.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static const variable_row table[] = {
       "(or 1) reports, replace also goes on with the plain result, strict fails the run."},
      false},
     {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
-      "Parameters forced upon generated kernels, whatever was tuned; see docs/tuning.md. Ignored "
+      "Parameters forced upon generated kernels, whatever was tuned; see docs/internals/tuning.md. Ignored "
       "in privileged programs."},
      true},
     {{"COMPUTE_TUNING_FILE", "absolute path, or none",

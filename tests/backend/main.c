@@ -1,4 +1,4 @@
-/* compute-conformance: runs the cases on one device. See docs/backends.md. */
+/* compute-conformance: runs the cases on one device. See docs/internals/backends.md. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fnmatch.h>

@@ -164,7 +164,7 @@ class Usage(Base):
 
 
 class Crlb(Base):
-    # docs/fitting.md's conventions; recomputed independently in double precision
+    # docs/guide/fitting.md's conventions; recomputed independently in double precision
     TABLE = [
         ("--roi 7 --sigma 1 --model XYNB", [0.0409295, 37.8405, 0.619068]),
         ("--roi 7 --sigma 1 --model XYNBS", [0.0409295, 43.9154, 0.763228, 0.0320610]),

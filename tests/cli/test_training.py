@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The example digits_cnn and the program of docs/training.md, as a user builds and runs them: trained
+"""The example digits_cnn and the program of docs/guide/training.md, as a user builds and runs them: trained
 on each device, saved, loaded in another process, and the saved weights read by readers that are not
 ours.
 
@@ -191,10 +191,10 @@ class Cuda(Elsewhere):
 
 
 class Document(unittest.TestCase):
-    """docs/training.md, whose programs are what it says."""
+    """docs/guide/training.md, whose programs are what it says."""
 
     def programs(self):
-        with open(os.path.join(ROOT, "docs", "training.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs", "guide", "training.md"), encoding="utf-8") as file:
             return re.findall(r"^```c\n(.*?)^```$", file.read(), re.M | re.S)
 
     def test_the_program_in_it_compiles_and_learns(self):

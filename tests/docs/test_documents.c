@@ -1,8 +1,8 @@
 /* The documents that repeat a table of the library agree with it.
  *
- * docs/operations.md is made from the table of operations: run this test with
- * COMPUTE_UPDATE_DOCS=1 to write it anew. docs/environment.md is written by hand and must name
- * every variable that the library reads. */
+ * docs/reference/operations.md is made from the table of operations: run this test with
+ * COMPUTE_UPDATE_DOCS=1 to write it again. docs/reference/environment.md is written by hand and
+ * must name every variable that the library reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "compute/compute.h"
 #include "support/harness/test.h"
 
-static const char operations_path[] = TEST_SOURCE_DIR "/docs/operations.md";
-static const char environment_path[] = TEST_SOURCE_DIR "/docs/environment.md";
+static const char operations_path[] = TEST_SOURCE_DIR "/docs/reference/operations.md";
+static const char environment_path[] = TEST_SOURCE_DIR "/docs/reference/environment.md";
 
 static char *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
@@ -33,13 +33,13 @@ static void print_operations(text_buffer *t) {
   text_add(
       t,
       "# Operations\n\n"
-      "Made from the library's own table (`src/graph/ops.def`). `compute_<name>` appends a node to "
-      "a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as in "
-      "NumPy "
-      "and must have equal dtypes.\nDomains: *float* is f64, f32, f16, bf16; *number* adds i64, "
-      "i32, u8, u16; *logic* is bool; *any* is all of them.\nWhat ends in `_by_data` or "
-      "`_by_filter` is appended by `compute_gradients`, and by `compute_conv2d_transpose`. "
-      "Operations\nof neural networks and fits have no eager call.\n\n"
+      "Generated from the library's own table (`src/graph/ops.def`). `compute_<name>` appends a "
+      "node to a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as "
+      "in NumPy and must have equal dtypes.\n\n"
+      "Domains: *float* is f64, f32, f16, bf16; *integer* is i64, i32, u8, u16; *number* is both; "
+      "*logic* is bool; *any* is all of them.\nOperations ending in `_by_data` or `_by_filter` are "
+      "appended by `compute_gradients` and `compute_conv2d_transpose`. Operations\nof neural "
+      "networks and fits have no eager call.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {
@@ -75,7 +75,7 @@ static void every_variable_is_documented(void **state) {
   for (size_t i = 0; compute_variable_at(i) != NULL; i++) {
     char name[80];
     snprintf(name, sizeof name, "`%s`", compute_variable_at(i)->name);
-    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/environment.md", name);
+    if (strstr(page, name) == NULL) fail_msg("%s is not in docs/reference/environment.md", name);
   }
   compute_text_free(page);
 }

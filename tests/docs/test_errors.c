@@ -1,4 +1,4 @@
-/* docs/errors.md has one row for every status, complete, and none for what is no status. */
+/* docs/reference/errors.md has one complete row for every status, and no row for anything else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "compute/compute.h"
 #include "support/harness/test.h"
 
-static const char page_path[] = TEST_SOURCE_DIR "/docs/errors.md";
+static const char page_path[] = TEST_SOURCE_DIR "/docs/reference/errors.md";
 
 enum { COLUMNS = 4, MOST_STATUSES = 100 };
 
@@ -51,14 +51,16 @@ static void every_status_has_one_row(void **state) {
     const char *name = row_name(line);
     if (name == NULL) continue;
     const int index = index_of(name);
-    if (index < 0) fail_msg("docs/errors.md tells of %s, which is not a status", name);
-    if (seen[index]++) fail_msg("docs/errors.md has two rows for %s", name);
+    if (index < 0)
+      fail_msg("docs/reference/errors.md has a row for %s, which is not a status", name);
+    if (seen[index]++) fail_msg("docs/reference/errors.md has two rows for %s", name);
   }
   fclose(file);
   for (size_t i = 0; i < count; i++) {
     compute_status status;
     compute_status_list(i, &status);
-    if (!seen[i]) fail_msg("docs/errors.md says nothing of %s", compute_status_name(status));
+    if (!seen[i])
+      fail_msg("docs/reference/errors.md has no row for %s", compute_status_name(status));
   }
 }
 

@@ -1,10 +1,10 @@
-/* docs/support-matrix.md says for every operation, dtype and backend how large the largest error
- * was; the operation tests measure it (support/harness/measure.h).
+/* docs/reference/support-matrix.md says for every operation, dtype and backend how large the
+ * largest error was; the operation tests measure it (support/harness/measure.h).
  *
  * They leave their findings in this test's scratch folder. With COMPUTE_UPDATE_DOCS=1 the page is
- * made anew from them; of a backend that was not measured here the page keeps what it says.
- * Otherwise the page is checked: that nothing is missing, and that what was measured just now bears
- * it out. The numbers themselves may differ from machine to machine. */
+ * written again from them; for a backend that was not measured here the page keeps its entries.
+ * Otherwise the page is checked: nothing is missing, and what was measured just now agrees
+ * with it. The numbers themselves may differ from machine to machine. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 
-static const char page_path[] = TEST_SOURCE_DIR "/docs/support-matrix.md";
+static const char page_path[] = TEST_SOURCE_DIR "/docs/reference/support-matrix.md";
 static const char *const backends[] = {"cpu", "opencl", "cuda"};
 
 enum { BACKENDS = 3, OPERATIONS = 128, CELL = 24 };
@@ -55,7 +55,7 @@ static bool takes(const compute_operation_info *info, compute_dtype dtype) {
   return *list == dtype;
 }
 
-/* Fits have promises of another kind: docs/fitting.md. */
+/* Fits have promises of another kind: docs/guide/fitting.md. */
 static bool belongs_here(const compute_operation_info *info) {
   return strcmp(info->category, "fit") != 0;
 }
@@ -216,21 +216,19 @@ static void write_page(void) {
       "# Support matrix\n\n"
       "Which operation runs on which backend in which dtype, and the largest error that the "
       "operation tests saw against a\ndouble-precision reference: over all their samples, with "
-      "fusion and without. A run of all tests measures it\n(`tests/run.sh --full`), and "
-      "`COMPUTE_UPDATE_DOCS=1 build/tests/bin/docs_support_matrix` writes it here.\n\n"
+      "fusion and without. `tests/run.sh --full` measures it, and\n"
+      "`COMPUTE_UPDATE_DOCS=1 build/tests/bin/docs_support_matrix` writes this page.\n\n"
       "* A number such as 0.5 is in units of the last place of the result's dtype; 0.5 is the best "
-      "that rounding allows.\n  In f64 the reference itself is good to a few units.\n"
-      "* A number such as 2.1e-07 is the error as part of the largest element of the result: for "
+      "that rounding allows.\n  In f64 the reference itself is accurate to a few units.\n"
+      "* A number such as 2.1e-07 is the error relative to the largest element of the result: for "
       "reductions, rows, matrix\n  products and indexed operations, in which many roundings add "
       "up.\n"
       "* *exact*: no error at all. *CPU*: the device leaves it to the CPU backend. –: the "
-      "operation "
-      "does not take this\n  dtype.\n"
-      "* `cast` stands under the dtype that it casts from; its error is in units of the dtype that "
-      "it casts to.\n"
-      "* *Simulated GPU*: no GPU was there. The tests' own driver ran the kernels for CUDA as C on "
-      "the "
-      "CPU\n  (tests/cuda_driver/), with the C library's functions where a GPU has its own.\n");
+      "operation does not take this\n  dtype.\n"
+      "* `cast` is listed under the dtype that it casts from; its error is in units of the dtype "
+      "that it casts to.\n"
+      "* *Simulated GPU*: not a GPU. The fake driver of the tests ran the CUDA kernels as C on the "
+      "CPU\n  (`tests/cuda_driver/`), with the C library's functions where a GPU has its own.\n");
   for (int backend = 0; backend < BACKENDS; backend++) print_backend(&t, backend);
   assert_false(t.failed);
   FILE *file = fopen(page_path, "wb");
@@ -269,7 +267,8 @@ static void every_operation_has_a_cell_for_every_dtype_and_backend(void **state)
                             strcmp(cell, "CPU") == 0 ||
                             (b == 2 && strcmp(cell, "not measured") == 0);
         if (takes(&info, (compute_dtype)d) ? !answer : !outside)
-          fail_msg("docs/support-matrix.md says \"%s\" of %s in %s on %s; see COMPUTE_UPDATE_DOCS",
+          fail_msg("docs/reference/support-matrix.md says \"%s\" of %s in %s on %s; see "
+                   "COMPUTE_UPDATE_DOCS",
                    cell, info.name, compute_dtype_name((compute_dtype)d), backends[b]);
       }
     }
@@ -310,7 +309,7 @@ static void what_is_said_to_run_on_a_device_does(void **state) {
         known++;
         const char *now = f->wrong ? "is wrong" : f->elsewhere ? "went to the CPU" : "runs";
         if (f->wrong || f->elsewhere != (strcmp(cell, "CPU") == 0))
-          fail_msg("%s in %s on %s %s; docs/support-matrix.md says \"%s\"", info.name,
+          fail_msg("%s in %s on %s %s; docs/reference/support-matrix.md says \"%s\"", info.name,
                    compute_dtype_name((compute_dtype)d), backends[b], now, cell);
       }
     }

@@ -33,7 +33,7 @@ if readelf -d "$module" | grep -q 'libcompute\.so'; then fail "the module is lin
 
 COMPUTE_BACKEND_PATH=$scratch/build/modules "$scratch/build/driver"
 
-# As docs/backends.md says.
+# As docs/internals/backends.md says.
 export COMPUTE_CACHE_DIR=$scratch/cache
 conformance() { "$prefix/bin/compute-conformance" --module "$module" "$@"; }
 conformance --expect "$scratch/source/expectations.txt" --json "$scratch/report.json" ||

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the rooms of docs/design.md against what the code really uses.
+"""Holds the rooms of docs/internals/design.md against what the code really uses.
 
     check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all]
 
-The table "Rooms" in docs/design.md has a row for each room: folder, job, and which rooms it may use, by name
+The table "Rooms" in docs/internals/design.md has a row for each room: folder, job, and which rooms it may use, by name
 (`src/base/` is base, `src/tools/fit/` is tools/fit) with commas between. `public headers` allows what a user's program may
 use, `compute/backend.h` that header and what it includes; what follows a semicolon is other software and is not read.
 
@@ -263,9 +263,9 @@ def circles_between(rooms, pairs, title):
 
 
 def check(source, build, everything):
-    rooms = read_table(os.path.join(source, "docs/design.md"))
+    rooms = read_table(os.path.join(source, "docs/internals/design.md"))
     if not rooms:
-        sys.exit("docs/design.md has no table of rooms")
+        sys.exit("docs/internals/design.md has no table of rooms")
     tree = Tree(source, rooms)
     calls = list(calls_of(source, build))
     arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))

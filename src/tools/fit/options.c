@@ -380,7 +380,7 @@ static void print_program_help(void) {
   for (size_t i = 0; i < COMMAND_COUNT; i++)
     printf("  %-10s %s\n", commands[i].name, commands[i].text);
   printf("\n'compute-fit COMMAND --help' lists the options of a command; compute-fit(1) and\n"
-         "docs/fitting.md say more.\n"
+         "docs/guide/fitting.md say more.\n"
          "Exit status: 0; 1 when something failed; 2 for wrong arguments; 130 after Ctrl-C.\n");
 }
 

@@ -4,7 +4,7 @@
  * <name>.incomplete, and <name>.incomplete.json says how much of it counts: written at checkpoints,
  * so that a run that was ended at whatever moment can be continued, to the same bytes.
  *
- * The columns are described in docs/fitting.md and in columns.c. */
+ * The columns are described in docs/reference/file-formats.md and in columns.c. */
 #ifndef TOOLS_FIT_RESULTS_FILE_H
 #define TOOLS_FIT_RESULTS_FILE_H
 

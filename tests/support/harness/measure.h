@@ -1,6 +1,6 @@
 /* The largest error of each operation and dtype that a program of the operation tests has seen.
  *
- * They become docs/support-matrix.md (tests/docs/test_support_matrix.c). Nothing is kept unless
+ * They become docs/reference/support-matrix.md (tests/docs/test_support_matrix.c). Nothing is kept unless
  * the variable COMPUTE_TEST_ERRORS is set: <its value>-<device>.txt is then written anew at each
  * call of measure_write. A first line "device NAME MODEL", then for each operation and dtype
  *

@@ -1,0 +1,74 @@
+"""Turns a Markdown page as GitHub shows it into one for Doxygen, on standard output: headings get the labels that links
+use, links between pages become references, and links to other files of the tree point to copies of them or, where there is
+none, become plain text.
+
+    filter.py TREE PAGE
+"""
+import os
+import re
+import sys
+
+TREE, PAGE = map(os.path.abspath, sys.argv[1:3])
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+
+placed = set()
+
+
+def slug(heading):
+    """GitHub's name of a heading, in characters that a label of Doxygen may have."""
+    heading = LINK.sub(r"\2", heading).strip().lower()
+    heading = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+    return heading.encode("ascii", "ignore").decode()
+
+
+def label(page, heading=""):
+    name = re.sub(r"\W", "-", os.path.splitext(os.path.relpath(page, TREE))[0])
+    return "page-" + name + ("--" + heading if heading else "")
+
+
+def link(found):
+    image, text, target = found.groups()
+    if re.match(r"[a-z][a-z0-9+.-]*:", target):
+        return found.group(0)
+    path, _, fragment = target.partition("#")
+    there = os.path.normpath(os.path.join(os.path.dirname(PAGE), path)) if path else PAGE
+    if image:
+        return f"![{text}]({os.path.basename(there)})"
+    if there.endswith(".md") and os.path.relpath(there, TREE).split(os.sep)[0] in ("README.md", "docs", "kernels"):
+        # The index is a page of the README, and its pages are those of the index, in its order.
+        parent = os.path.join(TREE, "docs", "index.md")
+        if there not in placed and (PAGE == parent or there == parent and PAGE == os.path.join(TREE, "README.md")):
+            placed.add(there)
+            return f'@subpage {label(there)} "{text}"'
+        return f"[{text}](@ref {label(there, slug(fragment))})"
+    if os.path.dirname(there) == os.path.join(TREE, "docs", "examples"):
+        return f'<a href="{os.path.basename(there)}.txt">{text.replace("`", "")}</a>'
+    return text
+
+
+def main():
+    with open(PAGE, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    fenced, title, count = False, True, {}
+    for line in lines:
+        if line.startswith("```"):
+            fenced = not fenced
+            # Doxygen takes a word here for the ending of a file's name.
+            line = {"```sh": "```{.sh}", "```c": "```{.c}", "```python": "```{.py}", "```": "```"}.get(line, "```{.txt}")
+        elif not fenced:
+            heading = re.match(r"(#{1,6}) +(.*)$", line)
+            if heading:
+                name = slug(heading.group(2))
+                number = count.get(name, 0)
+                count[name] = number + 1
+                name = label(PAGE, "" if title else f"{name}-{number}" if number else name)
+                text = LINK.sub(r"\2", heading.group(2))
+                line = f"{heading.group(1)} {text} {{#{name}}}"
+                title = False
+            else:
+                line = LINK.sub(link, line)
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
