@@ -110,7 +110,6 @@ DIALECT_REINTERPRET(f64, u64)
 #define NAN_f32           __builtin_nanf("")
 #define INFINITY_f64      __builtin_inf()
 #define NAN_f64           __builtin_nan("")
-#define MUL_HI(a, b)      ((u32)(((u64)(u32)(a) * (u32)(b)) >> 32))
 #define MAD_f32(a, b, c)  ((a) * (b) + (c))
 #define MAD_f64(a, b, c)  ((a) * (b) + (c))
 

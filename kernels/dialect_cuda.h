@@ -60,7 +60,6 @@ typedef unsigned int uint;
 #define NAN_f32           __int_as_float(0x7fc00000)
 #define INFINITY_f64      __longlong_as_double(0x7ff0000000000000ll)
 #define NAN_f64           __longlong_as_double(0x7ff8000000000000ll)
-#define MUL_HI(a, b)      __umulhi((u32)(a), (u32)(b))
 #define MAD_f32(a, b, c)  __fmaf_rn(a, b, c)
 #define MAD_f64(a, b, c)  __fma_rn(a, b, c)
 

@@ -65,7 +65,6 @@ typedef int boolean;
 #define NAN_f32           NAN
 #define INFINITY_f64      ((f64)INFINITY)
 #define NAN_f64           ((f64)NAN)
-#define MUL_HI(a, b)      mul_hi((u32)(a), (u32)(b))
 
 /* Devices without a fast fma compute it in software. */
 #if defined(FP_FAST_FMAF) || defined(__FMA__)

@@ -1,11 +1,15 @@
-/* Functions in f32, written without branches and without f64, so that compilers for CPUs make
+/* Functions in f32, written without branches and mostly without f64, so that compilers for CPUs make
  * vector code of them and devices without f64 have them. They give the same precision on every
- * device, which built-in functions do not, and keep it in the tails.
+ * device, which built-in functions do not, and keep it in the tails. The CPU backend compiles this
+ * file too (backends/cpu/program/isa/math_f32.h).
  *
  * exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 as the sum of a short and a small number, and a
  * polynomial in r (W. J. Cody and W. Waite, "Software manual for the elementary functions", 1980,
- * chapter 6); log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2 (chapter 5). Polynomials are
- * minimax fits, their coefficients rounded to f32, evaluated in pairs (G. Estrin, 1960). */
+ * chapter 6); log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2, and a polynomial instead of
+ * their rational function (chapter 5). Polynomials are minimax fits (Remez exchange; for erf and
+ * gelu iteratively reweighted least squares, C. Lawson, 1961), their coefficients rounded to f32 one
+ * after another with the remaining ones fitted again. They are evaluated in pairs (G. Estrin, 1960),
+ * since a loop over these functions is bound by the length of the dependency chain. */
 
 //@ EXP_SHIFT
 /* Added to a number of small magnitude, leaves the nearest integer plus 127 in the low byte. */
@@ -47,6 +51,14 @@ DEVICE f32 exp_f32(f32 x) {
   return (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * first * second;
 }
 
+//@ exp_core_f32
+/* For |x| <= 87, where the result is a normal number: adding to its exponent's bits is a
+ * multiplication that does not occupy the multipliers. */
+DEVICE f32 exp_core_f32(f32 x) {
+  const f32 shifted = exp_shifted_f32(x), y = 1.0f + expm1_small_f32(exp_rest_f32(x, shifted));
+  return as_f32(as_u32(y) + ((as_u32(shifted) - 127u) << 23));
+}
+
 //@ exp_scaled_f32
 /* exp(x) 2^64 for -110 <= x <= 0: precise also where exp(x) is no longer a normal number. */
 DEVICE f32 exp_scaled_f32(f32 x) {
@@ -69,7 +81,7 @@ DEVICE f32 expm1_f32(f32 x) {
 #define elu_f32(x, alpha) ((x) > 0.0f ? (x) : (alpha)*expm1_f32(x))
 
 //@ log_tail_f32
-/* log(1 + f) - f + f^2 / 2. */
+/* log(1 + f) - f + f^2 / 2 for 1 + f from sqrt 1/2 to sqrt 2. */
 DEVICE f32 log_tail_f32(f32 f) {
   const f32 square = f * f;
   const f32 a = MAD_f32(-0x1.0002280p-2f, f, 0x1.5555540p-2f);
@@ -79,6 +91,9 @@ DEVICE f32 log_tail_f32(f32 f) {
   const f32 low = MAD_f32(b, square, a), high = MAD_f32(d, square, c);
   return MAD_f32(high, square * square, low) * (square * f);
 }
+
+//@ log1p_small_f32
+#define log1p_small_f32(f) ((f) + MAD_f32(-0.5f * (f), f, log_tail_f32(f)))
 
 //@ log_sum_f32
 /* k ln 2 + log(1 + f). */
@@ -91,15 +106,19 @@ DEVICE f32 log_sum_f32(f32 k, f32 f) {
 /* k for the bits of x, counted from sqrt 1/2. */
 #define log_exponent_f32(bits) ((i32)((bits)-0x3f3504f3u) >> 23)
 
+//@ log_fraction_f32
+/* f of x = 2^k (1 + f). */
+#define log_fraction_f32(bits, k) (as_f32((bits) - ((u32)(k) << 23)) - 1.0f)
+
 //@ log_f32
 DEVICE f32 log_f32(f32 x) {
   const f32 tiny = x < 0x1p-126f ? 23.0f : 0.0f;
   const u32 bits = as_u32(x < 0x1p-126f ? x * 0x1p23f : x);
   const i32 k = log_exponent_f32(bits);
-  const f32 result = log_sum_f32((f32)k - tiny, as_f32(bits - ((u32)k << 23)) - 1.0f);
+  const f32 result = log_sum_f32((f32)k - tiny, log_fraction_f32(bits, k));
   const f32 outside = x == 0.0f ? -INFINITY_f32 : NAN_f32;
-  const f32 finite = x < INFINITY_f32 ? result : x;
-  return x > 0.0f || x != x ? finite : outside;
+  const f32 finite = x < INFINITY_f32 ? result : x; /* infinity and NaN stay */
+  return (x > 0.0f) | (x != x) ? finite : outside;
 }
 
 //@ log1p_f32
@@ -112,14 +131,15 @@ DEVICE f32 log1p_f32(f32 x) {
   const f32 result = BUILTIN_f32(copysign)(log_sum_f32((f32)k, k == 0 ? x : scaled), x);
   const f32 outside = x == -1.0f ? -INFINITY_f32 : NAN_f32;
   const f32 finite = x < INFINITY_f32 ? result : x;
-  return x > -1.0f || x != x ? finite : outside;
+  return (x > -1.0f) | (x != x) ? finite : outside;
 }
 
 //@ sigmoid_f32
 /* 1 / (1 + exp(-x)), for negative x exp(x) / (1 + exp(x)), which underflows gracefully. */
 DEVICE f32 sigmoid_f32(f32 x) {
-  const f32 magnitude = BUILTIN_f32(fabs)(x);
-  const f32 e = exp_scaled_f32(magnitude > 104.0f ? -104.0f : -magnitude) * 0x1p-64f;
+  f32 magnitude = BUILTIN_f32(fabs)(x);
+  magnitude = magnitude > 104.0f ? 104.0f : magnitude;
+  const f32 e = exp_scaled_f32(-magnitude) * 0x1p-64f;
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
@@ -131,7 +151,8 @@ DEVICE f32 silu_f32(f32 x) {
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
   const f32 scaled = exp_scaled_f32(-magnitude);
   const f32 quotient = (x < 0.0f ? -magnitude * scaled : x) / (1.0f + scaled * 0x1p-64f);
-  return x == -INFINITY_f32 ? NAN_f32 : quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+  const f32 result = quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+  return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
 //@ tanh_f32
@@ -144,38 +165,48 @@ DEVICE f32 tanh_f32(f32 x) {
   const f32 p = expm1_small_f32(exp_rest_f32(y, shifted)), power = exp_power_f32(shifted, 0);
   const f32 t = MAD_f32(power, p, power - 1.0f);
   const f32 quotient = (magnitude > 0.55f ? 2.0f : t) / MAD_f32(power, p, power + 1.0f);
-  return BUILTIN_f32(copysign)(magnitude > 0.55f ? 1.0f - quotient : quotient, x);
+  const f32 result = magnitude > 0.55f ? 1.0f - quotient : quotient;
+  return as_f32(as_u32(result) | (as_u32(x) & 0x80000000u));
 }
 
 //@ softplus_f32
 /* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument lies in 1 ... 2: from
  * sqrt 2 on it is ln 2 + log(1 + (e - 1) / 2). */
 DEVICE f32 softplus_f32(f32 x) {
-  const f32 magnitude = BUILTIN_f32(fabs)(x);
-  const f32 e = exp_scaled_f32(magnitude > 104.0f ? -104.0f : -magnitude) * 0x1p-64f;
+  f32 magnitude = BUILTIN_f32(fabs)(x);
+  magnitude = magnitude > 104.0f ? 104.0f : magnitude;
+  const f32 e = exp_scaled_f32(-magnitude) * 0x1p-64f;
   const f32 upper = e > 0x1.a8279ap-2f ? 0x1.62e430p-1f : 0.0f;
   const f32 f = e > 0x1.a8279ap-2f ? 0.5f * e - 0.5f : e;
-  const f32 log1p_e = f + MAD_f32(-0.5f * f, f, log_tail_f32(f));
-  return (0.0f > x ? 0.0f : x) + (upper + log1p_e);
+  return (0.0f > x ? 0.0f : x) + (upper + log1p_small_f32(f));
 }
 
-//@ erf_f32
-/* Up to 1, and for NaN: x + x S(x^2); from there 1 - exp(log erfc |x|). */
-DEVICE f32 erf_f32(f32 x) {
-  const f32 magnitude = BUILTIN_f32(fabs)(x), a = magnitude < 3.94f ? magnitude : 3.94f, a2 = a * a;
+//@ erf_exponent_f32
+/* log erfc |x|, from 1 to where erf is 1 to f32. The limit is 3.94, compared as integers: for that
+ * processors have an instruction, and what becomes of NaN here does no harm. */
+DEVICE f32 erf_exponent_f32(f32 x) {
+  const i32 bits = as_i32(x) & 0x7fffffff;
+  const f32 a = as_f32((u32)(bits < 0x407c28f6 ? bits : 0x407c28f6)), a2 = a * a;
   const f32 p0 = MAD_f32(0x1.20863e0p+0f, a, 0x1.70a8300p-12f);
   const f32 p1 = MAD_f32(0x1.a615fe0p-4f, a, 0x1.46c3c80p-1f);
   const f32 p2 = MAD_f32(0x1.8174420p-9f, a, -0x1.6556fe0p-6f);
-  const f32 p = MAD_f32(MAD_f32(MAD_f32(-0x1.8569e40p-13f, a2, p2), a2, p1), a2, p0);
-  const f32 shifted = exp_shifted_f32(-p);
-  const f32 tail = (1.0f + expm1_small_f32(exp_rest_f32(-p, shifted))) * exp_power_f32(shifted, 0);
+  return -MAD_f32(MAD_f32(MAD_f32(-0x1.8569e40p-13f, a2, p2), a2, p1), a2, p0);
+}
+
+//@ erf_sum_f32
+/* Up to 1, and for NaN: x + x S(x^2). From there 1 - tail. */
+DEVICE f32 erf_sum_f32(f32 x, f32 tail) {
   const f32 z = x * x, z2 = z * z;
   const f32 s0 = MAD_f32(-0x1.81273e0p-2f, z, 0x1.06eba80p-3f);
   const f32 s1 = MAD_f32(-0x1.b7f71a0p-6f, z, 0x1.ce2ce60p-4f);
   const f32 s2 = MAD_f32(-0x1.a3515e0p-11f, z, 0x1.53f2240p-8f);
   const f32 s = MAD_f32(MAD_f32(MAD_f32(0x1.4771fe0p-14f, z2, s2), z2, s1), z2, s0);
-  return magnitude > 1.0f ? BUILTIN_f32(copysign)(1.0f - tail, x) : MAD_f32(s, x, x);
+  const f32 inner = MAD_f32(s, x, x);
+  return BUILTIN_f32(fabs)(x) > 1.0f ? BUILTIN_f32(copysign)(1.0f - tail, x) : inner;
 }
+
+//@ erf_f32
+#define erf_f32(x) erf_sum_f32(x, exp_core_f32(erf_exponent_f32(x)))
 
 //@ product_error_f32
 /* What the product a b = p lost by rounding (T. J. Dekker, 1971: halves of 12 bits). */
@@ -248,7 +279,7 @@ DEVICE f64 log2_wide_f32(f32 x) {
   const i32 tiny = x < 0x1p-126f ? 23 : 0;
   const u32 bits = as_u32(x < 0x1p-126f ? x * 0x1p23f : x);
   const i32 k = log_exponent_f32(bits);
-  const f64 f = (f64)(as_f32(bits - ((u32)k << 23)) - 1.0f), s = f / (f + 2.0), z = s * s;
+  const f64 f = (f64)log_fraction_f32(bits, k), s = f / (f + 2.0), z = s * s;
   f64 q = 2.8853900817779268 / 17;
   q = MAD_f64(q, z, 2.8853900817779268 / 15);
   q = MAD_f64(q, z, 2.8853900817779268 / 13);

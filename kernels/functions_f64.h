@@ -1,15 +1,22 @@
-/* Functions in f64: the device's own and what is made of them. */
+/* Functions in f64: the device's own and what is made of them. The CPU backend, which compiles this
+ * file too (backends/cpu/program/isa/math_f64.h), has some of its own. */
 
 //@ exp_f64
+#ifndef exp_f64
 #define exp_f64(x) exp(x)
+#endif
 //@ expm1_f64
 #define expm1_f64(x) expm1(x)
 //@ log_f64
+#ifndef log_f64
 #define log_f64(x) log(x)
+#endif
 //@ log1p_f64
 #define log1p_f64(x) log1p(x)
 //@ tanh_f64
+#ifndef tanh_f64
 #define tanh_f64(x) tanh(x)
+#endif
 //@ erf_f64
 #define erf_f64(x) erf(x)
 //@ sigmoid_f64

@@ -43,18 +43,22 @@ DEVICE reduced_angle reduce_angle_f32(f32 x) {
   return angle;
 }
 
-//@ sine_f32
-/* sin(x + shift pi / 2). */
-DEVICE f32 sine_f32(f32 x, i32 shift) {
-  const reduced_angle angle = reduce_angle_f32(x);
+//@ sine_reduced_f32
+/* sin(angle + shift pi / 2). */
+DEVICE f32 sine_reduced_f32(reduced_angle angle, i32 shift) {
   const f32 r = angle.r, z = r * r;
   const i32 n = angle.quadrant + shift;
   const f32 s = MAD_f32(MAD_f32(-0x1.9955b60p-13f, z, 0x1.11077c0p-7f), z, -0x1.5555460p-3f);
   const f32 sine = BUILTIN_f32(copysign)(MAD_f32(s * z, r, r), r); /* keeps -0 */
   const f32 c = MAD_f32(MAD_f32(0x1.9a68600p-16f, z, -0x1.6c0e300p-10f), z, 0x1.55554e0p-5f);
   const f32 cosine = MAD_f32(c, z * z, MAD_f32(-0.5f, z, 1.0f));
-  const u32 value = as_u32((n & 1) ? cosine : sine) ^ (u32)(n & 2) << 30;
-  return (as_u32(x) & 0x7fffffffu) >= 0x7f800000u ? NAN_f32 : as_f32(value);
+  return as_f32(as_u32((n & 1) ? cosine : sine) ^ (u32)(n & 2) << 30);
+}
+
+//@ sine_f32
+DEVICE f32 sine_f32(f32 x, i32 shift) {
+  const f32 result = sine_reduced_f32(reduce_angle_f32(x), shift);
+  return (as_u32(x) & 0x7fffffffu) >= 0x7f800000u ? NAN_f32 : result;
 }
 
 //@ sin_f32

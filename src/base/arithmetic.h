@@ -18,16 +18,8 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-static inline uint64_t max_u64(uint64_t a, uint64_t b) {
-  return a > b ? a : b;
-}
-
 static inline uint32_t min_u32(uint32_t a, uint32_t b) {
   return a < b ? a : b;
-}
-
-static inline uint32_t max_u32(uint32_t a, uint32_t b) {
-  return a > b ? a : b;
 }
 
 /* `b` if one of them is NaN. */
@@ -45,10 +37,6 @@ static inline int64_t divide_up(int64_t whole, int64_t part) {
 }
 
 /* The least multiple of `part` ≥ 1 that is at least `whole`, which must exist. */
-static inline int64_t round_up(int64_t whole, int64_t part) {
-  return divide_up(whole, part) * part;
-}
-
 static inline uint64_t round_up_u64(uint64_t whole, uint64_t part) {
   return (whole / part + (whole % part != 0)) * part;
 }

@@ -147,7 +147,7 @@ FIXTURE_INLINE compute_status run_sample(fixture *f, const sample_kernel *s,
   assert_non_null(kernel);
   assert_true(strlen(kernel->description) > 0);
   status = kernel->run(kernel, pointers);
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   return status;
 }
 

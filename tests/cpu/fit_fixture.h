@@ -93,7 +93,7 @@ FIXTURE_INLINE compute_status fit_run_on(fixture *f, const fit_launch *l) {
   if (status) return status;
   assert_true(strlen(kernel->description) > 0);
   status = kernel->run(kernel, pointers);
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   return status;
 }
 

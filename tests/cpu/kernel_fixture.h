@@ -257,7 +257,7 @@ FIXTURE_INLINE compute_status run_kernel(fixture *f, const cpu_kind *kind,
   assert_non_null(kernel);
   assert_true(strlen(kernel->description) > 0);
   status = kernel->run(kernel, pointers);
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   return status;
 }
 

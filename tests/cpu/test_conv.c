@@ -144,7 +144,7 @@ static void check_winograd(const sample_kernel *s, void *user) {
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &allowed.descriptor, &kernel),
                    COMPUTE_OK);
   if (s->inputs[0].stride[3] == 1) assert_non_null(strstr(kernel->description, "Winograd"));
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   check_sample(&allowed, c);
 }
 
@@ -155,7 +155,7 @@ static void check_plain(const sample_kernel *s, void *user) {
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, f->device, &s->descriptor, &kernel),
                    COMPUTE_OK);
   assert_null(strstr(kernel->description, "Winograd"));
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
 }
 
 /* Every shape in one direction on one instruction set and in the other on the next; `turn`

@@ -598,7 +598,7 @@ static void check_users(const char *isa, const char *blas) {
     check_floats(&s, &o[i]);
     release_operands(&o[i]);
   }
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   fixture_close(&f);
 }
 
@@ -660,7 +660,7 @@ static void nothing_outside_the_operands_is_touched(void **state) {
       assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &descriptor, &kernel),
                        COMPUTE_OK);
       assert_int_equal(kernel->run(kernel, (void *[]){a, b, c}), COMPUTE_OK);
-      kernel->destroy(kernel);
+      cpu_kernel_destroy(kernel);
       for (int64_t i = 0; i < m * n; i++) assert_true(c[i] == (float)k);
       release_fenced(a, (size_t)(m * k));
       release_fenced(b, (size_t)(k * n));
@@ -763,7 +763,7 @@ static void a_named_blas_is_used_and_described(void **state) {
   cpu_kernel *kernel;
   assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel), COMPUTE_OK);
   assert_non_null(strstr(kernel->description, "OpenBLAS"));
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   release_operands(&o);
   fixture_close(&f);
   check_sample(&other, &s, &random); /* the first device's close left the library open */

@@ -222,7 +222,7 @@ static void outputs_may_overwrite_inputs(void **state) {
   assert_int_equal(cpu_kind_prepare(&cpu_map_kind, f.device, &descriptor, &kernel), COMPUTE_OK);
   void *const pointers[] = {x[0], x[1], x[2], x[0], x[1], x[2]};
   assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
-  kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
   for (int e = 0; e < COUNT; e++) {
     const float old = (float)(e % 1000), momentum = 0.5f * (old + 1) + (old + 2);
     if (x[0][e] != old - momentum || x[1][e] != momentum || x[2][e] != old + 1 + old)

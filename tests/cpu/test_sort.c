@@ -203,9 +203,9 @@ static void values_keep_their_bits(void **state) {
     const compute_operand operand = {COMPUTE_F32, {1}};
     const compute_kernel_descriptor k = describe(&s, &operand, &operand);
     cpu_kernel *kernel = NULL;
-    assert_int_equal(cpu_sort_kind.prepare(f.device, &k, &kernel), COMPUTE_OK);
+    assert_int_equal(cpu_kind_prepare(&cpu_sort_kind, f.device, &k, &kernel), COMPUTE_OK);
     assert_int_equal(kernel->run(kernel, (void *[]){(void *)given, result}), COMPUTE_OK);
-    kernel->destroy(kernel);
+    cpu_kernel_destroy(kernel);
     assert_memory_equal(result, descending ? falling : rising, sizeof result);
     fixture_close(&f);
   }

@@ -270,10 +270,6 @@ static compute_status attention_run(const cpu_kernel *head, void *const *pointer
   return COMPUTE_OK;
 }
 
-static void attention_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
 static void read_operands(attention_kernel *kernel, const compute_kernel_descriptor *descriptor) {
@@ -333,8 +329,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-static compute_status prepare(attention_kernel *kernel,
-                              const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  attention_kernel *kernel = (attention_kernel *)head;
   cpu_device *device = kernel->head.device;
   const compute_attention_attributes *a = compute_attention_of(descriptor);
   const int32_t rank = descriptor->rank;
@@ -356,8 +352,7 @@ static compute_status prepare(attention_kernel *kernel,
   cpu_nest_finish(&kernel->batch);
   int64_t matrices;
   if (!cpu_nest_count(&kernel->batch, kernel->batch.rank, &matrices))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "attention: the space has more than 2^63 elements");
+    return cpu_fail_overflow(head);
   if (matrices > 0 && kernel->queries > 0 && kernel->columns > 0) choose_units(kernel, matrices);
   snprintf(kernel->head.description, sizeof kernel->head.description,
            "attention %s, %lld queries by %lld keys%s", device->isa->name, (long long)kernel->rows,
@@ -365,17 +360,5 @@ static compute_status prepare(attention_kernel *kernel,
   return COMPUTE_OK;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  attention_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = attention_run, .destroy = attention_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    attention_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, make_kernel};
+const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, sizeof(attention_kernel),
+                                     prepare,     attention_run,     NULL};

@@ -4,13 +4,12 @@
 
 #include "conv.h"
 
-static void destroy(cpu_kernel *kernel) {
+static void clear(cpu_kernel *kernel) {
   cpu_conv *conv = (cpu_conv *)kernel;
-  if (conv->matrix) conv->matrix->destroy(conv->matrix);
+  cpu_kernel_destroy(conv->matrix);
   cpu_program_release(kernel->device, conv->epilogue);
   for (int d = 0; d < 2; d++) cpu_release(kernel->device, conv->axes[d]);
   cpu_release(kernel->device, conv->direct);
-  cpu_release(kernel->device, conv);
 }
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
@@ -77,24 +76,14 @@ static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *de
   return cpu_implementation_choose(implementations, &conv->head, descriptor);
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **kernel) {
-  cpu_conv *conv = cpu_allocate(device, sizeof *conv);
-  if (!conv) return cpu_out_of_memory(device, sizeof *conv);
-  conv->head.device = device;
-  conv->head.destroy = destroy;
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  cpu_conv *conv = (cpu_conv *)head;
   read_descriptor(descriptor, conv);
-  compute_status status = prepare_epilogue(conv, descriptor);
-  if (status == COMPUTE_OK) status = choose(conv, descriptor);
-  if (status != COMPUTE_OK) {
-    destroy(&conv->head);
-    return status;
-  }
-  *kernel = &conv->head;
-  return COMPUTE_OK;
+  const compute_status status = prepare_epilogue(conv, descriptor);
+  return status ? status : choose(conv, descriptor);
 }
 
-const cpu_kind cpu_conv_kind = {"conv", refuse_descriptor, make_kernel};
+const cpu_kind cpu_conv_kind = {"conv", refuse_descriptor, sizeof(cpu_conv), prepare, NULL, clear};
 
 /* ---- Filters of one element ------------------------------------------------------------------ */
 

@@ -25,8 +25,8 @@ typedef struct cpu_kernel cpu_kernel;
 /* One implementation of a kernel kind: its own state behind a common head. */
 struct cpu_kernel {
   cpu_device *device;
+  const struct cpu_kind *kind;
   compute_status (*run)(const cpu_kernel *kernel, void *const *pointers); /* inputs, outputs */
-  void (*destroy)(cpu_kernel *kernel);
   char description[160]; /* one line for compute_explain */
 };
 
@@ -48,8 +48,17 @@ typedef struct cpu_kind {
   /* Why the descriptor is not supported; NULL if it is. May be NULL: all are. */
   const char *(*refuse)(const compute_kernel_descriptor *descriptor);
 
-  compute_status (*prepare)(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                            cpu_kernel **kernel);
+  /* Of its kernels, each of which begins with a cpu_kernel. They start out zeroed. */
+  size_t bytes;
+
+  /* Completes a kernel: its description, and its run where `run` below is NULL. */
+  compute_status (*prepare)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor);
+
+  compute_status (*run)(const cpu_kernel *kernel, void *const *pointers);
+
+  /* Releases what a kernel owns, though `prepare` may have failed half-way. NULL if that is
+   * nothing. */
+  void (*clear)(cpu_kernel *kernel);
 } cpu_kind;
 
 /* Every kind of COMPUTE_KERNEL_KINDS has its cpu_<name>_kind, which its own source defines. */
@@ -60,10 +69,16 @@ COMPUTE_KERNEL_KINDS(CPU_KIND_DECLARE)
 compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
                                 const compute_kernel_descriptor *descriptor, cpu_kernel **kernel);
 
+/* `kernel` may be NULL. */
+void cpu_kernel_destroy(cpu_kernel *kernel);
+
 /* Offers the kernel to implementations in order, up to one without a name, and logs why those
  * before the first that accepts did not. COMPUTE_ERROR_UNSUPPORTED if none does. */
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
                                          const compute_kernel_descriptor *descriptor);
+
+/* For a space of more than 2^63 elements; returns the status. */
+compute_status cpu_fail_overflow(const cpu_kernel *kernel);
 
 /* The run of kernels without a result. */
 compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers);

@@ -271,7 +271,21 @@ compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
   if (reason)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "cpu: %s: %s", kind->name, reason);
-  return kind->prepare(device, descriptor, kernel);
+  cpu_kernel *made = cpu_allocate(device, kind->bytes);
+  if (!made) return cpu_out_of_memory(device, kind->bytes);
+  *made = (cpu_kernel){.device = device, .kind = kind, .run = kind->run};
+  const compute_status status = kind->prepare(made, descriptor);
+  if (status)
+    cpu_kernel_destroy(made);
+  else
+    *kernel = made;
+  return status;
+}
+
+void cpu_kernel_destroy(cpu_kernel *kernel) {
+  if (!kernel) return;
+  if (kernel->kind->clear) kernel->kind->clear(kernel);
+  cpu_release(kernel->device, kernel);
 }
 
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
@@ -284,6 +298,12 @@ compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_ker
     services->log(services->host, COMPUTE_LOG_DEBUG, "cpu", "not with %s: %s", list->name, reason);
   }
   return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, "cpu: %s", reason);
+}
+
+compute_status cpu_fail_overflow(const cpu_kernel *kernel) {
+  const compute_services *services = kernel->device->services;
+  return services->fail(services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
+                        "%s: the space has more than 2^63 elements", kernel->kind->name);
 }
 
 compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) {

@@ -159,7 +159,7 @@ static compute_status kernel_prepare(void *handle, const compute_kernel_descript
 static void kernel_destroy(void *device, void *handle) {
   (void)device;
   cpu_kernel *kernel = handle;
-  if (kernel) kernel->destroy(kernel);
+  cpu_kernel_destroy(kernel);
 }
 
 static void kernel_describe(void *device, void *kernel, char *text, size_t text_bytes) {

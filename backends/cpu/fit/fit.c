@@ -78,10 +78,6 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
-static void fit_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
  * without memory being at risk. */
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
@@ -150,12 +146,10 @@ static const cpu_fit_loops *loops_of(const cpu_isa *isa, compute_fit_model model
   return loops[model];
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   static const char *const models[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
-  fit_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = fit_run, .destroy = fit_destroy};
+  const cpu_device *device = head->device;
+  fit_kernel *kernel = (fit_kernel *)head;
   read_descriptor(descriptor, kernel);
   kernel->loops = loops_of(device->isa, kernel->problem.model);
   choose_run(kernel);
@@ -164,8 +158,8 @@ static compute_status make_kernel(cpu_device *device, const compute_kernel_descr
            "fit %s %s, %d regions of %d x %d side by side", models[kernel->problem.model],
            device->isa->name, (int)kernel->loops->lanes, (int)kernel->problem.rows,
            (int)kernel->problem.columns);
-  *result = &kernel->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_fit_kind = {"fit", refuse_descriptor, make_kernel};
+const cpu_kind cpu_fit_kind = {"fit",   refuse_descriptor, sizeof(fit_kernel),
+                               prepare, fit_run,           NULL};

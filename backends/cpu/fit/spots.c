@@ -20,7 +20,7 @@ typedef struct spots_kernel {
   int64_t frames;
   int64_t bands, band; /* of a frame; rows of one */
   uint64_t workspace;  /* bytes, for one thread */
-  float weights[];     /* both filters' */
+  float *weights;      /* both filters' */
 } spots_kernel;
 
 /* ---- A launch ------------------------------------------------------------------------------- */
@@ -79,8 +79,8 @@ static compute_status spots_run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
-static void spots_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
+static void spots_clear(cpu_kernel *head) {
+  cpu_release(head->device, ((spots_kernel *)head)->weights);
 }
 
 /* What the core has checked already, unless the caller is another: nothing here may be wrong
@@ -144,27 +144,23 @@ static void choose_bands(spots_kernel *kernel) {
   kernel->bands = cpu_divide_up(height, kernel->band);
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   const compute_spots_attributes *o = compute_spots_of(descriptor);
   const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
-  const uint64_t bytes = sizeof(spots_kernel) + weights * sizeof(float);
-  spots_kernel *kernel = cpu_allocate(device, bytes);
-  if (!kernel) return cpu_out_of_memory(device, bytes);
-  kernel->head = (cpu_kernel){.device = device, .run = spots_run, .destroy = spots_destroy};
+  cpu_device *device = head->device;
+  spots_kernel *kernel = (spots_kernel *)head;
+  kernel->weights = cpu_allocate(device, weights * sizeof(float));
+  if (!kernel->weights) return cpu_out_of_memory(device, weights * sizeof(float));
   kernel->loops = CPU_PICK(device->isa, cpu_spots);
   read_descriptor(descriptor, kernel);
   choose_bands(kernel);
   const int64_t workspace = kernel->loops->workspace_bytes(&kernel->job);
-  if (workspace > INT64_MAX / 8192) {
-    spots_destroy(&kernel->head);
-    return cpu_out_of_memory(device, (uint64_t)workspace);
-  }
+  if (workspace > INT64_MAX / 8192) return cpu_out_of_memory(device, (uint64_t)workspace);
   kernel->workspace = cpu_whole_lines((uint64_t)workspace);
   snprintf(kernel->head.description, sizeof kernel->head.description, "spots %s, %s",
            device->isa->name, kernel->bands > 1 ? "bands of rows" : "a frame at a time");
-  *result = &kernel->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, make_kernel};
+const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, sizeof(spots_kernel),
+                                 prepare, spots_run,         spots_clear};

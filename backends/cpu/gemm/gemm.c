@@ -13,10 +13,8 @@ static const cpu_implementation own_first[] = {{"own", gemm_own_accept}, {NULL, 
 static const cpu_implementation blas_first[] = {
     {"OpenBLAS", gemm_blas_accept}, {"own", gemm_own_accept}, {NULL, NULL}};
 
-static void destroy(cpu_kernel *kernel) {
-  cpu_gemm *gemm = (cpu_gemm *)kernel;
-  cpu_program_release(kernel->device, gemm->epilogue);
-  cpu_release(kernel->device, gemm);
+static void clear(cpu_kernel *kernel) {
+  cpu_program_release(kernel->device, ((cpu_gemm *)kernel)->epilogue);
 }
 
 /* outputs[0] may hold the sums when it has their dtype and dense rows that do not overlap. With
@@ -69,38 +67,26 @@ static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *de
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **kernel) {
-  cpu_gemm *gemm = cpu_allocate(device, sizeof *gemm);
-  if (!gemm) return cpu_out_of_memory(device, sizeof *gemm);
-  gemm->head.device = device;
-  gemm->head.destroy = destroy;
-  gemm_problem_read(descriptor, device->isa->gemm, &gemm->problem);
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  cpu_gemm *gemm = (cpu_gemm *)head;
+  gemm_problem_read(descriptor, head->device->isa->gemm, &gemm->problem);
   const gemm_problem *problem = &gemm->problem;
-  compute_status status = prepare_epilogue(gemm, descriptor);
-  if (status) {
-    destroy(&gemm->head);
-    return status;
-  }
+  const compute_status status = prepare_epilogue(gemm, descriptor);
+  if (status) return status;
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) {
-    gemm->head.run = cpu_run_nothing;
-    snprintf(gemm->head.description, sizeof gemm->head.description, "gemm of no elements");
-  } else {
-    gemm->identity = cpu_program_is_identity(gemm->epilogue);
-    gemm->in_place = sums_may_be_in_place(gemm);
-    for (uint32_t i = 0; i < problem->extra_count; i++)
-      gemm->span[i] = gemm_problem_span(problem, &problem->extra[i]);
-    gemm->output_span = gemm_problem_span(problem, &problem->output[0]);
-    status = choose(gemm, descriptor);
+    head->run = cpu_run_nothing;
+    snprintf(head->description, sizeof head->description, "gemm of no elements");
+    return COMPUTE_OK;
   }
-  if (status)
-    destroy(&gemm->head);
-  else
-    *kernel = &gemm->head;
-  return status;
+  gemm->identity = cpu_program_is_identity(gemm->epilogue);
+  gemm->in_place = sums_may_be_in_place(gemm);
+  for (uint32_t i = 0; i < problem->extra_count; i++)
+    gemm->span[i] = gemm_problem_span(problem, &problem->extra[i]);
+  gemm->output_span = gemm_problem_span(problem, &problem->output[0]);
+  return choose(gemm, descriptor);
 }
 
-const cpu_kind cpu_gemm_kind = {"gemm", refuse_descriptor, make_kernel};
+const cpu_kind cpu_gemm_kind = {"gemm", refuse_descriptor, sizeof(cpu_gemm), prepare, NULL, clear};
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 

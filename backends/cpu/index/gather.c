@@ -248,15 +248,9 @@ static void describe(gather_kernel *kernel) {
     snprintf(text, sizeof kernel->head.description, "gather single elements");
 }
 
-static void gather_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  gather_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = gather_run, .destroy = gather_destroy};
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  cpu_device *device = head->device;
+  gather_kernel *kernel = (gather_kernel *)head;
   kernel->axis_size = compute_index_of(descriptor)->axis_size;
   kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
   kernel->wrap = cpu_index_wrap(descriptor);
@@ -269,21 +263,17 @@ static compute_status make_kernel(cpu_device *device, const compute_kernel_descr
   cpu_nest_add(&kernel->nest, position);
   cpu_nest_collapse(&kernel->nest);
   cpu_nest_finish(&kernel->nest);
-  if (!cpu_nest_count(&kernel->nest, kernel->nest.rank, &kernel->count)) {
-    cpu_release(device, kernel);
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "gather: the space has more than 2^63 elements");
-  }
+  if (!cpu_nest_count(&kernel->nest, kernel->nest.rank, &kernel->count))
+    return cpu_fail_overflow(head);
   if (kernel->count > 0) {
     choose_order(kernel);
     choose_tasks(kernel, device->threads);
   }
   describe(kernel);
-  *result = &kernel->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_gather_kind = {"gather", NULL, make_kernel};
+const cpu_kind cpu_gather_kind = {"gather", NULL, sizeof(gather_kernel), prepare, gather_run, NULL};
 
 /* ---- Shared with SCATTER --------------------------------------------------------------------- */
 

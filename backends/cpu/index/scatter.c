@@ -536,46 +536,34 @@ static void describe(scatter_kernel *kernel) {
            (long long)kernel->ranges, kernel->rounds ? ", summed in f32" : "");
 }
 
-static void scatter_destroy(cpu_kernel *head) {
+static void scatter_clear(cpu_kernel *head) {
   scatter_kernel *kernel = (scatter_kernel *)head;
   cpu_program_release(head->device, kernel->widen);
   cpu_program_release(head->device, kernel->narrow);
-  cpu_release(head->device, kernel);
 }
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   return loops_of(descriptor->outputs[0].dtype) ? NULL : "this dtype cannot be added";
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   const compute_dtype dtype = descriptor->outputs[0].dtype;
-  scatter_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head =
-      (cpu_kernel){.device = device, .run = scatter_run_kernel, .destroy = scatter_destroy};
+  cpu_device *device = head->device;
+  scatter_kernel *kernel = (scatter_kernel *)head;
   kernel->axis_size = compute_index_of(descriptor)->axis_size;
   kernel->wrap = cpu_index_wrap(descriptor);
   kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
   kernel->bytes = cpu_dtype_size(dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
   kernel->loops = loops_of(dtype);
-  compute_status status = COMPUTE_OK;
-  if (!status) status = prepare_conversions(kernel, dtype);
-  if (!status) {
-    build_nests(kernel, descriptor);
-    if (!count_points(kernel))
-      status = device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                      "scatter: the space has more than 2^63 elements");
-  }
-  if (status) {
-    scatter_destroy(&kernel->head);
-    return status;
-  }
+  const compute_status status = prepare_conversions(kernel, dtype);
+  if (status) return status;
+  build_nests(kernel, descriptor);
+  if (!count_points(kernel)) return cpu_fail_overflow(head);
   if (kernel->colliding_count > 0 && kernel->free_count > 0) choose_tasks(kernel, device->threads);
   describe(kernel);
-  *result = &kernel->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor, make_kernel};
+const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor,  sizeof(scatter_kernel),
+                                   prepare,   scatter_run_kernel, scatter_clear};

@@ -284,10 +284,6 @@ static compute_status sort_run(const cpu_kernel *head, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-static void sort_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
 static void choose_parts(sort_kernel *kernel) {
@@ -309,7 +305,8 @@ static void choose_parts(sort_kernel *kernel) {
     kernel->row_bytes = cpu_whole_lines(kernel->row_bytes);
 }
 
-static compute_status prepare(sort_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  sort_kernel *kernel = (sort_kernel *)head;
   cpu_device *device = kernel->head.device;
   const compute_sort_attributes *a = compute_sort_of(descriptor);
   const int32_t last = descriptor->rank - 1;
@@ -333,8 +330,7 @@ static compute_status prepare(sort_kernel *kernel, const compute_kernel_descript
   cpu_nest_collapse(&kernel->rows);
   cpu_nest_finish(&kernel->rows);
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "sort: the space has more than 2^63 elements");
+    return cpu_fail_overflow(head);
   if (kernel->row_count > 0 && kernel->length > 0) choose_parts(kernel);
   snprintf(kernel->head.description, sizeof kernel->head.description, "sort %s%s",
            device->isa->name, kernel->parts > 1 ? ", rows in parts" : ", a row at a time");
@@ -349,17 +345,5 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  sort_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = sort_run, .destroy = sort_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    sort_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_sort_kind = {"sort", refuse_descriptor, make_kernel};
+const cpu_kind cpu_sort_kind = {"sort",  refuse_descriptor, sizeof(sort_kernel),
+                                prepare, sort_run,          NULL};

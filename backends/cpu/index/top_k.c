@@ -186,10 +186,6 @@ static compute_status top_k_run(const cpu_kernel *head, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-static void top_k_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
 static void choose_parts(top_k_kernel *kernel) {
@@ -211,7 +207,8 @@ static void choose_parts(top_k_kernel *kernel) {
       cpu_whole_lines((uint64_t)(kernel->capacity + 1) * kernel->select->entry_bytes);
 }
 
-static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  top_k_kernel *kernel = (top_k_kernel *)head;
   cpu_device *device = kernel->head.device;
   const int32_t last = descriptor->rank - 1;
   const compute_operand *input = &descriptor->inputs[0];
@@ -231,8 +228,7 @@ static compute_status prepare(top_k_kernel *kernel, const compute_kernel_descrip
   cpu_nest_collapse(&kernel->rows);
   cpu_nest_finish(&kernel->rows);
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "top k: the space has more than 2^63 elements");
+    return cpu_fail_overflow(head);
   /* A short key and its position are one number of 64 bits; longer rows are refused. */
   const bool narrow = kernel->value == 4;
   if (narrow && kernel->length > (INT64_C(1) << 32))
@@ -256,20 +252,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  top_k_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = top_k_run, .destroy = top_k_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    top_k_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, make_kernel};
+const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, sizeof(top_k_kernel),
+                                 prepare, top_k_run,         NULL};
 
 /* ---- Keeping the largest --------------------------------------------------------------------- */
 

@@ -26,6 +26,7 @@ typedef enum copy_way { COPY_ROWS, COPY_TRANSPOSED } copy_way;
 
 typedef struct copy_kernel {
   cpu_kernel head;
+  cpu_kernel *cast; /* a map that copies between dtypes, or NULL */
   copy_way way;
   uint32_t bytes;     /* of one element */
   int32_t size_index; /* its logarithm */
@@ -269,8 +270,8 @@ static compute_status run_copy(const cpu_kernel *kernel, void *const *pointers) 
   return COMPUTE_OK;
 }
 
-static void destroy_copy(cpu_kernel *kernel) {
-  cpu_release(kernel->device, kernel);
+static void clear_copy(cpu_kernel *kernel) {
+  cpu_kernel_destroy(((copy_kernel *)kernel)->cast);
 }
 
 /* The dimension other than the last in which the input is dense, or −1 if turning blocks does not
@@ -336,19 +337,29 @@ static void describe(copy_kernel *copy) {
            copy->tasks == 1 ? "" : "s", copy->large ? ", past the cache" : "");
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **kernel) {
+static compute_status run_cast(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_kernel *cast = ((const copy_kernel *)kernel)->cast;
+  return cast->run(cast, pointers);
+}
+
+static compute_status prepare_cast(copy_kernel *copy, const compute_kernel_descriptor *descriptor) {
+  const compute_status status =
+      cpu_kind_prepare(&cpu_map_kind, copy->head.device, descriptor, &copy->cast);
+  if (status) return status;
+  copy->head.run = run_cast;
+  memcpy(copy->head.description, copy->cast->description, sizeof copy->head.description);
+  return COMPUTE_OK;
+}
+
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  copy_kernel *copy = (copy_kernel *)head;
   if (descriptor->inputs[0].dtype != descriptor->outputs[0].dtype)
-    return cpu_map_kind.prepare(device, descriptor, kernel);
-  copy_kernel *copy = cpu_allocate(device, sizeof *copy);
-  if (!copy) return cpu_out_of_memory(device, sizeof *copy);
-  copy->head = (cpu_kernel){.device = device, .run = run_copy, .destroy = destroy_copy};
+    return prepare_cast(copy, descriptor);
   copy->bytes = cpu_dtype_size(descriptor->inputs[0].dtype);
   copy->size_index = __builtin_ctz(copy->bytes);
   plan(copy, descriptor);
   describe(copy);
-  *kernel = &copy->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_copy_kind = {"copy", NULL, make_kernel};
+const cpu_kind cpu_copy_kind = {"copy", NULL, sizeof(copy_kernel), prepare, run_copy, clear_copy};

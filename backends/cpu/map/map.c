@@ -175,11 +175,8 @@ static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-static void destroy_map(cpu_kernel *kernel) {
-  map_kernel *map = (map_kernel *)kernel;
-  cpu_device *device = kernel->device;
-  cpu_program_release(device, map->program);
-  cpu_release(device, map);
+static void clear_map(cpu_kernel *kernel) {
+  cpu_program_release(kernel->device, ((map_kernel *)kernel)->program);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
@@ -298,11 +295,8 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
   cut(map, elements, cost);
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **kernel) {
-  map_kernel *map = cpu_allocate(device, sizeof *map);
-  if (!map) return cpu_out_of_memory(device, sizeof *map);
-  map->head = (cpu_kernel){.device = device, .run = run_map, .destroy = destroy_map};
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  map_kernel *map = (map_kernel *)head;
   map->inputs = (int32_t)descriptor->input_count;
   map->outputs = (int32_t)descriptor->output_count;
   compute_dtype dtypes[COMPUTE_MAX_OPERANDS];
@@ -312,16 +306,12 @@ static compute_status make_kernel(cpu_device *device, const compute_kernel_descr
     map->bytes[k] = cpu_dtype_size(dtypes[k]);
   }
   const compute_status status =
-      cpu_program_prepare(device, &descriptor->epilogue, descriptor->input_count, dtypes,
+      cpu_program_prepare(head->device, &descriptor->epilogue, descriptor->input_count, dtypes,
                           descriptor->output_count, dtypes + map->inputs, &map->program);
-  if (status) {
-    cpu_release(device, map);
-    return status;
-  }
+  if (status) return status;
   make_plan(map, descriptor);
   describe_map(map);
-  *kernel = &map->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_map_kind = {"map", NULL, make_kernel};
+const cpu_kind cpu_map_kind = {"map", NULL, sizeof(map_kernel), prepare, run_map, clear_map};

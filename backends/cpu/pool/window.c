@@ -116,12 +116,11 @@ static compute_status window_run(const cpu_kernel *head, void *const *pointers) 
   return COMPUTE_OK;
 }
 
-static void window_destroy(cpu_kernel *head) {
+static void window_clear(cpu_kernel *head) {
   cpu_window *kernel = (cpu_window *)head;
   cpu_release(head->device, kernel->counts);
   cpu_release(head->device, kernel->taps);
   cpu_program_release(head->device, kernel->epilogue);
-  cpu_release(head->device, kernel);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
@@ -284,7 +283,8 @@ static void describe(cpu_window *kernel) {
            (long long)kernel->rows);
 }
 
-static compute_status prepare(cpu_window *kernel, const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  cpu_window *kernel = (cpu_window *)head;
   const compute_window_attributes *w = compute_window_of(descriptor);
   read_descriptor(descriptor, kernel);
   compute_status status = prepare_epilogue(kernel, descriptor);
@@ -324,20 +324,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  cpu_window *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = window_run, .destroy = window_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    window_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, make_kernel};
+const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, sizeof(cpu_window),
+                                  prepare,   window_run,        window_clear};
 
 /* ---- Results -------------------------------------------------------------------------------- */
 

@@ -457,11 +457,10 @@ static void describe(reduce_kernel *kernel, compute_combine combine) {
            kernel->direct ? "in place" : "through tiles", splits);
 }
 
-static void reduce_destroy(cpu_kernel *head) {
+static void reduce_clear(cpu_kernel *head) {
   reduce_kernel *kernel = (reduce_kernel *)head;
   cpu_stage_release(head->device, &kernel->prologue);
   cpu_stage_release(head->device, &kernel->epilogue);
-  cpu_release(head->device, kernel);
 }
 
 static const cpu_reduce_loops *loops_of(const cpu_isa *isa, compute_dtype type) {
@@ -493,11 +492,9 @@ static void choose_loops(reduce_kernel *kernel, const compute_kernel_descriptor 
   kernel->value_bytes = cpu_dtype_size(descriptor->accumulate);
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  reduce_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = reduce_run, .destroy = reduce_destroy};
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  cpu_device *device = head->device;
+  reduce_kernel *kernel = (reduce_kernel *)head;
   choose_loops(kernel, descriptor);
   compute_status status =
       cpu_stage_prepare_prologue(device, descriptor, descriptor->accumulate, &kernel->prologue);
@@ -505,17 +502,11 @@ static compute_status make_kernel(cpu_device *device, const compute_kernel_descr
     status = cpu_stage_prepare_epilogue(device, descriptor,
                                         kernel->search ? COMPUTE_I64 : descriptor->accumulate,
                                         &kernel->epilogue);
-  if (!status) {
-    build_nests(kernel, descriptor);
-    if (!cpu_nest_count(&kernel->kept, kernel->kept.rank, &kernel->kept_count) ||
-        !cpu_nest_count(&kernel->reduced, kernel->reduced.rank, &kernel->reduced_count))
-      status = device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                      "reduce: the space has more than 2^63 elements");
-  }
-  if (status) {
-    reduce_destroy(&kernel->head);
-    return status;
-  }
+  if (status) return status;
+  build_nests(kernel, descriptor);
+  if (!cpu_nest_count(&kernel->kept, kernel->kept.rank, &kernel->kept_count) ||
+      !cpu_nest_count(&kernel->reduced, kernel->reduced.rank, &kernel->reduced_count))
+    return cpu_fail_overflow(head);
   if (kernel->kept_count > 0 && kernel->reduced_count > 0) choose_direction(kernel);
   if (kernel->kept_count > 0) {
     choose_extents(kernel);
@@ -524,8 +515,8 @@ static compute_status make_kernel(cpu_device *device, const compute_kernel_descr
     kernel->flat &= kernel->columns ? kernel->tiles_per_line == 1 : kernel->chunks_per_line == 1;
   }
   describe(kernel, compute_reduce_of(descriptor)->combine);
-  *result = &kernel->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, make_kernel};
+const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, sizeof(reduce_kernel),
+                                  prepare,  reduce_run,        reduce_clear};

@@ -555,11 +555,10 @@ static void describe(row_kernel *kernel) {
            kernel->wide ? "across rows, " : "", passes, kernel->stream ? ", streaming" : "");
 }
 
-static void row_destroy(cpu_kernel *head) {
+static void row_clear(cpu_kernel *head) {
   row_kernel *kernel = (row_kernel *)head;
   cpu_stage_release(head->device, &kernel->prologue);
   cpu_stage_release(head->device, &kernel->epilogue);
-  cpu_release(head->device, kernel);
 }
 
 static void choose_loops(row_kernel *kernel) {
@@ -570,7 +569,8 @@ static void choose_loops(row_kernel *kernel) {
   kernel->exponential_scale = loops->exponential_scale;
 }
 
-static compute_status prepare(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  row_kernel *kernel = (row_kernel *)head;
   cpu_device *device = kernel->head.device;
   const compute_dtype type = descriptor->accumulate;
   kernel->operation = compute_row_of(descriptor)->operation;
@@ -582,8 +582,7 @@ static compute_status prepare(row_kernel *kernel, const compute_kernel_descripto
   if (status) return status;
   build_nests(kernel, descriptor);
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "row: the space has more than 2^63 elements");
+    return cpu_fail_overflow(head);
   if (kernel->row_count > 0 && kernel->length > 0) {
     kernel->stream = output_exceeds_cache(kernel);
     choose_direction(kernel);
@@ -602,17 +601,5 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return descriptor->rank < 1 ? "there is no dimension for rows" : NULL;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  row_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = row_run, .destroy = row_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    row_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_row_kind = {"row", refuse_descriptor, make_kernel};
+const cpu_kind cpu_row_kind = {"row",   refuse_descriptor, sizeof(row_kernel),
+                               prepare, row_run,           row_clear};

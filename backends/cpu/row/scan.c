@@ -221,10 +221,6 @@ static compute_status scan_run(const cpu_kernel *head, void *const *pointers) {
   return COMPUTE_OK;
 }
 
-static void scan_destroy(cpu_kernel *head) {
-  cpu_release(head->device, head);
-}
-
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
 static void choose_direction(scan_kernel *kernel) {
@@ -257,7 +253,8 @@ static void choose_tasks(scan_kernel *kernel) {
   kernel->split = threads > 1 && kernel->groups < threads && kernel->blocks > 1 && wanted > 1;
 }
 
-static compute_status prepare(scan_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  scan_kernel *kernel = (scan_kernel *)head;
   static const char *const names[] = {"sum", "product", "maximum", "minimum"};
   cpu_device *device = kernel->head.device;
   const int32_t rank = descriptor->rank;
@@ -284,8 +281,7 @@ static compute_status prepare(scan_kernel *kernel, const compute_kernel_descript
   cpu_nest_collapse(&kernel->rows);
   cpu_nest_finish(&kernel->rows);
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
-    return device->services->fail(device->services->host, COMPUTE_ERROR_OVERFLOW, 0, NULL,
-                                  "scan: the space has more than 2^63 elements");
+    return cpu_fail_overflow(head);
   if (kernel->row_count > 0 && kernel->length > 0) {
     choose_direction(kernel);
     choose_tasks(kernel);
@@ -307,17 +303,5 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-static compute_status make_kernel(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                                  cpu_kernel **result) {
-  scan_kernel *kernel = cpu_allocate(device, sizeof *kernel);
-  if (!kernel) return cpu_out_of_memory(device, sizeof *kernel);
-  kernel->head = (cpu_kernel){.device = device, .run = scan_run, .destroy = scan_destroy};
-  const compute_status status = prepare(kernel, descriptor);
-  if (status)
-    scan_destroy(&kernel->head);
-  else
-    *result = &kernel->head;
-  return status;
-}
-
-const cpu_kind cpu_scan_kind = {"scan", refuse_descriptor, make_kernel};
+const cpu_kind cpu_scan_kind = {"scan",  refuse_descriptor, sizeof(scan_kernel),
+                                prepare, scan_run,          NULL};

@@ -7,10 +7,10 @@
 
 /* exp(x) for x ≤ 0 and NaN; accumulators of a sum or a maximum, a few vectors of any set. */
 #if defined(CPU_VARIANT_F32)
-#define EXP(x) math_exp_f32(x)
+#define EXP(x) exp_f32(x)
 #define LANES  64
 #else
-#define EXP(x) math_exp_f64(x)
+#define EXP(x) exp_f64(x)
 #define LANES  32
 #endif
 

@@ -226,9 +226,8 @@ FIT_INLINE vf v_keep(vm m, vf a) { /* m ? a : 0 */
  * Coefficients: minimax fits by iteratively reweighted least squares (C. Lawson, 1961), rounded to
  * f32. */
 
-#define FIT_LOG2_E      1.44269504f
-#define FIT_LN_2        0.69314718f
-#define FIT_SQRT_LOG2_E 1.20112241f /* √log2(e) */
+#define FIT_LOG2_E 1.44269504f
+#define FIT_LN_2   0.69314718f
 
 /* 2^−t for t ≥ 0, from 126 on as 2^−126: relative error 1.5e-7. */
 FIT_INLINE vf fit_power(vf t) {

@@ -130,15 +130,12 @@ enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
 
 #define FIT_COUNT (FIT_MODEL == COMPUTE_FIT_XYNB ? 4 : FIT_MODEL == COMPUTE_FIT_XYNBSXSY ? 6 : 5)
 
-/* Where parameter i of the public order stands here, and the other way round. */
+/* Where parameter i of the public order stands here. */
 FIT_INLINE int fit_inner(int i) {
   static const int8_t xyznb[] = {FIT_X, FIT_Y, FIT_Z, FIT_N, FIT_BG};
   return FIT_MODEL == COMPUTE_FIT_XYZNB ? xyznb[i] : i;
 }
-FIT_INLINE int fit_outer(int i) {
-  static const int8_t xyznb[] = {0, 1, 3, 4, 2};
-  return FIT_MODEL == COMPUTE_FIT_XYZNB ? xyznb[i] : i;
-}
+
 /* First and second moments of the residuals, for one parameter each, and half a symmetric matrix.
  */
 typedef struct fit_sums {

@@ -1,9 +1,10 @@
-/* The functions in f64: exp, log, tanh, sigmoid and what is made of them are vector code, the rest
- * is the C library's, one element at a time, since accuracy comes first here.
+/* The functions in f64: exp, log and tanh are vector code, here; what is made of them, as sigmoid,
+ * comes from kernels/functions_f64.h; the rest is the C library's, one element at a time, since
+ * accuracy comes first here.
  *
- * Methods as in math_f32.h, with Taylor polynomials long enough for f64. */
-#ifndef CPU_ISA_MATH_F64_H
-#define CPU_ISA_MATH_F64_H
+ * Methods as in kernels/functions_f32.h, with Taylor polynomials long enough for f64. */
+#ifndef CPU_PROGRAM_MATH_F64_H
+#define CPU_PROGRAM_MATH_F64_H
 
 #include <math.h>
 
@@ -24,7 +25,7 @@ CPU_INLINE math_reduced_f64 math_reduce_f64(double x) {
   return (math_reduced_f64){.r = math_madd_f64(n, -MATH_LN2_LOW_F64, r), .shifted = shifted};
 }
 
-CPU_INLINE double math_reduced_power_f64(double shifted) {
+CPU_INLINE double exp_power_f64(double shifted) {
   return math_power_of_two_f64(math_bits_f64(shifted) - math_bits_f64(MATH_SHIFT_F64));
 }
 
@@ -45,7 +46,7 @@ CPU_INLINE double math_expm1_small_f64(double r) {
   return math_madd_f64(q, r * r, r);
 }
 
-CPU_INLINE double math_exp_f64(double x) {
+CPU_INLINE double exp_f64(double x) {
   x = x > 710 ? 710 : x;
   x = x < -746 ? -746 : x;
   const math_reduced_f64 reduced = math_reduce_f64(x);
@@ -53,11 +54,11 @@ CPU_INLINE double math_exp_f64(double x) {
   /* Two steps, since 2^n alone may be out of range; only the last one rounds. */
   const double half = 0.5 * n + MATH_SHIFT_F64;
   const double rest = (n - (half - MATH_SHIFT_F64)) + MATH_SHIFT_F64;
-  const double y = (1 + math_expm1_small_f64(reduced.r)) * math_reduced_power_f64(half);
-  return y * math_reduced_power_f64(rest);
+  const double y = (1 + math_expm1_small_f64(reduced.r)) * exp_power_f64(half);
+  return y * exp_power_f64(rest);
 }
 
-CPU_INLINE double math_log_f64(double x) {
+CPU_INLINE double log_f64(double x) {
   const double tiny = x < 0x1p-1022 ? 1 : 0;
   const double normal = x < 0x1p-1022 ? x * 0x1p52 : x;
   /* The exponent, counted from √½. It is made a number by writing it into the low bits of one,
@@ -87,59 +88,23 @@ CPU_INLINE double math_log_f64(double x) {
   return ((x > 0) | (x != x)) ? finite : outside;
 }
 
-CPU_INLINE double math_sigmoid_f64(double x) {
-  const double e = math_exp_f64(-math_abs_f64(x));
-  return (x < 0 ? e : 1) / (1 + e);
-}
-
-CPU_INLINE double math_silu_f64(double x) {
-  const double e = math_exp_f64(-math_abs_f64(x));
-  return (x < 0 ? x * e : x) / (1 + e);
-}
-
-CPU_INLINE double math_tanh_f64(double x) {
-  double magnitude = math_abs_f64(x);
+CPU_INLINE double tanh_f64(double x) {
+  double magnitude = math_fabs_f64(x);
   magnitude = magnitude > 20 ? 20 : magnitude;
   const math_reduced_f64 reduced = math_reduce_f64(magnitude + magnitude);
   const double p = math_expm1_small_f64(reduced.r);
-  const double power = math_reduced_power_f64(reduced.shifted);
+  const double power = exp_power_f64(reduced.shifted);
   const double t = math_madd_f64(power, p, power - 1);
-  return math_copy_sign_f64(t / math_madd_f64(power, p, power + 1), x);
+  return math_copysign_f64(t / math_madd_f64(power, p, power + 1), x);
 }
 
-CPU_INLINE double math_expm1_f64(double x) {
-  return expm1(x);
-}
-CPU_INLINE double math_log1p_f64(double x) {
-  return log1p(x);
-}
-CPU_INLINE double math_sin_f64(double x) {
-  return sin(x);
-}
-CPU_INLINE double math_cos_f64(double x) {
-  return cos(x);
-}
-CPU_INLINE double math_erf_f64(double x) {
-  return erf(x);
-}
-CPU_INLINE double math_pow_f64(double a, double b) {
-  return pow(a, b);
-}
-CPU_INLINE double math_mod_f64(double a, double b) {
+CPU_INLINE double mod_f64(double a, double b) {
   return fmod(a, b);
 }
-CPU_INLINE double math_elu_f64(double x, double alpha) {
-  return x > 0 ? x : alpha * expm1(x);
-}
-CPU_INLINE double math_softplus_f64(double x) {
-  return (0 > x ? 0 : x) + log1p(math_exp_f64(-math_abs_f64(x)));
-}
 
-CPU_INLINE double math_gelu_f64(double x) {
-  return 0.5 * x * erfc(-0.70710678118654752 * x);
-}
-CPU_INLINE double math_gelu_tanh_f64(double x) {
-  return x * math_sigmoid_f64(x * (1.5957691216057308 + 0.07135481627260025 * (x * x)));
-}
+#define exp_f64  exp_f64
+#define log_f64  log_f64
+#define tanh_f64 tanh_f64
+#include "../../../../kernels/functions_f64.h"
 
 #endif

@@ -1,8 +1,8 @@
-/* Stamps the loops of one instruction from the function that computes one element.
+/* Stamps the loops of one instruction from the expression that computes one element of x and y.
  *
- * The functions are ordinary and can be searched for; only the loops around them, which differ in
- * nothing but the types and in which operands repeat, are made by macros. An operand that repeats
- * is read once, before anything is written: the result may share its memory. */
+ * The loops differ in nothing but that, the types and which operands repeat. An operand that
+ * repeats is read once, before anything is written: the result may share its memory. `immediate` is
+ * the instruction's. */
 #ifndef CPU_ISA_TILE_LOOPS_H
 #define CPU_ISA_TILE_LOOPS_H
 
@@ -22,54 +22,64 @@
 /* A function that vectorises only if it becomes part of its loop. */
 #define CPU_INLINE static inline __attribute__((always_inline, unused))
 
-/* result = function(a) */
-#define UNARY_LOOP(function, result_type, operand_type)                                            \
-  static void function##_loop(int64_t count, void *result, const void *a, const void *b,           \
-                              const void *c, cpu_immediate immediate) {                            \
-    const operand_type *x = a;                                                                     \
+/* result = value of x = a */
+#define UNARY_LOOP(name, result_type, operand_type, value)                                         \
+  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    const operand_type *as = a;                                                                    \
     result_type *r = result;                                                                       \
     (void)b, (void)c, (void)immediate;                                                             \
     CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = function(x[i]);                                     \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const operand_type x = as[i];                                                                \
+      r[i] = value;                                                                                \
+    }                                                                                              \
   }
 
-/* result = function(a, parameter), where the parameter is the instruction's. */
-#define SCALED_LOOP(function, type)                                                                \
-  static void function##_loop(int64_t count, void *result, const void *a, const void *b,           \
-                              const void *c, cpu_immediate immediate) {                            \
-    const type *x = a, parameter = (type)immediate.f64;                                            \
-    type *r = result;                                                                              \
-    (void)b, (void)c;                                                                              \
+/* result = value of x = a and y = b; _left has one a, _right one b. */
+#define BINARY_LOOP(name, result_type, operand_type, value)                                        \
+  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    const operand_type *as = a, *bs = b;                                                           \
+    result_type *r = result;                                                                       \
+    (void)c, (void)immediate;                                                                      \
     CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = function(x[i], parameter);                          \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const operand_type x = as[i], y = bs[i];                                                     \
+      r[i] = value;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  static void name##_left(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    const operand_type x = *(const operand_type *)a, *bs = b;                                      \
+    result_type *r = result;                                                                       \
+    (void)c, (void)immediate;                                                                      \
+    CPU_INDEPENDENT                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const operand_type y = bs[i];                                                                \
+      r[i] = value;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  static void name##_right(int64_t count, void *result, const void *a, const void *b,              \
+                           const void *c, cpu_immediate immediate) {                               \
+    const operand_type *as = a, y = *(const operand_type *)b;                                      \
+    result_type *r = result;                                                                       \
+    (void)c, (void)immediate;                                                                      \
+    CPU_INDEPENDENT                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const operand_type x = as[i];                                                                \
+      r[i] = value;                                                                                \
+    }                                                                                              \
   }
 
-/* result = function(a, b); _left has one a, _right one b. */
-#define BINARY_LOOP(function, result_type, operand_type)                                           \
-  static void function##_loop(int64_t count, void *result, const void *a, const void *b,           \
-                              const void *c, cpu_immediate immediate) {                            \
-    const operand_type *x = a, *y = b;                                                             \
-    result_type *r = result;                                                                       \
-    (void)c, (void)immediate;                                                                      \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = function(x[i], y[i]);                               \
-  }                                                                                                \
-  static void function##_left(int64_t count, void *result, const void *a, const void *b,           \
-                              const void *c, cpu_immediate immediate) {                            \
-    const operand_type x = *(const operand_type *)a, *y = b;                                       \
-    result_type *r = result;                                                                       \
-    (void)c, (void)immediate;                                                                      \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = function(x, y[i]);                                  \
-  }                                                                                                \
-  static void function##_right(int64_t count, void *result, const void *a, const void *b,          \
-                               const void *c, cpu_immediate immediate) {                           \
-    const operand_type *x = a, y = *(const operand_type *)b;                                       \
-    result_type *r = result;                                                                       \
-    (void)c, (void)immediate;                                                                      \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) r[i] = function(x[i], y);                                  \
-  }
+/* What numbers of every type are compared by. */
+#define COMPARISON_LOOPS(type)                                                                     \
+  BINARY_LOOP(eq, int32_t, type, -(x == y))                                                        \
+  BINARY_LOOP(ne, int32_t, type, -(x != y))                                                        \
+  BINARY_LOOP(lt, int32_t, type, -(x < y))                                                         \
+  BINARY_LOOP(le, int32_t, type, -(x <= y))                                                        \
+  BINARY_LOOP(gt, int32_t, type, -(x > y))                                                         \
+  BINARY_LOOP(ge, int32_t, type, -(x >= y))
 
 /* result = mask ? b : c; _left has one b, _right one c, _both one of each. */
 #define SELECT_LOOP(name, type)                                                                    \
@@ -120,11 +130,16 @@
   }
 
 /* Rows of a cpu_tile_loops table. */
-#define UNARY_ROW(function)                                                                        \
-  { function##_loop }
-#define BINARY_ROW(function)                                                                       \
-  { function##_loop, function##_left, function##_right }
+#define UNARY_ROW(name)                                                                            \
+  { name##_loop }
+#define BINARY_ROW(name)                                                                           \
+  { name##_loop, name##_left, name##_right }
 #define SELECT_ROW(name)                                                                           \
   { name##_loop, name##_left, name##_right, name##_both }
+#define COMPARISON_ROWS                                                                            \
+  [COMPUTE_I_EQ] = BINARY_ROW(eq), [COMPUTE_I_NE] = BINARY_ROW(ne),                                \
+  [COMPUTE_I_LT] = BINARY_ROW(lt), [COMPUTE_I_LE] = BINARY_ROW(le),                                \
+  [COMPUTE_I_GT] = BINARY_ROW(gt), [COMPUTE_I_GE] = BINARY_ROW(ge),                                \
+  [COMPUTE_I_SELECT] = SELECT_ROW(select)
 
 #endif

@@ -19,13 +19,13 @@
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor:
  * that saves the care for denormal results here. exp(−110) divided by the sum is 0 in the end. */
 CPU_INLINE float exp_scaled(float x) {
-  return math_exp_scaled_f32(x < -110.0f ? -110.0f : x);
+  return exp_scaled_f32(x < -110.0f ? -110.0f : x);
 }
 #define EXP(x)        exp_scaled(x)
 #define EXP_SCALE     0x1p64
 #define LOWEST_FINITE (-FLT_MAX)
 #else
-#define EXP(x)        math_exp_f64(x)
+#define EXP(x)        exp_f64(x)
 #define EXP_SCALE     1.0
 #define LOWEST_FINITE (-DBL_MAX)
 #endif
