@@ -118,7 +118,7 @@ DEVICE f32 log_f32(f32 x) {
   const f32 result = log_sum_f32((f32)k - tiny, log_fraction_f32(bits, k));
   const f32 outside = x == 0.0f ? -INFINITY_f32 : NAN_f32;
   const f32 finite = x < INFINITY_f32 ? result : x; /* infinity and NaN stay */
-  return (x > 0.0f) | (x != x) ? finite : outside;
+  return ((x > 0.0f) | (x != x)) ? finite : outside;
 }
 
 //@ log1p_f32
@@ -131,7 +131,7 @@ DEVICE f32 log1p_f32(f32 x) {
   const f32 result = BUILTIN_f32(copysign)(log_sum_f32((f32)k, k == 0 ? x : scaled), x);
   const f32 outside = x == -1.0f ? -INFINITY_f32 : NAN_f32;
   const f32 finite = x < INFINITY_f32 ? result : x;
-  return (x > -1.0f) | (x != x) ? finite : outside;
+  return ((x > -1.0f) | (x != x)) ? finite : outside;
 }
 
 //@ sigmoid_f32
