@@ -214,9 +214,11 @@ static compute_node clamp_between(compute_graph *graph, compute_node x, compute_
 /* Limits outside the dtype's range leave every value as it is. */
 static compute_node clamp_integers(compute_graph *graph, compute_node x, compute_dtype dtype,
                                    int64_t low, int64_t high) {
-  int64_t least, most;
+  int64_t least;
+  uint64_t most;
   dtype_limits(dtype, &least, &most);
-  const int64_t from = max_i64(low, least), to = min_i64(high, most);
+  const int64_t from = max_i64(low, least);
+  const int64_t to = high > 0 && (uint64_t)high > most ? (int64_t)most : high;
   if (from > to) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "clamp",
                       "no %s value lies in %" PRId64 " … %" PRId64, compute_dtype_name(dtype), low,
