@@ -32,12 +32,13 @@ extern "C" {
   DTYPE(BOOL, 8, bool, LOGIC,    1, BOOL, uint8_t)                                                 \
   DTYPE(U16,  9, u16,  UNSIGNED, 2, I32,  uint16_t)                                                \
   DTYPE(I8,  10, i8,   SIGNED,   1, I32,  int8_t)                                                  \
-  DTYPE(I16, 11, i16,  SIGNED,   2, I32,  int16_t)
+  DTYPE(I16, 11, i16,  SIGNED,   2, I32,  int16_t)                                                 \
+  DTYPE(U32, 12, u32,  UNSIGNED, 4, I64,  uint32_t)
 /* clang-format on */
 
 /* Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
- * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32
- * and wrap when stored. bool is one byte, 0 or 1.
+ * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
+ * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
  *
  * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever the
  * rounding could be noticed as anything but a rounding: casts, comparisons, select, sign, floor,

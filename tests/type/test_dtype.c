@@ -225,6 +225,7 @@ static void facts_agree_with_the_header(void **state) {
       {COMPUTE_I64, COMPUTE_I64, 8, "i64"}, {COMPUTE_I32, COMPUTE_I32, 4, "i32"},
       {COMPUTE_U8, COMPUTE_I32, 1, "u8"},   {COMPUTE_BOOL, COMPUTE_BOOL, 1, "bool"},
       {COMPUTE_U16, COMPUTE_I32, 2, "u16"},
+      {COMPUTE_U32, COMPUTE_I64, 4, "u32"},
       {COMPUTE_I16, COMPUTE_I32, 2, "i16"},
       {COMPUTE_I8, COMPUTE_I32, 1, "i8"},
   };
@@ -238,7 +239,7 @@ static void facts_agree_with_the_header(void **state) {
 
 static void numbers_that_are_no_dtype_are_recognised(void **state) {
   (void)state;
-  static const int wrong[] = {0, 12, 13, 255, 256, -1, INT32_MAX, INT32_MIN};
+  static const int wrong[] = {0, 13, 14, 255, 256, -1, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     compute_dtype dtype = (compute_dtype)wrong[i];
     assert_int_equal(compute_dtype_size(dtype), 0);
