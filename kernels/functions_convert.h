@@ -135,6 +135,18 @@ DEVICE i64 convert_f64_i64(f64 x) {
   return x == x ? saturated : 0;
 }
 
+/* i64 has all of its values but the upper half, which is 2^63 more. */
+//@ convert_f32_u64
+DEVICE u64 convert_f32_u64(f32 x) {
+  const f32 lower = x >= 0x1p63f ? x - 0x1p63f : x > 0.0f ? x : 0.0f;
+  return (u64)convert_f32_i64(lower) | (u64)(x >= 0x1p63f) << 63;
+}
+//@ convert_f64_u64
+DEVICE u64 convert_f64_u64(f64 x) {
+  const f64 lower = x >= 0x1p63 ? x - 0x1p63 : x > 0.0 ? x : 0.0;
+  return (u64)convert_f64_i64(lower) | (u64)(x >= 0x1p63) << 63;
+}
+
 //@ convert_f64_f32
 #define convert_f64_f32(x) ((f32)(x))
 //@ convert_f32_f64

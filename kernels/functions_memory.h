@@ -14,6 +14,8 @@
 #define LOAD_i64(pointer, index) ((pointer)[index])
 //@ LOAD_i32
 #define LOAD_i32(pointer, index) ((pointer)[index])
+//@ LOAD_u64
+#define LOAD_u64(pointer, index) ((i64)(pointer)[index])
 //@ LOAD_bool
 #define LOAD_bool(pointer, index) ((boolean)((pointer)[index] != 0))
 //@ STORE_f64
@@ -28,5 +30,7 @@
 #define STORE_i64(pointer, index, value) ((pointer)[index] = (value))
 //@ STORE_i32
 #define STORE_i32(pointer, index, value) ((pointer)[index] = (value))
+//@ STORE_u64
+#define STORE_u64(pointer, index, value) ((pointer)[index] = (u64)(value))
 //@ STORE_bool
 #define STORE_bool(pointer, index, value) ((pointer)[index] = (u8)((value) != 0))

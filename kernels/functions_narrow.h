@@ -8,7 +8,7 @@
 
 //@ saturate_narrow
 DEVICE narrow saturate_narrow(value x) {
-  const value bits = 8 * (value)sizeof(narrow), is_signed = (narrow)-1 < 0;
+  const value bits = 8 * (value)sizeof(narrow), is_signed = (value)(narrow)-1 < 0;
   const value most = ((value)1 << (bits - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
   const value low = x > least ? x : least;
   return (narrow)(low < most ? low : most);

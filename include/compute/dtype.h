@@ -33,12 +33,19 @@ extern "C" {
   DTYPE(U16,  9, u16,  UNSIGNED, 2, I32,  uint16_t)                                                \
   DTYPE(I8,  10, i8,   SIGNED,   1, I32,  int8_t)                                                  \
   DTYPE(I16, 11, i16,  SIGNED,   2, I32,  int16_t)                                                 \
-  DTYPE(U32, 12, u32,  UNSIGNED, 4, I64,  uint32_t)
+  DTYPE(U32, 12, u32,  UNSIGNED, 4, I64,  uint32_t)                                                \
+  DTYPE(U64, 13, u64,  UNSIGNED, 8, I64,  uint64_t)
 /* clang-format on */
 
 /* Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
  * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
  * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
+ *
+ * u64 computes as i64 with the same bits. What is the same modulo 2^64 is exact: sums, differences,
+ * products, matrix products, bits, shifts to the left, equality, select, and what moves elements.
+ * What depends on the order (comparisons, maximum, minimum, sorting, quotients, shifts to the
+ * right, absolute values, …) is refused in graphs with COMPUTE_ERROR_DTYPE: cast to i64 where
+ * values are below 2^63, or to a float. Casts between u64 and floats are right for all values.
  *
  * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever the
  * rounding could be noticed as anything but a rounding: casts, comparisons, select, sign, floor,

@@ -70,6 +70,10 @@ bool dtype_is_narrow(compute_dtype dtype) {
   return dtype_is_integer(dtype) && row_of(dtype)->size < row_of(dtype_compute_type(dtype))->size;
 }
 
+bool dtype_casts_in_store(compute_dtype from, compute_dtype to) {
+  return dtype_is_narrow(to) || (to == COMPUTE_U64 && dtype_is_float(from));
+}
+
 /* ---- Half-width floats --------------------------------------------------------------------- */
 
 static uint32_t bits_of(float value) {

@@ -15,6 +15,10 @@ bool dtype_is_integer(compute_dtype dtype);
 /* Integers of fewer bits than the type in which they are computed: a store wraps them. */
 bool dtype_is_narrow(compute_dtype dtype);
 
+/* Whether a cast is made by the store alone, from a value as it was before: to narrow integers, and
+ * from floats to u64, whose upper half i64 cannot say. */
+bool dtype_casts_in_store(compute_dtype from, compute_dtype to);
+
 /* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
 compute_dtype dtype_compute_type(compute_dtype dtype);
 

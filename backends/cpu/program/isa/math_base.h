@@ -175,6 +175,16 @@ CPU_INLINE int64_t convert_f64_to_i64(double x) {
   return x == x ? saturated : 0;
 }
 
+/* The bits of a u64. */
+CPU_INLINE int64_t convert_f64_to_u64(double x) {
+  const double lower = x >= 0x1p63 ? x - 0x1p63 : x > 0 ? x : 0; /* 0 for NaN too */
+  return convert_f64_to_i64(lower) | (x >= 0x1p63 ? INT64_MIN : 0);
+}
+CPU_INLINE int64_t convert_f32_to_u64(float x) {
+  const float lower = x >= 0x1p63f ? x - 0x1p63f : x > 0 ? x : 0;
+  return convert_f32_to_i64(lower) | (x >= 0x1p63f ? INT64_MIN : 0);
+}
+
 CPU_INLINE float convert_f64_to_f32(double x) {
   return (float)x;
 }

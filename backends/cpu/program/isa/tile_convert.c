@@ -83,7 +83,8 @@ STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
   CPU_INLINE VALUE_##type saturate_##real##_to_##name(real_type x) {                               \
     const uint64_t most = UINT64_MAX >> (64 - 8 * bytes + IS_##kind);                              \
     const int64_t least = IS_##kind ? -(int64_t)most - 1 : 0;                                      \
-    if (bytes == sizeof(VALUE_##type)) return cast(x);                                             \
+    if (bytes == sizeof(VALUE_##type))                                                             \
+      return IS_##kind ? cast(x) : (VALUE_##type)convert_##real##_to_u64(x);                       \
     if (bytes == 4) { /* the limits are no numbers of f32 */                                       \
       const int64_t whole = convert_##real##_to_i64(x);                                            \
       const int64_t low = whole < least ? least : whole;                                           \
