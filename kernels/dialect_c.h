@@ -34,7 +34,9 @@ __attribute__((visibility("default"))) void dialect_enter(dialect_item *item) {
   dialect_current = item;
 }
 
+typedef int8_t i8;
 typedef uint8_t u8;
+typedef int16_t i16;
 typedef uint16_t u16;
 typedef int32_t i32;
 typedef uint32_t u32;

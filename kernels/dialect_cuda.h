@@ -2,7 +2,9 @@
  * mean. Contraction is the compiler's option: -fmad=false. */
 /* "Declared but never used": no source uses all of these definitions. */
 #pragma nv_diag_suppress 177
+typedef signed char i8;
 typedef unsigned char u8;
+typedef short i16;
 typedef unsigned short u16;
 typedef int i32;
 typedef unsigned int u32;

@@ -9,7 +9,9 @@
 #define F32_TO_HALF(x)    as_ushort(convert_half_rte(x))
 #endif
 
+typedef char i8;
 typedef uchar u8;
+typedef short i16;
 typedef ushort u16;
 typedef int i32;
 typedef uint u32;

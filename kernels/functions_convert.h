@@ -121,16 +121,6 @@ DEVICE i64 convert_f32_i64(f32 x) {
   const i64 saturated = x >= 0x1p63f ? (i64)9223372036854775807 : value;
   return x == x ? saturated : 0;
 }
-//@ convert_f32_u8
-DEVICE u8 convert_f32_u8(f32 x) {
-  const f32 low = x > 0.0f ? x : 0.0f;
-  return (u8)(i32)(low < 255.0f ? low : 255.0f);
-}
-//@ convert_f32_u16
-DEVICE u16 convert_f32_u16(f32 x) {
-  const f32 low = x > 0.0f ? x : 0.0f;
-  return (u16)(i32)(low < 65535.0f ? low : 65535.0f);
-}
 //@ convert_f64_i32
 DEVICE i32 convert_f64_i32(f64 x) {
   const f64 low = x >= -0x1p31 ? x : -0x1p31;
@@ -144,15 +134,17 @@ DEVICE i64 convert_f64_i64(f64 x) {
   const i64 saturated = x >= 0x1p63 ? (i64)9223372036854775807 : value;
   return x == x ? saturated : 0;
 }
-//@ convert_f64_u8
-DEVICE u8 convert_f64_u8(f64 x) {
-  const f64 low = x > 0.0 ? x : 0.0;
-  return (u8)(i32)(low < 255.0 ? low : 255.0);
+
+/* i64 has all of its values but the upper half, which is 2^63 more. */
+//@ convert_f32_u64
+DEVICE u64 convert_f32_u64(f32 x) {
+  const f32 lower = x >= 0x1p63f ? x - 0x1p63f : x > 0.0f ? x : 0.0f;
+  return (u64)convert_f32_i64(lower) | (u64)(x >= 0x1p63f) << 63;
 }
-//@ convert_f64_u16
-DEVICE u16 convert_f64_u16(f64 x) {
-  const f64 low = x > 0.0 ? x : 0.0;
-  return (u16)(i32)(low < 65535.0 ? low : 65535.0);
+//@ convert_f64_u64
+DEVICE u64 convert_f64_u64(f64 x) {
+  const f64 lower = x >= 0x1p63 ? x - 0x1p63 : x > 0.0 ? x : 0.0;
+  return (u64)convert_f64_i64(lower) | (u64)(x >= 0x1p63) << 63;
 }
 
 //@ convert_f64_f32
@@ -165,20 +157,12 @@ DEVICE u16 convert_f64_u16(f64 x) {
 #define convert_i64_f32(x) ((f32)(x))
 //@ convert_i64_i32
 #define convert_i64_i32(x) ((i32)(x))
-//@ convert_i64_u8
-#define convert_i64_u8(x) ((u8)(x))
-//@ convert_i64_u16
-#define convert_i64_u16(x) ((u16)(x))
 //@ convert_i32_f64
 #define convert_i32_f64(x) ((f64)(x))
 //@ convert_i32_f32
 #define convert_i32_f32(x) ((f32)(x))
 //@ convert_i32_i64
 #define convert_i32_i64(x) ((i64)(x))
-//@ convert_i32_u8
-#define convert_i32_u8(x) ((u8)(x))
-//@ convert_i32_u16
-#define convert_i32_u16(x) ((u16)(x))
 //@ convert_bool_f64
 #define convert_bool_f64(x) ((f64)(x))
 //@ convert_bool_f32
@@ -187,10 +171,6 @@ DEVICE u16 convert_f64_u16(f64 x) {
 #define convert_bool_i64(x) ((i64)(x))
 //@ convert_bool_i32
 #define convert_bool_i32(x) ((i32)(x))
-//@ convert_bool_u8
-#define convert_bool_u8(x) ((u8)(x))
-//@ convert_bool_u16
-#define convert_bool_u16(x) ((u16)(x))
 //@ convert_f64_bool
 #define convert_f64_bool(x) ((x) != 0)
 //@ convert_f32_bool

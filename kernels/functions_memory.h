@@ -1,6 +1,6 @@
 /* Elements in memory: LOAD_<dtype>(pointer, index) has the dtype's computing type, which
- * STORE_<dtype>(pointer, index, value) takes. Pointers are to any memory: to f64, f32, i64, i32,
- * u16 for f16, bf16 and u16, u8 for u8 and bool. */
+ * STORE_<dtype>(pointer, index, value) takes. Pointers are to any memory: to the dtype itself,
+ * but u16 for f16 and bf16, u8 for bool. Narrow integers are in functions_narrow.h. */
 
 //@ LOAD_f64
 #define LOAD_f64(pointer, index) ((pointer)[index])
@@ -14,10 +14,8 @@
 #define LOAD_i64(pointer, index) ((pointer)[index])
 //@ LOAD_i32
 #define LOAD_i32(pointer, index) ((pointer)[index])
-//@ LOAD_u8
-#define LOAD_u8(pointer, index) ((i32)(pointer)[index])
-//@ LOAD_u16
-#define LOAD_u16(pointer, index) ((i32)(pointer)[index])
+//@ LOAD_u64
+#define LOAD_u64(pointer, index) ((i64)(pointer)[index])
 //@ LOAD_bool
 #define LOAD_bool(pointer, index) ((boolean)((pointer)[index] != 0))
 //@ STORE_f64
@@ -32,9 +30,7 @@
 #define STORE_i64(pointer, index, value) ((pointer)[index] = (value))
 //@ STORE_i32
 #define STORE_i32(pointer, index, value) ((pointer)[index] = (value))
-//@ STORE_u8
-#define STORE_u8(pointer, index, value) ((pointer)[index] = (u8)(value))
-//@ STORE_u16
-#define STORE_u16(pointer, index, value) ((pointer)[index] = (u16)(value))
+//@ STORE_u64
+#define STORE_u64(pointer, index, value) ((pointer)[index] = (u64)(value))
 //@ STORE_bool
 #define STORE_bool(pointer, index, value) ((pointer)[index] = (u8)((value) != 0))

@@ -24,15 +24,10 @@ bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type) {
 }
 
 uint64_t cuda_element_bytes(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F64:
-  case COMPUTE_I64: return 8;
-  case COMPUTE_F32:
-  case COMPUTE_I32: return 4;
-  case COMPUTE_F16:
-  case COMPUTE_BF16: return 2;
-  default: return 1;
-  }
+#define BYTES(code, number, name, kind, bytes, type, element) [COMPUTE_##code] = bytes,
+  static const uint8_t bytes_of[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(BYTES)};
+#undef BYTES
+  return bytes_of[dtype];
 }
 
 uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,

@@ -31,10 +31,11 @@ extern "C" {
  *
  * A program computes one element of the iteration space from one element of each input: scalar
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
- * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, u8 and u16 to I32; stores convert
- * back (dtype.h says how values convert). An operation's operands have its result's type, except
- * where its row in compute/instructions.def says otherwise. Integer division and remainder by zero
- * give 0; integer overflow wraps. Minimum, maximum, relu and sign hand NaN on. */
+ * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, integers as dtype.h says; stores
+ * convert back (so does dtype.h). COPY does not take u64 to floats. An operation's operands have
+ * its result's type, except where its row in compute/instructions.def says otherwise. Integer
+ * division and remainder by zero give 0; integer overflow wraps. Minimum, maximum, relu and sign
+ * hand NaN on. */
 typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,

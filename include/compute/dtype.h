@@ -12,9 +12,40 @@
 extern "C" {
 #endif
 
+/* The one table of dtypes: DTYPE(code, number, name, kind, bytes, type, element).
+ *
+ *   code, number  COMPUTE_<code> = number
+ *   name          in printed text and in names of functions
+ *   kind          FLOAT, SIGNED or UNSIGNED integer, or LOGIC
+ *   bytes         of one element
+ *   type          in which programs compute it: F64, F32, I64, I32 or BOOL
+ *   element       the C type of what lies in memory: for f16 and bf16 their bits */
+/* clang-format off */
+#define COMPUTE_DTYPES(DTYPE)                                                                      \
+  DTYPE(F64,  1, f64,  FLOAT,    8, F64,  double)                                                  \
+  DTYPE(F32,  2, f32,  FLOAT,    4, F32,  float)                                                   \
+  DTYPE(F16,  3, f16,  FLOAT,    2, F32,  uint16_t)                                                \
+  DTYPE(BF16, 4, bf16, FLOAT,    2, F32,  uint16_t)                                                \
+  DTYPE(I64,  5, i64,  SIGNED,   8, I64,  int64_t)                                                 \
+  DTYPE(I32,  6, i32,  SIGNED,   4, I32,  int32_t)                                                 \
+  DTYPE(U8,   7, u8,   UNSIGNED, 1, I32,  uint8_t)                                                 \
+  DTYPE(BOOL, 8, bool, LOGIC,    1, BOOL, uint8_t)                                                 \
+  DTYPE(U16,  9, u16,  UNSIGNED, 2, I32,  uint16_t)                                                \
+  DTYPE(I8,  10, i8,   SIGNED,   1, I32,  int8_t)                                                  \
+  DTYPE(I16, 11, i16,  SIGNED,   2, I32,  int16_t)                                                 \
+  DTYPE(U32, 12, u32,  UNSIGNED, 4, I64,  uint32_t)                                                \
+  DTYPE(U64, 13, u64,  UNSIGNED, 8, I64,  uint64_t)
+/* clang-format on */
+
 /* Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
- * loaded, they become f32, and results round to nearest even. u8 and u16 compute as i32 and wrap
- * when stored. bool is one byte, 0 or 1.
+ * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
+ * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
+ *
+ * u64 computes as i64 with the same bits. What is the same modulo 2^64 is exact: sums, differences,
+ * products, matrix products, bits, shifts to the left, equality, select, and what moves elements.
+ * What depends on the order (comparisons, maximum, minimum, sorting, quotients, shifts to the
+ * right, absolute values, …) is refused in graphs with COMPUTE_ERROR_DTYPE: cast to i64 where
+ * values are below 2^63, or to a float. Casts between u64 and floats are right for all values.
  *
  * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever the
  * rounding could be noticed as anything but a rounding: casts, comparisons, select, sign, floor,
@@ -28,18 +59,15 @@ extern "C" {
  * zero" (NaN is true). */
 typedef enum compute_dtype {
   COMPUTE_DTYPE_NONE = 0,
-  COMPUTE_F64 = 1,
-  COMPUTE_F32 = 2,
-  COMPUTE_F16 = 3,
-  COMPUTE_BF16 = 4,
-  COMPUTE_I64 = 5,
-  COMPUTE_I32 = 6,
-  COMPUTE_U8 = 7,
-  COMPUTE_BOOL = 8,
-  COMPUTE_U16 = 9
+#define COMPUTE_DTYPE_ROW(code, number, ...) COMPUTE_##code = number,
+  COMPUTE_DTYPES(COMPUTE_DTYPE_ROW)
+#undef COMPUTE_DTYPE_ROW
 } compute_dtype;
 
-#define COMPUTE_DTYPE_COUNT 10 /* including COMPUTE_DTYPE_NONE */
+/* How many values compute_dtype has, COMPUTE_DTYPE_NONE among them: an array by dtype has that many
+ * elements. It grows when dtypes are added; a dtype's number never changes. */
+#define COMPUTE_DTYPE_PLUS_1(...) +1
+#define COMPUTE_DTYPE_COUNT       (1 COMPUTE_DTYPES(COMPUTE_DTYPE_PLUS_1))
 
 /* Bytes of one element; 0 for a value that is no dtype. Thread-safe. */
 COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);

@@ -130,8 +130,7 @@ COMPUTE_API compute_node compute_round(compute_graph *graph, compute_node x); /*
 COMPUTE_API compute_node compute_trunc(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_nan(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_finite(compute_graph *graph, compute_node x);
-COMPUTE_API compute_node compute_bit_not(compute_graph *graph,
-                                         compute_node x); /* i32, i64, u8, u16 */
+COMPUTE_API compute_node compute_bit_not(compute_graph *graph, compute_node x); /* integers */
 COMPUTE_API compute_node compute_logical_not(compute_graph *graph, compute_node x);
 
 /* Activations. gelu is the erf form, gelu_tanh its tanh approximation (they differ by up to
@@ -171,9 +170,10 @@ COMPUTE_API compute_node compute_logical_and(compute_graph *graph, compute_node 
 COMPUTE_API compute_node compute_logical_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node a, compute_node b);
 
-/* Bits of i32, i64, u8 and u16. Shifts move a by b bits; to the right they keep its sign. Where b
- * is negative or not less than the width (32 also for u8 and u16, which are computed in i32 and
- * wrap when they are stored), nothing of a is left but its sign in shift_right: 0 or −1. */
+/* Bits of integers. Shifts move a by b bits; to the right they keep its sign. Where b is negative
+ * or not less than the width (of the type in which the dtype is computed: 32 also for u8, 64 for
+ * u32), nothing of a is left but its sign in shift_right: 0 or −1. shift_right does not take u64.
+ */
 COMPUTE_API compute_node compute_bit_and(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_bit_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_bit_xor(compute_graph *graph, compute_node a, compute_node b);
@@ -236,8 +236,8 @@ COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, co
 
 /* Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
  * reduced axes stay with size 1. Of nothing, sum is 0, prod 1, mean NaN; max, min, argmax and
- * argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; u8 and u16 sum as i32
- * and wrap when stored, so cast before summing. */
+ * argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap
+ * when they are stored, so cast before summing. */
 COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
 COMPUTE_API compute_node compute_mean(compute_graph *graph, compute_node x, compute_axes axes,
@@ -372,7 +372,8 @@ COMPUTE_API compute_node compute_parameter_at(const compute_graph *graph, size_t
 typedef struct compute_operation_info {
   const char *name;     /* "add" */
   const char *category; /* "elementwise", "reduction", … */
-  const char *domain;   /* dtypes accepted: "float", "number", "integer", "logic", "any" */
+  const char *domain;   /* dtypes accepted: "float", "number", "integer", "logic", "any"; "ordered"
+                         and   "ordered integer" are number and integer without u64 */
   const char *text;     /* what it computes */
   bool differentiable;
 } compute_operation_info;

@@ -29,7 +29,7 @@ COMPUTE_API compute_status compute_csv_read(compute_device *device, const char *
 /* What a .npy file holds. Its elements are dense: rows first, or columns first (the first axis
  * fastest) with fortran_order. */
 typedef struct compute_npy_info {
-  compute_dtype dtype; /* f64 f32 f16 i64 i32 u16 u8 bool */
+  compute_dtype dtype; /* any but bf16 */
   compute_shape shape;
   bool fortran_order;
   bool swapped;         /* the byte order is not this machine's */
@@ -43,7 +43,7 @@ typedef struct compute_npy_info {
  * compute_batch_source (when neither swapped nor fortran_order). `context` receives the error and
  * may be NULL. COMPUTE_ERROR_FILE with the system's words; COMPUTE_ERROR_FORMAT if it is damaged,
  * or no .npy file; COMPUTE_ERROR_UNSUPPORTED for elements that have no dtype here (complex numbers,
- * strings, records, i1, i2, u4, u8) and more than 8 dimensions. Thread-safe. */
+ * strings, records) and more than 8 dimensions. Thread-safe. */
 COMPUTE_API compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                                compute_npy_info *info);
 

@@ -363,8 +363,7 @@ void emit_load(text_buffer *text, compute_dtype dtype, const char *pointer, cons
 }
 
 void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, const char *value) {
-  const bool wraps = dtype == COMPUTE_U8 || dtype == COMPUTE_U16;
-  if (from == dtype || (wraps && from == COMPUTE_I32)) {
+  if (from == dtype || (dtype_is_integer(dtype) && !dtype_is_float(from))) {
     text_add(text, "(%s)(%s)", emit_storage(dtype), value);
   } else {
     text_add(text, "convert_%s_%s(%s)", cast_name(from), compute_dtype_name(dtype), value);

@@ -17,7 +17,7 @@
 #include "generate/emit.h"
 
 static const char section_mark[] = "//@ ";
-enum { MARK_BYTES = sizeof section_mark - 1, NAME_BYTES = 40, TYPES = 2 };
+enum { MARK_BYTES = sizeof section_mark - 1, NAME_BYTES = 40 };
 
 /* ---- Macros -------------------------------------------------------------------------------- */
 
@@ -60,12 +60,8 @@ const char *emit_type(compute_dtype type) {
 }
 
 const char *emit_storage(compute_dtype dtype) {
-  static const char *const names[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = "f64",  [COMPUTE_F32] = "f32", [COMPUTE_F16] = "u16",
-      [COMPUTE_BF16] = "u16", [COMPUTE_I64] = "i64", [COMPUTE_I32] = "i32",
-      [COMPUTE_U8] = "u8",    [COMPUTE_BOOL] = "u8", [COMPUTE_U16] = "u16",
-  };
-  return names[dtype] ? names[dtype] : "void";
+  if (dtype_is_half(dtype)) return "u16";
+  return dtype == COMPUTE_BOOL ? "u8" : compute_dtype_name(dtype);
 }
 
 uint32_t emit_value_bytes(compute_dtype type) {
@@ -160,17 +156,31 @@ void emit_template(generation *g, text_buffer *text, const char *name) {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* One word of a file that stands for several types. */
+/* One word of a file that stands for several types: two computing types, or, where `spell` is set,
+ * what that says of each narrow dtype. */
 typedef struct type_word {
-  const char *file, *word, *type[TYPES];
+  const char *file, *word, *type[2];
+  const char *(*spell)(compute_dtype dtype);
 } type_word;
 
+static const char *value_type(compute_dtype dtype) {
+  return emit_type(dtype_compute_type(dtype));
+}
+
 static const type_word type_words[] = {
-    {"functions_real.h", "real", {"f64", "f32"}},
-    {"functions_integer.h", "integer", {"i64", "i32"}},
-    {"functions_integer.h", "natural", {"u64", "u32"}},
+    {"functions_real.h", "real", {"f64", "f32"}, NULL},
+    {"functions_integer.h", "integer", {"i64", "i32"}, NULL},
+    {"functions_integer.h", "natural", {"u64", "u32"}, NULL},
+    {"functions_narrow.h", "narrow", {NULL}, compute_dtype_name},
+    {"functions_narrow.h", "value", {NULL}, value_type},
 };
 enum { TYPE_WORDS = sizeof type_words / sizeof *type_words };
+
+/* The word for a type, or NULL: types count from 0, or are dtypes. */
+static const char *spelling(const type_word *word, int type) {
+  if (!word->spell) return type < 2 ? word->type[type] : NULL;
+  return dtype_is_narrow((compute_dtype)type) ? word->spell((compute_dtype)type) : NULL;
+}
 
 typedef struct section {
   const char *text; /* after the line of the mark */
@@ -209,7 +219,7 @@ static void add_typed(text_buffer *to, const section *s, const char *text, size_
     if (i > 0 && isalnum((unsigned char)text[i - 1])) continue;
     const type_word *word = word_at(s->file, text + i);
     if (!word) continue;
-    text_add(to, "%.*s%s", (int)(i - start), text + start, word->type[s->type]);
+    text_add(to, "%.*s%s", (int)(i - start), text + start, spelling(word, s->type));
     start = i + strlen(word->word);
     i = start - 1;
   }
@@ -235,9 +245,11 @@ static void add_section(section_list *list, const char *file, const char *mark, 
 }
 
 static void add_file(section_list *list, const kernel_text *file) {
-  bool typed = false;
-  for (int i = 0; i < TYPE_WORDS; i++) typed |= !strcmp(type_words[i].file, file->name);
-  for (int type = typed ? 0 : -1; type < (typed ? TYPES : 0); type++) {
+  const type_word *typed = NULL;
+  for (int i = 0; i < TYPE_WORDS; i++)
+    if (!strcmp(type_words[i].file, file->name)) typed = &type_words[i];
+  for (int type = typed ? 0 : -1; type < (typed ? COMPUTE_DTYPE_COUNT : 0); type++) {
+    if (typed && !spelling(typed, type)) continue;
     const char *mark = strstr(file->text, section_mark);
     while (mark) {
       const char *end = section_end(file, mark + MARK_BYTES);

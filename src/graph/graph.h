@@ -43,7 +43,9 @@ typedef enum graph_category {
 typedef enum graph_domain {
   DOMAIN_FLOAT,
   DOMAIN_NUMBER,
+  DOMAIN_ORDERED,
   DOMAIN_INTEGER,
+  DOMAIN_ORDERED_INTEGER,
   DOMAIN_LOGIC,
   DOMAIN_ANY
 } graph_domain;

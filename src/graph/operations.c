@@ -68,8 +68,13 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
 #undef CATEGORY
   };
   static const char *const domains[] = {
-      [DOMAIN_FLOAT] = "float", [DOMAIN_NUMBER] = "number", [DOMAIN_INTEGER] = "integer",
-      [DOMAIN_LOGIC] = "logic", [DOMAIN_ANY] = "any",
+      [DOMAIN_FLOAT] = "float",
+      [DOMAIN_NUMBER] = "number",
+      [DOMAIN_ORDERED] = "ordered",
+      [DOMAIN_INTEGER] = "integer",
+      [DOMAIN_ORDERED_INTEGER] = "ordered integer",
+      [DOMAIN_LOGIC] = "logic",
+      [DOMAIN_ANY] = "any",
   };
   const char *operation = "compute_operation_at";
   if (!info) {

@@ -288,13 +288,11 @@ static number_result parse_float(const char *text, const decimal *number, comput
 }
 
 static number_result parse_integer(const decimal *number, compute_dtype dtype, void *element) {
-  const bool is_signed = dtype == COMPUTE_I64 || dtype == COMPUTE_I32;
-  uint64_t most = dtype == COMPUTE_I64   ? INT64_MAX
-                  : dtype == COMPUTE_I32 ? INT32_MAX
-                  : dtype == COMPUTE_U16 ? UINT16_MAX
-                                         : UINT8_MAX;
+  int64_t low;
+  uint64_t most;
+  dtype_limits(dtype, &low, &most);
   if (!number->whole) return NUMBER_NOT_WHOLE;
-  if (number->negative) most = is_signed ? most + 1 : 0;
+  if (number->negative) most = 0 - (uint64_t)low;
   if (!number->fits || number->digits > most) return NUMBER_OUT_OF_RANGE;
   /* Negated as unsigned, so that the smallest i64 is no special case. */
   int64_t value = (int64_t)(number->negative ? 0 - number->digits : number->digits);

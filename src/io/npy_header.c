@@ -15,10 +15,17 @@ typedef struct npy_dtype {
   compute_dtype dtype;
 } npy_dtype;
 
+/* NumPy has no bf16: where a name is looked for, f16 comes first. */
 static const npy_dtype dtypes[] = {
-    {"f8", COMPUTE_F64}, {"f4", COMPUTE_F32}, {"f2", COMPUTE_F16},  {"i8", COMPUTE_I64},
-    {"i4", COMPUTE_I32}, {"u1", COMPUTE_U8},  {"b1", COMPUTE_BOOL}, {"u2", COMPUTE_U16},
+#define NPY_FLOAT                                   "f"
+#define NPY_SIGNED                                  "i"
+#define NPY_UNSIGNED                                "u"
+#define NPY_LOGIC                                   "b"
+#define DTYPE(code, number, name, kind, bytes, ...) {NPY_##kind #bytes, COMPUTE_##code},
+    COMPUTE_DTYPES(DTYPE)
+#undef DTYPE
 };
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 static bool little_endian(void) {
   const uint16_t one = 1;
@@ -105,16 +112,22 @@ static npy_result take_descr(npy_text *text, npy_header *header, char *problem) 
     return refuse(problem, NPY_MALFORMED, "'descr' is not a string");
   }
   bool known = strchr("<>|=", name[0]) && name[0];
-  for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++) {
+  for (size_t i = 0; known && i < DTYPES; i++) {
     if (strcmp(name + 1, dtypes[i].name) != 0) continue;
     header->dtype = dtypes[i].dtype;
     header->swapped = compute_dtype_size(header->dtype) > 1 &&
                       ((name[0] == '<' && !little_endian()) || (name[0] == '>' && little_endian()));
     return NPY_OK;
   }
-  return refuse(problem, NPY_UNSUPPORTED,
-                "elements of type '%s' are not known, only f8, f4, f2, i8, i4, u2, u1 and b1",
-                name);
+  char list[8 * DTYPES];
+  size_t used = 0;
+  for (size_t i = 0; i < DTYPES; i++) {
+    if (dtypes[i].dtype == COMPUTE_BF16) continue;
+    const char *before = i == 0 ? "" : i + 1 < DTYPES ? ", " : " and ";
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", before, dtypes[i].name);
+  }
+  return refuse(problem, NPY_UNSUPPORTED, "elements of type '%s' are not known, only %s", name,
+                list);
 }
 
 static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
@@ -213,8 +226,8 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
 
 size_t npy_header_make(compute_dtype dtype, compute_shape shape, char text[NPY_MADE_BYTES]) {
   const char *name = NULL;
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-    if (dtypes[i].dtype == dtype) name = dtypes[i].name;
+  for (size_t i = 0; i < DTYPES; i++) {
+    if (dtypes[i].dtype == dtype && dtype != COMPUTE_BF16) name = dtypes[i].name;
   }
   if (!name) return 0;
   char sign = compute_dtype_size(dtype) == 1 ? '|' : little_endian() ? '<' : '>';

@@ -24,9 +24,9 @@ static const struct {
   const char *name;
   compute_dtype dtype;
 } dtypes[] = {
-    {"F64", COMPUTE_F64},   {"F32", COMPUTE_F32}, {"F16", COMPUTE_F16},
-    {"BF16", COMPUTE_BF16}, {"I64", COMPUTE_I64}, {"I32", COMPUTE_I32},
-    {"U16", COMPUTE_U16},   {"U8", COMPUTE_U8},   {"BOOL", COMPUTE_BOOL},
+#define DTYPE(code, ...) {#code, COMPUTE_##code},
+    COMPUTE_DTYPES(DTYPE)
+#undef DTYPE
 };
 
 enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes };

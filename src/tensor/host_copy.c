@@ -19,6 +19,14 @@ static void copy_run(char *to, int64_t to_step, const char *from, int64_t from_s
   for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, size);
 }
 
+/* A u64 with its highest bit as a float: half of it, whose last bit says whether one fell off, so
+ * that it rounds as the whole would, doubled. */
+static void store_twice(compute_dtype dtype, char *to, int64_t bits) {
+  const uint64_t half = (uint64_t)bits >> 1 | ((uint64_t)bits & 1);
+  dtype_store_integer(dtype, to, (int64_t)half);
+  dtype_store(dtype, to, 2 * dtype_load(dtype, to));
+}
+
 static void convert_run(const host_array *destination, char *to, int64_t to_step,
                         const host_array *source, const char *from, int64_t from_step,
                         int64_t count) {
@@ -28,9 +36,13 @@ static void convert_run(const host_array *destination, char *to, int64_t to_step
                   dtype_load(source->dtype, from + i * from_step));
     }
   } else {
+    const bool halves = source->dtype == COMPUTE_U64 && dtype_is_float(destination->dtype);
     for (int64_t i = 0; i < count; i++) {
-      dtype_store_integer(destination->dtype, to + i * to_step,
-                          dtype_load_integer(source->dtype, from + i * from_step));
+      const int64_t value = dtype_load_integer(source->dtype, from + i * from_step);
+      if (halves && value < 0)
+        store_twice(destination->dtype, to + i * to_step, value);
+      else
+        dtype_store_integer(destination->dtype, to + i * to_step, value);
     }
   }
 }

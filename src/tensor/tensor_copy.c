@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "device/transfer.h"
+#include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
@@ -97,7 +98,8 @@ static compute_status rearrange(compute_tensor *destination, const compute_tenso
   memcpy(input.stride, strides[0], sizeof input.stride);
   memcpy(output.stride, strides[1], sizeof output.stride);
   char reason[128];
-  if (!kernel_is_supported(device, &copy, reason, sizeof reason)) {
+  const bool from_u64 = source->dtype == COMPUTE_U64 && dtype_is_float(destination->dtype);
+  if (from_u64 || !kernel_is_supported(device, &copy, reason, sizeof reason)) {
     return rearrange_on_host(destination, source, operation);
   }
   compute_status status = transfer_run(device, &copy, arguments, 2);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -304,20 +305,33 @@ static bool is_convertible(compute_dtype from, compute_dtype to) {
   return dtype_is_float(to) || to == COMPUTE_I32 || to == COMPUTE_I64;
 }
 
-/* i64 data for an i32 port. */
+/* Whether a dtype of integers holds all values of another. */
+static bool holds_all(compute_dtype dtype, compute_dtype other) {
+  int64_t low, other_low;
+  uint64_t high, other_high;
+  dtype_limits(dtype, &low, &high);
+  dtype_limits(other, &other_low, &other_high);
+  return low <= other_low && high >= other_high;
+}
+
+/* Integers for a port that does not hold all of their dtype. */
 static compute_status check_range(const compute_dataset *dataset, dataset_part part,
-                                  const char *operation) {
-  int64_t elements = dataset->data->part[part].item_bytes / 8;
+                                  compute_dtype to, const char *operation) {
+  const compute_dtype from = dataset_port(dataset, part).dtype;
+  const int64_t size = (int64_t)compute_dtype_size(from);
+  const int64_t elements = dataset->data->part[part].item_bytes / size;
   for (int64_t i = 0; i < dataset->count; i++) {
     const char *item = dataset->data->part[part].bytes +
                        place_of(dataset, i) * dataset->data->part[part].item_bytes;
     for (int64_t j = 0; j < elements; j++) {
-      int64_t value;
-      memcpy(&value, item + 8 * j, 8);
-      if (value == (int32_t)value) continue;
+      const int64_t value = dtype_load_integer(from, item + size * j);
+      const bool wrapped = value < 0 && !dtype_holds_integer(from, value);
+      if (!wrapped && dtype_holds_integer(to, value)) continue;
+      char text[24];
+      snprintf(text, sizeof text, wrapped ? "%" PRIu64 : "%" PRId64, value);
       return error_set(dataset->context, COMPUTE_ERROR_OVERFLOW, operation,
-                       "item %" PRId64 " of the data has %" PRId64 ", which is not an i32", i,
-                       value);
+                       "item %" PRId64 " of the data has %s, which is not an %s", i, text,
+                       compute_dtype_name(to));
     }
   }
   return COMPUTE_OK;
@@ -337,8 +351,8 @@ static compute_status check_part(const compute_dataset *dataset, dataset_part pa
     return error_set(dataset->context, COMPUTE_ERROR_DTYPE, operation,
                      "%s items of the data are %s, and %s is wanted", name,
                      compute_dtype_name(has.dtype), compute_dtype_name(port->dtype));
-  if (has.dtype != COMPUTE_I64 || port->dtype != COMPUTE_I32) return COMPUTE_OK;
-  return check_range(dataset, part, operation);
+  if (dtype_is_float(port->dtype) || holds_all(port->dtype, has.dtype)) return COMPUTE_OK;
+  return check_range(dataset, part, port->dtype, operation);
 }
 
 compute_status dataset_check(const compute_dataset *dataset, const compute_batch_port *input,

@@ -118,8 +118,7 @@ static void record_cross_entropy(train_record *record, compute_node logits) {
   const double smoothing = record->trainer->options.label_smoothing;
   compute_node labels = record->nodes.target;
   const compute_dtype dtype = compute_node_dtype(graph, labels);
-  if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16)
-    labels = compute_cast(graph, labels, COMPUTE_I32);
+  if (dtype_is_integer(dtype)) labels = as_dtype(graph, labels, dtype_compute_type(dtype));
   record->nodes.loss = compute_cross_entropy_smoothed(graph, logits, labels, smoothing);
   const compute_node guess = compute_argmax(graph, logits, 1, false);
   record->nodes.correct =

@@ -6,43 +6,31 @@
  * "When double rounding is odd", 2005). */
 #include "type/dtype.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef enum dtype_class {
-  CLASS_NONE = 0,
-  CLASS_FLOAT,
-  CLASS_INTEGER,
-  CLASS_BOOL,
-} dtype_class;
+typedef enum dtype_kind {
+  KIND_NONE = 0,
+  KIND_FLOAT,
+  KIND_SIGNED,
+  KIND_UNSIGNED,
+  KIND_LOGIC,
+} dtype_kind;
 
 typedef struct dtype_row {
   const char *name;
   uint8_t size;
-  uint8_t class;
+  uint8_t kind;
   compute_dtype compute_type;
-  int64_t low, high; /* integers and bool */
-  const char *range; /* what it holds, in words */
 } dtype_row;
 
+#define ROW(code, number, name, kind, bytes, type, element)                                        \
+  [number] = {#name, bytes, KIND_##kind, COMPUTE_##type},
 static const dtype_row dtype_table[COMPUTE_DTYPE_COUNT] = {
-    [COMPUTE_DTYPE_NONE] = {"invalid", 0, CLASS_NONE, COMPUTE_DTYPE_NONE, 0, 0, "nothing"},
-    [COMPUTE_F64] = {"f64", 8, CLASS_FLOAT, COMPUTE_F64, 0, 0, "numbers up to 1.79769e+308"},
-    [COMPUTE_F32] = {"f32", 4, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 3.40282e+38"},
-    [COMPUTE_F16] = {"f16", 2, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 65504"},
-    [COMPUTE_BF16] = {"bf16", 2, CLASS_FLOAT, COMPUTE_F32, 0, 0, "numbers up to 3.38953e+38"},
-    [COMPUTE_I64] = {"i64", 8, CLASS_INTEGER, COMPUTE_I64, INT64_MIN, INT64_MAX,
-                     "whole numbers from -2^63 to 2^63 - 1"},
-    [COMPUTE_I32] = {"i32", 4, CLASS_INTEGER, COMPUTE_I32, INT32_MIN, INT32_MAX,
-                     "whole numbers from -2^31 to 2^31 - 1"},
-    [COMPUTE_U8] = {"u8", 1, CLASS_INTEGER, COMPUTE_I32, 0, UINT8_MAX,
-                    "whole numbers from 0 to 255"},
-    [COMPUTE_BOOL] = {"bool", 1, CLASS_BOOL, COMPUTE_BOOL, 0, 1, "0 and 1"},
-    [COMPUTE_U16] = {"u16", 2, CLASS_INTEGER, COMPUTE_I32, 0, UINT16_MAX,
-                     "whole numbers from 0 to 65535"},
-};
+    [COMPUTE_DTYPE_NONE] = {"invalid", 0, KIND_NONE, COMPUTE_DTYPE_NONE}, COMPUTE_DTYPES(ROW)};
 
 /* Any integer may arrive in a compute_dtype: the row of a value that is none is that of NONE. */
 static const dtype_row *row_of(compute_dtype dtype) {
@@ -59,23 +47,31 @@ const char *compute_dtype_name(compute_dtype dtype) {
 }
 
 bool dtype_is_valid(compute_dtype dtype) {
-  return row_of(dtype)->class != CLASS_NONE;
+  return row_of(dtype)->kind != KIND_NONE;
 }
 
 bool dtype_is_float(compute_dtype dtype) {
-  return row_of(dtype)->class == CLASS_FLOAT;
+  return row_of(dtype)->kind == KIND_FLOAT;
 }
 
 bool dtype_is_half(compute_dtype dtype) {
-  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+  return dtype_is_float(dtype) && row_of(dtype)->size == 2;
 }
 
 bool dtype_is_integer(compute_dtype dtype) {
-  return row_of(dtype)->class == CLASS_INTEGER;
+  return row_of(dtype)->kind == KIND_SIGNED || row_of(dtype)->kind == KIND_UNSIGNED;
 }
 
 compute_dtype dtype_compute_type(compute_dtype dtype) {
   return row_of(dtype)->compute_type;
+}
+
+bool dtype_is_narrow(compute_dtype dtype) {
+  return dtype_is_integer(dtype) && row_of(dtype)->size < row_of(dtype_compute_type(dtype))->size;
+}
+
+bool dtype_casts_in_store(compute_dtype from, compute_dtype to) {
+  return dtype_is_narrow(to) || (to == COMPUTE_U64 && dtype_is_float(from));
 }
 
 /* ---- Half-width floats --------------------------------------------------------------------- */
@@ -160,148 +156,184 @@ static float f32_from_integer_to_odd(int64_t value) {
 
 /* ---- Single elements ----------------------------------------------------------------------- */
 
-/* Toward zero, saturating; NaN becomes 0. The limits are exact in double except 2^63 − 1, so the
- * upper comparison is with the first value that does not fit. */
-static int64_t integer_of(double value, int64_t low, int64_t high) {
+/* An integer dtype holds low … 2^bits - 1; bool is an integer of one bit. */
+static int bits_of_value(const dtype_row *row) {
+  if (row->kind == KIND_LOGIC) return 1;
+  return 8 * row->size - (row->kind == KIND_SIGNED);
+}
+
+static double low_of(const dtype_row *row) {
+  return row->kind == KIND_SIGNED ? -ldexp(1, bits_of_value(row)) : 0;
+}
+
+static double end_of(const dtype_row *row) {
+  return ldexp(1, bits_of_value(row));
+}
+
+static void write_bits(void *element, size_t size, uint64_t bits) {
+  switch (size) {
+  case 1: memcpy(element, &(uint8_t){(uint8_t)bits}, 1); break;
+  case 2: memcpy(element, &(uint16_t){(uint16_t)bits}, 2); break;
+  case 4: memcpy(element, &(uint32_t){(uint32_t)bits}, 4); break;
+  case 8: memcpy(element, &bits, 8); break;
+  }
+}
+
+static uint64_t read_bits(const void *element, size_t size) {
+  uint8_t u8 = 0;
+  uint16_t u16 = 0;
+  uint32_t u32 = 0;
+  uint64_t u64 = 0;
+  switch (size) {
+  case 1: memcpy(&u8, element, 1); return u8;
+  case 2: memcpy(&u16, element, 2); return u16;
+  case 4: memcpy(&u32, element, 4); return u32;
+  case 8: memcpy(&u64, element, 8); break;
+  }
+  return u64;
+}
+
+/* Toward zero, saturating; NaN becomes 0. The ends are exact in double, the largest values need not
+ * be. */
+static uint64_t integer_of(const dtype_row *row, double value) {
   if (isnan(value)) return 0;
-  if (value <= (double)low) return low;
-  if (value >= (double)high) return high;
-  return (int64_t)value;
+  if (value >= end_of(row)) return UINT64_MAX >> (64 - bits_of_value(row));
+  if (value <= low_of(row)) value = low_of(row);
+  return value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+}
+
+/* `single` is the value as f32, on the way to 16 bits rounded to odd. */
+static void store_float(compute_dtype dtype, void *element, double value, float single) {
+  switch (dtype) {
+  case COMPUTE_F64: memcpy(element, &value, 8); break;
+  case COMPUTE_F32: memcpy(element, &single, 4); break;
+  case COMPUTE_F16: write_bits(element, 2, dtype_f32_to_f16(single)); break;
+  default: write_bits(element, 2, dtype_f32_to_bf16(single));
+  }
 }
 
 void dtype_store(compute_dtype dtype, void *element, double value) {
-  switch (dtype) {
-  case COMPUTE_F64: memcpy(element, &value, 8); break;
-  case COMPUTE_F32: memcpy(element, &(float){(float)value}, 4); break;
-  case COMPUTE_F16:
-    memcpy(element, &(uint16_t){dtype_f32_to_f16(f32_from_double_to_odd(value))}, 2);
-    break;
-  case COMPUTE_BF16:
-    memcpy(element, &(uint16_t){dtype_f32_to_bf16(f32_from_double_to_odd(value))}, 2);
-    break;
-  case COMPUTE_I64: memcpy(element, &(int64_t){integer_of(value, INT64_MIN, INT64_MAX)}, 8); break;
-  case COMPUTE_I32:
-    memcpy(element, &(int32_t){(int32_t)integer_of(value, INT32_MIN, INT32_MAX)}, 4);
-    break;
-  case COMPUTE_U8: *(uint8_t *)element = (uint8_t)integer_of(value, 0, UINT8_MAX); break;
-  case COMPUTE_U16:
-    memcpy(element, &(uint16_t){(uint16_t)integer_of(value, 0, UINT16_MAX)}, 2);
-    break;
-  case COMPUTE_BOOL: *(uint8_t *)element = value != 0.0; break;
-  case COMPUTE_DTYPE_NONE: break;
+  const dtype_row *row = row_of(dtype);
+  if (row->kind == KIND_FLOAT) {
+    store_float(dtype, element, value,
+                dtype_is_half(dtype) ? f32_from_double_to_odd(value) : (float)value);
+  } else if (row->kind != KIND_NONE) {
+    write_bits(element, row->size, row->kind == KIND_LOGIC ? value != 0.0 : integer_of(row, value));
   }
-}
-
-static uint16_t read_u16(const void *element) {
-  uint16_t bits;
-  memcpy(&bits, element, 2);
-  return bits;
 }
 
 double dtype_load(compute_dtype dtype, const void *element) {
-  double f64 = 0;
-  float f32;
+  const dtype_row *row = row_of(dtype);
+  const uint64_t bits = read_bits(element, row->size);
+  double f64;
   switch (dtype) {
-  case COMPUTE_F64: memcpy(&f64, element, 8); break;
-  case COMPUTE_F32:
-    memcpy(&f32, element, 4);
-    f64 = (double)f32;
-    break;
-  case COMPUTE_F16: f64 = (double)dtype_f16_to_f32(read_u16(element)); break;
-  case COMPUTE_BF16: f64 = (double)dtype_bf16_to_f32(read_u16(element)); break;
-  case COMPUTE_I64:
-  case COMPUTE_I32:
-  case COMPUTE_U8:
-  case COMPUTE_U16:
-  case COMPUTE_BOOL: f64 = (double)dtype_load_integer(dtype, element); break;
-  case COMPUTE_DTYPE_NONE: break;
+  case COMPUTE_F64: memcpy(&f64, &bits, 8); return f64;
+  case COMPUTE_F32: return (double)float_of((uint32_t)bits);
+  case COMPUTE_F16: return (double)dtype_f16_to_f32((uint16_t)bits);
+  case COMPUTE_BF16: return (double)dtype_bf16_to_f32((uint16_t)bits);
+  default:
+    return row->kind == KIND_UNSIGNED ? (double)bits : (double)dtype_load_integer(dtype, element);
   }
-  return f64;
 }
 
 void dtype_store_integer(compute_dtype dtype, void *element, int64_t value) {
-  switch (dtype) {
-  case COMPUTE_F64: memcpy(element, &(double){(double)value}, 8); break;
-  case COMPUTE_F32: memcpy(element, &(float){(float)value}, 4); break;
-  case COMPUTE_F16:
-    memcpy(element, &(uint16_t){dtype_f32_to_f16(f32_from_integer_to_odd(value))}, 2);
-    break;
-  case COMPUTE_BF16:
-    memcpy(element, &(uint16_t){dtype_f32_to_bf16(f32_from_integer_to_odd(value))}, 2);
-    break;
-  case COMPUTE_I64: memcpy(element, &value, 8); break;
-  case COMPUTE_I32: memcpy(element, &(uint32_t){(uint32_t)value}, 4); break;
-  case COMPUTE_U8: *(uint8_t *)element = (uint8_t)value; break;
-  case COMPUTE_U16: memcpy(element, &(uint16_t){(uint16_t)value}, 2); break;
-  case COMPUTE_BOOL: *(uint8_t *)element = value != 0; break;
-  case COMPUTE_DTYPE_NONE: break;
+  const dtype_row *row = row_of(dtype);
+  if (row->kind == KIND_FLOAT) {
+    store_float(dtype, element, (double)value,
+                dtype_is_half(dtype) ? f32_from_integer_to_odd(value) : (float)value);
+  } else {
+    write_bits(element, row->size, row->kind == KIND_LOGIC ? value != 0 : (uint64_t)value);
   }
 }
 
 int64_t dtype_load_integer(compute_dtype dtype, const void *element) {
-  int64_t i64 = 0;
-  int32_t i32;
-  switch (dtype) {
-  case COMPUTE_I64: memcpy(&i64, element, 8); break;
-  case COMPUTE_I32:
-    memcpy(&i32, element, 4);
-    i64 = i32;
-    break;
-  case COMPUTE_U8: i64 = *(const uint8_t *)element; break;
-  case COMPUTE_U16: i64 = read_u16(element); break;
-  case COMPUTE_BOOL: i64 = *(const uint8_t *)element != 0; break;
-  case COMPUTE_F64:
-  case COMPUTE_F32:
-  case COMPUTE_F16:
-  case COMPUTE_BF16: i64 = integer_of(dtype_load(dtype, element), INT64_MIN, INT64_MAX); break;
-  case COMPUTE_DTYPE_NONE: break;
-  }
-  return i64;
+  const dtype_row *row = row_of(dtype);
+  if (row->kind == KIND_FLOAT)
+    return (int64_t)integer_of(row_of(COMPUTE_I64), dtype_load(dtype, element));
+  const uint64_t bits = read_bits(element, row->size);
+  if (row->kind == KIND_LOGIC) return bits != 0;
+  if (row->kind != KIND_SIGNED) return (int64_t)bits;
+  const uint64_t sign = UINT64_C(1) << bits_of_value(row);
+  return (int64_t)((bits ^ sign) - sign);
 }
 
 /* ---- What a dtype holds -------------------------------------------------------------------- */
 
-void dtype_limits(compute_dtype dtype, int64_t *low, int64_t *high) {
-  *low = row_of(dtype)->low;
-  *high = row_of(dtype)->high;
+void dtype_limits(compute_dtype dtype, int64_t *low, uint64_t *high) {
+  const dtype_row *row = row_of(dtype);
+  *high = integer_of(row, end_of(row));
+  *low = (int64_t)integer_of(row, low_of(row));
 }
 
-/* high + 1 is exact in double for every dtype, 2^63 included; 2^63 − 1 is not. */
 bool dtype_holds(compute_dtype dtype, double value) {
   const dtype_row *row = row_of(dtype);
   unsigned char element[8];
-  switch (row->class) {
-  case CLASS_FLOAT:
-    dtype_store(dtype, element, value);
-    return !isfinite(value) || isfinite(dtype_load(dtype, element));
-  case CLASS_INTEGER:
-  case CLASS_BOOL:
-    return value == trunc(value) && value >= (double)row->low && value < (double)row->high + 1;
-  default: return false;
-  }
+  if (row->kind == KIND_NONE) return false;
+  if (row->kind != KIND_FLOAT)
+    return value == trunc(value) && value >= low_of(row) && value < end_of(row);
+  dtype_store(dtype, element, value);
+  return !isfinite(value) || isfinite(dtype_load(dtype, element));
 }
 
 bool dtype_holds_integer(compute_dtype dtype, int64_t value) {
   const dtype_row *row = row_of(dtype);
   unsigned char element[8];
-  if (row->class != CLASS_FLOAT)
-    return row->class != CLASS_NONE && value >= row->low && value <= row->high;
+  int64_t low;
+  uint64_t high;
+  if (row->kind == KIND_NONE) return false;
+  if (row->kind != KIND_FLOAT) {
+    dtype_limits(dtype, &low, &high);
+    return value >= low && (value < 0 || (uint64_t)value <= high);
+  }
   dtype_store_integer(dtype, element, value);
   const double back = dtype_load(dtype, element);
   return back >= -0x1p63 && back < 0x1p63 && (int64_t)back == value;
 }
 
+double dtype_largest(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F16: return 65504;
+  case COMPUTE_BF16: return 0x1.fep127;
+  case COMPUTE_F32: return (double)FLT_MAX;
+  default: return DBL_MAX;
+  }
+}
+
+/* What the dtype holds, in words. */
+static void print_range(compute_dtype dtype, char *text, size_t bytes) {
+  const dtype_row *row = row_of(dtype);
+  const int bits = bits_of_value(row);
+  const bool is_signed = row->kind == KIND_SIGNED;
+  switch ((dtype_kind)row->kind) {
+  case KIND_NONE: snprintf(text, bytes, "nothing"); break;
+  case KIND_LOGIC: snprintf(text, bytes, "0 and 1"); break;
+  case KIND_FLOAT: snprintf(text, bytes, "numbers up to %g", dtype_largest(dtype)); break;
+  case KIND_SIGNED:
+  case KIND_UNSIGNED:
+    if (bits <= 16)
+      snprintf(text, bytes, "whole numbers from %.0f to %.0f", low_of(row), end_of(row) - 1);
+    else if (is_signed)
+      snprintf(text, bytes, "whole numbers from -2^%d to 2^%d - 1", bits, bits);
+    else
+      snprintf(text, bytes, "whole numbers from 0 to 2^%d - 1", bits);
+  }
+}
+
 char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes) {
-  snprintf(text, bytes, "%.10g; %s holds %s", value, row_of(dtype)->name, row_of(dtype)->range);
+  char range[DTYPE_REFUSAL];
+  print_range(dtype, range, sizeof range);
+  snprintf(text, bytes, "%.10g; %s holds %s", value, compute_dtype_name(dtype), range);
   return text;
 }
 
 char *dtype_refusal_integer(compute_dtype dtype, int64_t value, char *text, size_t bytes) {
-  const dtype_row *row = row_of(dtype);
-  if (row->class == CLASS_FLOAT) {
-    snprintf(text, bytes, "%" PRId64 ", which %s cannot hold exactly", value, row->name);
+  char range[DTYPE_REFUSAL];
+  print_range(dtype, range, sizeof range);
+  if (dtype_is_float(dtype)) {
+    snprintf(text, bytes, "%" PRId64 ", which %s cannot hold exactly", value,
+             compute_dtype_name(dtype));
   } else {
-    snprintf(text, bytes, "%" PRId64 "; %s holds %s", value, row->name, row->range);
+    snprintf(text, bytes, "%" PRId64 "; %s holds %s", value, compute_dtype_name(dtype), range);
   }
   return text;
 }

@@ -8,9 +8,16 @@
 #include "compute/dtype.h"
 
 bool dtype_is_valid(compute_dtype dtype);
-bool dtype_is_float(compute_dtype dtype);   /* f64 f32 f16 bf16 */
-bool dtype_is_half(compute_dtype dtype);    /* f16 bf16 */
-bool dtype_is_integer(compute_dtype dtype); /* i64 i32 u8 u16 */
+bool dtype_is_float(compute_dtype dtype); /* f64 f32 f16 bf16 */
+bool dtype_is_half(compute_dtype dtype);  /* f16 bf16 */
+bool dtype_is_integer(compute_dtype dtype);
+
+/* Integers of fewer bits than the type in which they are computed: a store wraps them. */
+bool dtype_is_narrow(compute_dtype dtype);
+
+/* Whether a cast is made by the store alone, from a value as it was before: to narrow integers, and
+ * from floats to u64, whose upper half i64 cannot say. */
+bool dtype_casts_in_store(compute_dtype from, compute_dtype to);
 
 /* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
 compute_dtype dtype_compute_type(compute_dtype dtype);
@@ -28,8 +35,11 @@ double dtype_load(compute_dtype dtype, const void *element);
 void dtype_store_integer(compute_dtype dtype, void *element, int64_t value);
 int64_t dtype_load_integer(compute_dtype dtype, const void *element);
 
+/* The largest finite number of a float dtype. */
+double dtype_largest(compute_dtype dtype);
+
 /* The smallest and the largest value of an integer dtype or bool. */
-void dtype_limits(compute_dtype dtype, int64_t *low, int64_t *high);
+void dtype_limits(compute_dtype dtype, int64_t *low, uint64_t *high);
 
 /* Whether `value` is one of the dtype's: for integers and bool exactly; a float rounds to the
  * nearest, but a finite value must not become infinite. */

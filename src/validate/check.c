@@ -71,15 +71,6 @@ static int64_t offset_of(const evaluation *e, uint32_t k, int64_t unit, int64_t 
 
 /* ---- One element --------------------------------------------------------------------------- */
 
-static double largest(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F16: return 65504;
-  case COMPUTE_BF16: return 0x1.fep127;
-  case COMPUTE_F32: return (double)FLT_MAX;
-  default: return DBL_MAX;
-  }
-}
-
 /* The least distance of two numbers, or what a device may take for zero. */
 static double smallest(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-24 : dtype == COMPUTE_F64 ? DBL_MIN : (double)FLT_MIN;
@@ -109,8 +100,8 @@ static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
                           : number_epsilon(dtype);
   const double error =
       n->error + unit * fabs(real) + (unit > 0 || n->error > 0 ? smallest(dtype) : 0);
-  if (fabs(real) + error <= largest(dtype)) return (number){.real = real, .error = error};
-  const bool beyond = fabs(real) - error > largest(dtype);
+  if (fabs(real) + error <= dtype_largest(dtype)) return (number){.real = real, .error = error};
+  const bool beyond = fabs(real) - error > dtype_largest(dtype);
   return (number){.real = beyond ? copysign((double)INFINITY, real) : real,
                   .error = beyond ? 0 : (double)INFINITY};
 }

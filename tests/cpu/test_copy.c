@@ -77,6 +77,7 @@ static void every_pair_of_dtypes_converts(void **state) {
     for (int from = COMPUTE_F64; from < COMPUTE_DTYPE_COUNT; from++)
       for (int to = COMPUTE_F64; to < COMPUTE_DTYPE_COUNT; to++)
         for (int64_t step = 1; step <= 3; step += 2) {
+          if (from == COMPUTE_U64 && dtype_is_float((compute_dtype)to)) continue; /* refused */
           test_random random = {(uint64_t)(10 * from + to)};
           const int64_t other = 4 - step;
           block in = block_create((compute_dtype)from, 1, &size, &step);

@@ -3,11 +3,12 @@
 
 static const compute_dtype all_types[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16,
                                           COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,
+                                          COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32, COMPUTE_U64,
                                           COMPUTE_BOOL}; /* the last cannot be added */
 enum { TYPES = sizeof all_types / sizeof *all_types };
 
 static bool is_unsigned(compute_dtype dtype) {
-  return dtype == COMPUTE_U8 || dtype == COMPUTE_U16;
+  return test_is_unsigned(dtype);
 }
 
 /* A space of `rank` dimensions, of which those in `indexed` stand in the place of the axis, and

@@ -292,7 +292,8 @@ static void append_step(sample *s, test_random *random) {
 static sample make_sample(test_random *random) {
   sample s = {.inputs = 1u + pick(random, MOST_INPUTS)};
   for (uint32_t i = 0; i < s.inputs; i++) {
-    s.input_dtype[i] = (compute_dtype)test_random_integer(random, COMPUTE_F64, COMPUTE_U16);
+    s.input_dtype[i] =
+        (compute_dtype)test_random_integer(random, COMPUTE_F64, COMPUTE_DTYPE_COUNT - 1);
     append(&s, (compute_instruction){.code = COMPUTE_I_LOAD,
                                      .type = (uint8_t)dtype_compute_type(s.input_dtype[i]),
                                      .immediate.i64 = i});
@@ -301,7 +302,8 @@ static sample make_sample(test_random *random) {
   s.program.output_count = 1u + pick(random, MOST_OUTPUTS);
   for (uint32_t k = 0; k < s.program.output_count; k++) {
     s.outputs[k] = pick(random, s.program.count);
-    s.output_dtype[k] = (compute_dtype)test_random_integer(random, COMPUTE_F64, COMPUTE_U16);
+    s.output_dtype[k] =
+        (compute_dtype)test_random_integer(random, COMPUTE_F64, COMPUTE_DTYPE_COUNT - 1);
     if (pick(random, 2)) /* most stores need no conversion */
       s.output_dtype[k] = (compute_dtype)s.instructions[s.outputs[k]].type;
   }

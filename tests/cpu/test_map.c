@@ -72,15 +72,17 @@ static int64_t expected_at(const map_case *c, const int64_t *point, int64_t posi
 }
 
 static void make_operands(map_case *c, test_random *random) {
-  static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,
-                                         COMPUTE_F32, COMPUTE_F16, COMPUTE_U16};
+  static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8, COMPUTE_F32,
+                                         COMPUTE_F16, COMPUTE_U16, COMPUTE_I8, COMPUTE_I16,
+                                         COMPUTE_U32, COMPUTE_U64};
   const int32_t rank = c->descriptor.rank;
   int64_t stride[COMPUTE_MAX_RANK];
   for (uint32_t i = 0; i < c->descriptor.input_count; i++) {
     const uint32_t repeat = (uint32_t)(test_random_bits(random) & test_random_bits(random));
     random_strides(rank, c->descriptor.size, repeat, random, stride);
     c->blocks[i] =
-        block_create(dtypes[test_random_integer(random, 0, 4)], rank, c->descriptor.size, stride);
+        block_create(dtypes[test_random_integer(random, 0, sizeof dtypes / sizeof *dtypes - 1)],
+                     rank, c->descriptor.size, stride);
     block_fill(&c->blocks[i], 0, 100, random);
     for (int64_t e = 0; e < c->blocks[i].elements; e++)
       block_set(&c->blocks[i], e, floor(block_get(&c->blocks[i], e)));

@@ -113,7 +113,8 @@ static void visit(fixture *f, const sample *s, test_random *random) {
 
 static void random_rows_are_right(void **state) {
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
-                                         COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16};
+                                         COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,
+                                         COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32};
   (void)state;
   for (const char *const *isa = fixture_sets; *isa; isa++) {
     fixture f;

@@ -36,8 +36,9 @@ static void print_operations(text_buffer *t) {
       "Generated from the library's own table (`src/graph/ops.def`). `compute_<name>` appends a "
       "node to a graph;\n`compute_tensor_<name>` runs the operation at once. Operands broadcast as "
       "in NumPy and must have equal dtypes.\n\n"
-      "Domains: *float* is f64, f32, f16, bf16; *integer* is i64, i32, u8, u16; *number* is both; "
-      "*logic* is bool; *any* is all of them.\nOperations ending in `_by_data` or `_by_filter` are "
+      "Domains: *float* is f64, f32, f16, bf16; *integer* is i64, i32, i16, i8, u64, u32, u16, u8; "
+      "*number* is both;\n*ordered* and *ordered integer* are these without u64; *logic* is bool; "
+      "*any* is all of them.\nOperations ending in `_by_data` or `_by_filter` are "
       "appended by `compute_gradients` and `compute_conv2d_transpose`. Operations\nof neural "
       "networks and fits have no eager call.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");

@@ -50,7 +50,7 @@ static int dtype_index(const char *name) {
 }
 
 static bool takes(const compute_operation_info *info, compute_dtype dtype) {
-  const compute_dtype *list = operation_dtypes(info->domain);
+  const compute_dtype *list = operation_all_dtypes(info->domain);
   while (*list != COMPUTE_DTYPE_NONE && *list != dtype) list++;
   return *list == dtype;
 }

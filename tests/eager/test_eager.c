@@ -135,9 +135,10 @@ static void every_elementwise_call_agrees_with_its_graph(void **state) {
     c.ulp = info->ulp + 1;
     for (int k = 0; k < c.count; k++) {
       const bool logic = info->domain == DOMAIN_LOGIC || (op == OP_select && k == 0);
-      const compute_dtype dtype = logic                            ? COMPUTE_BOOL
-                                  : info->domain == DOMAIN_INTEGER ? COMPUTE_I32
-                                                                   : COMPUTE_F32;
+      const compute_dtype dtype =
+          logic                                                                      ? COMPUTE_BOOL
+          : info->domain == DOMAIN_INTEGER || info->domain == DOMAIN_ORDERED_INTEGER ? COMPUTE_I32
+                                                                                     : COMPUTE_F32;
       c.operands[k] = (operand){dtype, shapes[k], info->low, info->high};
       if (logic) c.operands[k].low = 0, c.operands[k].high = 1;
     }

@@ -21,8 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                  .skip_rows = data[0] >> 5 & 1,
                                  .max_bytes = 1 << 20};
   compute_tensor *tensor;
-  compute_status status = compute_csv_read(device, fuzz_file(data + 1, size - 1),
-                                           (compute_dtype)(1 + (data[0] & 7)), &options, &tensor);
+  compute_status status =
+      compute_csv_read(device, fuzz_file(data + 1, size - 1),
+                       (compute_dtype)(1 + data[0] % (COMPUTE_DTYPE_COUNT - 1)), &options, &tensor);
   FUZZ_CHECK((status == COMPUTE_OK) == (tensor != NULL));
   compute_tensor_release(tensor);
   return 0;

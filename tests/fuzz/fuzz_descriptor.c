@@ -32,7 +32,7 @@ static int64_t number(reader *r) {
 
 static void read_operands(reader *r, compute_operand *operands, uint32_t count, int32_t rank) {
   for (uint32_t i = 0; i < count; i++) {
-    operands[i].dtype = (compute_dtype)(byte(r) % 10);
+    operands[i].dtype = (compute_dtype)(byte(r) % COMPUTE_DTYPE_COUNT);
     for (int32_t k = 0; k < rank && k < COMPUTE_MAX_RANK; k++) operands[i].stride[k] = number(r);
   }
 }
@@ -283,7 +283,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   read_program(&r, &d.prologue, prologue, prologue_outputs, MOST);
   read_program(&r, &d.epilogue, epilogue, epilogue_outputs, MOST);
   d.prologue_inputs = byte(&r);
-  d.accumulate = (compute_dtype)(byte(&r) % 10);
+  d.accumulate = (compute_dtype)(byte(&r) % COMPUTE_DTYPE_COUNT);
   any_attributes attributes = {0};
   read_attributes(&r, &d, &attributes);
   d.attributes = byte(&r) == 255 ? NULL : &attributes;

@@ -18,6 +18,53 @@
 #include "../../kernels/functions_random.h"
 #include "../../kernels/functions_trigonometry.h"
 
+/* What the generator puts in for the words of functions_narrow.h. */
+#define narrow          u8
+#define value           i32
+#define saturate_narrow saturate_u8
+#include "../../kernels/functions_narrow.h"
+#undef narrow
+#undef value
+#undef saturate_narrow
+#define convert_f32_u8(x) saturate_u8(convert_f32_i32(x))
+#define convert_f64_u8(x) saturate_u8(convert_f64_i32(x))
+#define narrow            u16
+#define value             i32
+#define saturate_narrow   saturate_u16
+#include "../../kernels/functions_narrow.h"
+#undef narrow
+#undef value
+#undef saturate_narrow
+#define convert_f32_u16(x) saturate_u16(convert_f32_i32(x))
+#define convert_f64_u16(x) saturate_u16(convert_f64_i32(x))
+#define narrow             i8
+#define value              i32
+#define saturate_narrow    saturate_i8
+#include "../../kernels/functions_narrow.h"
+#undef narrow
+#undef value
+#undef saturate_narrow
+#define convert_f32_i8(x) saturate_i8(convert_f32_i32(x))
+#define convert_f64_i8(x) saturate_i8(convert_f64_i32(x))
+#define narrow            i16
+#define value             i32
+#define saturate_narrow   saturate_i16
+#include "../../kernels/functions_narrow.h"
+#undef narrow
+#undef value
+#undef saturate_narrow
+#define convert_f32_i16(x) saturate_i16(convert_f32_i32(x))
+#define convert_f64_i16(x) saturate_i16(convert_f64_i32(x))
+#define narrow             u32
+#define value              i64
+#define saturate_narrow    saturate_u32
+#include "../../kernels/functions_narrow.h"
+#undef narrow
+#undef value
+#undef saturate_narrow
+#define convert_f32_u32(x) saturate_u32(convert_f32_i64(x))
+#define convert_f64_u32(x) saturate_u32(convert_f64_i64(x))
+
 /* ---- Accuracy ------------------------------------------------------------------------------ */
 
 typedef struct function_row {
@@ -267,6 +314,10 @@ static void reals_become_integers_by_truncation_and_saturate(void **state) {
     int64_t i64_expected;
     uint8_t u8_expected;
     uint16_t u16_expected;
+    int8_t i8_expected;
+    int16_t i16_expected;
+    uint32_t u32_expected;
+    uint64_t u64_expected;
     dtype_store(COMPUTE_I32, &i32_expected, x);
     dtype_store(COMPUTE_I64, &i64_expected, x);
     dtype_store(COMPUTE_U8, &u8_expected, x);
@@ -275,6 +326,14 @@ static void reals_become_integers_by_truncation_and_saturate(void **state) {
     assert_true(convert_f64_i64(x) == i64_expected);
     assert_int_equal(convert_f64_u8(x), u8_expected);
     assert_int_equal(convert_f64_u16(x), u16_expected);
+    dtype_store(COMPUTE_I8, &i8_expected, (double)x);
+    dtype_store(COMPUTE_I16, &i16_expected, (double)x);
+    dtype_store(COMPUTE_U32, &u32_expected, (double)x);
+    dtype_store(COMPUTE_U64, &u64_expected, (double)x);
+    assert_int_equal(convert_f64_i8(x), i8_expected);
+    assert_int_equal(convert_f64_i16(x), i16_expected);
+    assert_int_equal(convert_f64_u32(x), u32_expected);
+    assert_true(convert_f64_u64(x) == u64_expected);
     dtype_store(COMPUTE_I32, &i32_expected, (double)f);
     dtype_store(COMPUTE_I64, &i64_expected, (double)f);
     dtype_store(COMPUTE_U8, &u8_expected, (double)f);
@@ -283,6 +342,14 @@ static void reals_become_integers_by_truncation_and_saturate(void **state) {
     assert_true(convert_f32_i64(f) == i64_expected);
     assert_int_equal(convert_f32_u8(f), u8_expected);
     assert_int_equal(convert_f32_u16(f), u16_expected);
+    dtype_store(COMPUTE_I8, &i8_expected, (double)f);
+    dtype_store(COMPUTE_I16, &i16_expected, (double)f);
+    dtype_store(COMPUTE_U32, &u32_expected, (double)f);
+    dtype_store(COMPUTE_U64, &u64_expected, (double)f);
+    assert_int_equal(convert_f32_i8(f), i8_expected);
+    assert_int_equal(convert_f32_i16(f), i16_expected);
+    assert_int_equal(convert_f32_u32(f), u32_expected);
+    assert_true(convert_f32_u64(f) == u64_expected);
   }
 }
 

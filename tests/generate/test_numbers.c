@@ -72,7 +72,7 @@ static void fill(unsigned char *data, compute_dtype dtype, int64_t count, double
   for (int64_t i = 0; i < count; i++) {
     double value = test_random_uniform(random, low, high);
     if (!dtype_is_float(dtype)) value = floor(value);
-    if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16) value = fabs(value);
+    if (test_is_unsigned(dtype)) value = fabs(value);
     if (dtype == COMPUTE_BOOL) value = fmod(value, 2) != 0;
     dtype_store(dtype, data + (size_t)i * bytes, value);
   }

@@ -71,7 +71,9 @@ static void every_dtype_arrives_exactly(void **state) {
     compute_dtype dtype;
   } types[] = {{"<f8", COMPUTE_F64}, {"<f4", COMPUTE_F32}, {"<f2", COMPUTE_F16},
                {"<i8", COMPUTE_I64}, {"<i4", COMPUTE_I32}, {"<u2", COMPUTE_U16},
-               {"|u1", COMPUTE_U8},  {"=f4", COMPUTE_F32}, {"<u1", COMPUTE_U8}};
+               {"|i1", COMPUTE_I8},  {"<i2", COMPUTE_I16}, {"<u4", COMPUTE_U32},
+               {"<u8", COMPUTE_U64}, {"|u1", COMPUTE_U8},  {"=f4", COMPUTE_F32},
+               {"<u1", COMPUTE_U8}};
   unsigned char elements[48];
   for (size_t i = 0; i < sizeof elements; i++) elements[i] = (unsigned char)(7 * i + 1);
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -179,8 +181,8 @@ static void blocks_are_put_together(void **state) {
 
 static void elements_without_a_dtype_are_refused(void **state) {
   (void)state;
-  static const char *const codes[] = {"<c8", "<i2", "|i1", "<u4", "<u8", "|S4", "<U3",
-                                      "|O",  "<M8", "f4",  "",    "<",   "<f",  "<f44"};
+  static const char *const codes[] = {"<c8", "<i3", "|i0", "<u16", "<f16", "|S4", "<U3",
+                                      "|O",  "<M8", "f4",  "",     "<",    "<f",  "<f44"};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     char dictionary[128];
     snprintf(dictionary, sizeof dictionary,
@@ -288,7 +290,8 @@ static void what_is_no_file_is_refused(void **state) {
 static void what_is_written_is_read_back(void **state) {
   (void)state;
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_F16,  COMPUTE_I64,
-                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16};
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16,
+                                         COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32,  COMPUTE_U64};
   static const compute_shape shapes[] = {
       {.rank = 0}, {1, {5}}, {2, {2, 3}}, {8, {1, 2, 1, 1, 2, 1, 1, 3}}, {2, {0, 3}}};
   unsigned char elements[128];

@@ -28,10 +28,13 @@ static void write_header(const char *header, size_t bytes) {
 static const struct {
   const char *name;
   compute_dtype dtype;
-} all_dtypes[] = {
-    {"0.weight", COMPUTE_F64}, {"\"q\\u\"\\\n\t", COMPUTE_F32}, {"größe", COMPUTE_F16},
-    {"", COMPUTE_I64},         {"a/b c", COMPUTE_I32},          {"\x01\x7f", COMPUTE_U16},
-    {"😀", COMPUTE_U8},         {"num_batches", COMPUTE_BOOL},   {"body.bias", COMPUTE_BF16}};
+} all_dtypes[] = {{"0.weight", COMPUTE_F64},  {"\"q\\u\"\\\n\t", COMPUTE_F32},
+                  {"größe", COMPUTE_F16},     {"", COMPUTE_I64},
+                  {"a/b c", COMPUTE_I32},     {"\x01\x7f", COMPUTE_U16},
+                  {"😀", COMPUTE_U8},          {"num_batches", COMPUTE_BOOL},
+                  {"i8", COMPUTE_I8},         {"i16", COMPUTE_I16},
+                  {"u32", COMPUTE_U32},       {"u64", COMPUTE_U64},
+                  {"body.bias", COMPUTE_BF16}};
 
 enum { DTYPES = sizeof all_dtypes / sizeof *all_dtypes };
 
@@ -336,7 +339,7 @@ static void headers_that_lie_are_refused(void **state) {
       {"{\"a\":" TENSOR("F32", "0,4611686018427387904,4", "0,0") "}", 0, 601, "63 bits"},
       {"{\"a\":" TENSOR("F32", "1,1,1,1,1,1,1,1,1", "0,4") "}", 4, 304, "more than 8"},
       {"{\"a\":" TENSOR("F8_E4M3", "2", "0,2") "}", 2, 304, "type F8_E4M3"},
-      {"{\"a\":" TENSOR("I16", "2", "0,4") "}", 4, 304, "type I16"},
+      {"{\"a\":" TENSOR("F4", "4", "0,4") "}", 4, 304, "type F4"},
       {"{\"a\":" TENSOR("f32", "2", "0,8") "}", 8, 304, "type f32"},
       {"{\"a\":" TENSOR("F32", "-2", "0,8") "}", 8, 601, "whole number"},
       {"{\"a\":" TENSOR("F32", "2.0", "0,8") "}", 8, 601, "whole number"},

@@ -22,7 +22,9 @@ static int write_file(const char *path) {
     compute_shape shape;
   } all[] = {{"0.weight", COMPUTE_F32, {2, {3, 4}}},  {"0.bias", COMPUTE_F64, {1, {5}}},
              {"größe \"\\\t", COMPUTE_I64, {0, {0}}}, {"i32", COMPUTE_I32, {3, {2, 1, 3}}},
-             {"u16", COMPUTE_U16, {1, {3}}},          {"u8", COMPUTE_U8, {1, {1}}},
+             {"u16", COMPUTE_U16, {1, {3}}},          {"i8", COMPUTE_I8, {1, {2}}},
+             {"i16", COMPUTE_I16, {1, {2}}},          {"u32", COMPUTE_U32, {1, {2}}},
+             {"u64", COMPUTE_U64, {1, {2}}},          {"u8", COMPUTE_U8, {1, {1}}},
              {"bool", COMPUTE_BOOL, {1, {3}}},        {"f16", COMPUTE_F16, {2, {2, 2}}},
              {"empty", COMPUTE_F32, {2, {0, 3}}},     {"large", COMPUTE_F32, {1, {300000}}}};
   enum { COUNT = sizeof all / sizeof *all };

@@ -1,5 +1,6 @@
 /* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h says. */
 #include <math.h>
+#include <string.h>
 
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
@@ -130,6 +131,101 @@ static void large_integers_convert_exactly(void **state) {
   for (int i = 0; i < 7; i++) assert_true(single[i] == (float)source[i]);
 }
 
+/* u64 and u32 to floats and back, with C's own conversions to compare with. */
+static void unsigned_numbers_of_all_sizes_convert(void **state) {
+  (void)state;
+  enum { COUNT = 128 };
+  uint64_t source[COUNT];
+  uint32_t small[COUNT];
+  double f64[COUNT];
+  float f32[COUNT];
+  uint16_t bf16[COUNT];
+  for (int i = 0; i < COUNT; i++) { /* around powers of two, and around the ties of f32 and f64 */
+    const uint64_t power = UINT64_C(1) << (i / 2), tie = power >> 24 | power >> 53;
+    source[i] = i % 2 ? power + tie + (i % 4 == 3) : power - 1;
+    if (i >= 120) source[i] = UINT64_MAX - ((UINT64_C(1) << (i - 80)) >> (i % 3));
+    small[i] = (uint32_t)(source[i] >> (i > 62 ? 32 : 0));
+  }
+  cast_values(COMPUTE_U64, source, COMPUTE_F64, f64, COUNT);
+  cast_values(COMPUTE_U64, source, COMPUTE_F32, f32, COUNT);
+  cast_values(COMPUTE_U64, source, COMPUTE_BF16, bf16, COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    if (f64[i] != (double)source[i]) fail_msg("u64 %llx to f64", (unsigned long long)source[i]);
+    if (f32[i] != (float)source[i]) fail_msg("u64 %llx to f32", (unsigned long long)source[i]);
+    uint64_t kept = source[i]; /* nearest even of 8 bits */
+    int shift = 0;
+    for (; kept >> shift > 255; shift++) {
+    }
+    const uint64_t rest = kept - (kept >> shift << shift);
+    const uint64_t half = shift ? UINT64_C(1) << (shift - 1) : 1, whole = kept >> shift;
+    const bool up = shift && (rest > half || (rest == half && whole & 1));
+    const float expected = ldexpf((float)(whole + up), shift);
+    uint32_t bits;
+    memcpy(&bits, &expected, sizeof bits);
+    if (bf16[i] != bits >> 16) fail_msg("u64 %llx to bf16", (unsigned long long)source[i]);
+  }
+  uint64_t back[COUNT];
+  cast_values(COMPUTE_F64, f64, COMPUTE_U64, back, COUNT);
+  for (int i = 0; i < COUNT; i++)
+    assert_true(back[i] == (f64[i] >= 0x1p64 ? UINT64_MAX : (uint64_t)f64[i]));
+  static const float edges[] = {NAN,     INFINITY, -INFINITY,      -1,
+                                0x1p63f, 0x1p64f,  0x1.fffffep63f, 1.9f};
+  static const uint64_t expected_edges[] = {
+      0, UINT64_MAX, 0, 0, UINT64_C(1) << 63, UINT64_MAX, UINT64_C(0xffffff0000000000), 1};
+  cast_values(COMPUTE_F32, edges, COMPUTE_U64, back, 8);
+  for (int i = 0; i < 8; i++) assert_true(back[i] == expected_edges[i]);
+  cast_values(COMPUTE_U32, small, COMPUTE_F32, f32, COUNT);
+  cast_values(COMPUTE_U32, small, COMPUTE_F64, f64, COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    assert_true(f32[i] == (float)small[i]);
+    assert_true(f64[i] == (double)small[i]);
+  }
+}
+
+/* What copies tensors converts the same way. */
+static void tensors_of_u64_are_copied_to_floats(void **state) {
+  (void)state;
+  static const uint64_t source[] = {0, 1, UINT64_MAX, (UINT64_C(1) << 63) + 1025,
+                                    UINT64_C(1) << 63};
+  compute_tensor *from = test_tensor(test_context, COMPUTE_U64, COMPUTE_SHAPE(5), source);
+  compute_tensor *to = test_tensor(test_context, COMPUTE_F64, COMPUTE_SHAPE(5), NULL);
+  double f64[5];
+  assert_ok(compute_tensor_copy(to, from));
+  assert_ok(compute_tensor_read(to, f64, sizeof f64));
+  for (int i = 0; i < 5; i++) assert_true(f64[i] == (double)source[i]);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+}
+
+/* Where the order decides, u64 is refused rather than computed as i64. */
+static void u64_has_no_order(void **state) {
+  (void)state;
+  compute_node (*const refused[])(compute_graph *, compute_node, compute_node) = {
+      compute_less, compute_greater_equal, compute_maximum,    compute_minimum,
+      compute_div,  compute_mod,           compute_shift_right};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node x = compute_input(graph, COMPUTE_U64, COMPUTE_SHAPE(3));
+    assert_int_equal(refused[i](graph, x, x).id, 0);
+    assert_int_equal(compute_graph_status(graph), COMPUTE_ERROR_DTYPE);
+    assert_non_null(strstr(compute_error_message(test_context), "cast to i64"));
+    compute_graph_release(graph);
+  }
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x = compute_input(graph, COMPUTE_U64, COMPUTE_SHAPE(3));
+  assert_int_equal(compute_sort(graph, x, 0, false).id, 0);
+  compute_graph_clear_error(graph);
+  assert_int_equal(compute_max(graph, x, COMPUTE_ALL_AXES, false).id, 0);
+  compute_graph_clear_error(graph);
+  assert_int_equal(compute_top_k(graph, x, 1, 0, false, NULL).id, 0);
+  compute_graph_clear_error(graph);
+  assert_int_equal(compute_clamp(graph, x, 0, 1).id, 0);
+  compute_graph_clear_error(graph);
+  assert_int_not_equal(compute_sum(graph, x, COMPUTE_ALL_AXES, false).id, 0);
+  assert_int_not_equal(compute_shift_left(graph, x, x).id, 0);
+  compute_graph_release(graph);
+}
+
 /* x → f16 → f32 → · 3 in one chain: the step through f16 rounds whether or not it is stored. */
 static compute_node build_narrow_chain(compute_graph *graph, const compute_node *operands,
                                        const void *user) {
@@ -168,6 +264,9 @@ int main(void) {
       cmocka_unit_test(narrowing_rounds_once_to_nearest_even),
       cmocka_unit_test(large_integers_convert_exactly),
       cmocka_unit_test(a_cast_rounds_inside_a_chain_too),
+      cmocka_unit_test(unsigned_numbers_of_all_sizes_convert),
+      cmocka_unit_test(tensors_of_u64_are_copied_to_floats),
+      cmocka_unit_test(u64_has_no_order),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

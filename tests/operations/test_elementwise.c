@@ -142,7 +142,7 @@ static compute_node build_clamp(compute_graph *graph, const compute_node *operan
 static void clamp_limits_from_both_sides(void **state) {
   (void)state;
   static const double limits[2] = {2, 5};
-  for (const compute_dtype *dtype = operation_dtypes("number"); *dtype; dtype++) {
+  for (const compute_dtype *dtype = operation_dtypes("ordered"); *dtype; dtype++) {
     for (int fill = FILL_RANGE; fill <= FILL_SPECIAL; fill++) {
       const operation_case sample = {
           .name = "clamp",

@@ -189,6 +189,51 @@ static void nan_and_infinity_reach_their_row_only(void **state) {
   compute_graph_release(graph);
 }
 
+/* Whose factors are of narrow dtypes, maybe different ones, with a result of the wide one. */
+static compute_node build_widened(compute_graph *graph, const compute_node *operands,
+                                  const void *user) {
+  const compute_dtype *wide = user;
+  return compute_matmul(graph, compute_cast(graph, operands[0], *wide),
+                        compute_cast(graph, operands[1], *wide));
+}
+
+static uint32_t steps_of(compute_graph *graph, compute_node result) {
+  compute_plan *plan = test_compile(graph, &result, 1, 0);
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  compute_plan_release(plan);
+  return info.steps;
+}
+
+static void products_of_widened_integers_need_no_widened_copies(void **state) {
+  (void)state;
+  static const struct {
+    compute_dtype a, b, wide;
+    uint32_t steps;
+  } cases[] = {
+      {COMPUTE_I8, COMPUTE_I8, COMPUTE_I32, 1},  {COMPUTE_U8, COMPUTE_I8, COMPUTE_I32, 1},
+      {COMPUTE_I16, COMPUTE_U8, COMPUTE_I32, 1}, {COMPUTE_U32, COMPUTE_U32, COMPUTE_I64, 1},
+      {COMPUTE_I8, COMPUTE_I8, COMPUTE_I64, 3},  {COMPUTE_I8, COMPUTE_U32, COMPUTE_I64, 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    operation_case sample = {.name = "matmul of widened integers",
+                             .build = build_widened,
+                             .user = &cases[i].wide,
+                             .operand_count = 2};
+    sample.operand[0] =
+        (operation_operand){cases[i].a, SHAPE(33, 67), FILL_SPECIAL, -100, 100, LAYOUT_DENSE};
+    sample.operand[1] =
+        (operation_operand){cases[i].b, SHAPE(67, 41), FILL_SPECIAL, -100, 100, LAYOUT_TRANSPOSED};
+    operation_check(test_context, &sample);
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node operands[2] = {compute_input(graph, cases[i].a, COMPUTE_SHAPE(33, 67)),
+                                      compute_input(graph, cases[i].b, COMPUTE_SHAPE(67, 41))};
+    assert_int_equal(steps_of(graph, build_widened(graph, operands, &cases[i].wide)),
+                     cases[i].steps);
+    compute_graph_release(graph);
+  }
+  operation_finish();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_of_every_shape_match),
@@ -196,6 +241,7 @@ int main(void) {
       cmocka_unit_test(epilogues_match),
       cmocka_unit_test(large_products_match),
       cmocka_unit_test(nan_and_infinity_reach_their_row_only),
+      cmocka_unit_test(products_of_widened_integers_need_no_widened_copies),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -53,11 +53,16 @@ static void integer_graphs_are_exact(void **state) {
   check_seeds(COMPUTE_I64, 4000, (test_tolerance){0});
 }
 
-/* u8 and u16 compute as i32 and wrap when stored: fused or not, so does each operation. */
+/* Narrow integers compute in a wider type and wrap when stored: fused or not, so does each
+ * operation. */
 static void byte_graphs_wrap_after_every_operation(void **state) {
   (void)state;
   check_seeds(COMPUTE_U8, 5000, (test_tolerance){0});
-  if (test_spread() == 1) check_seeds(COMPUTE_U16, 6000, (test_tolerance){0});
+  if (test_spread() != 1) return;
+  check_seeds(COMPUTE_U16, 6000, (test_tolerance){0});
+  check_seeds(COMPUTE_I8, 7000, (test_tolerance){0});
+  check_seeds(COMPUTE_I16, 8000, (test_tolerance){0});
+  check_seeds(COMPUTE_U32, 9000, (test_tolerance){0});
 }
 
 int main(void) {

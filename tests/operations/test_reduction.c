@@ -20,10 +20,10 @@ static const reduction reductions[] = {
     {"sum", "number", compute_sum, NULL, true},
     {"mean", "float", compute_mean, NULL, true},
     {"prod", "number", compute_prod, NULL, true},
-    {"max", "number", compute_max, NULL, false},
-    {"min", "number", compute_min, NULL, false},
-    {"argmax", "number", NULL, compute_argmax, false},
-    {"argmin", "number", NULL, compute_argmin, false},
+    {"max", "ordered", compute_max, NULL, false},
+    {"min", "ordered", compute_min, NULL, false},
+    {"argmax", "ordered", NULL, compute_argmax, false},
+    {"argmin", "ordered", NULL, compute_argmin, false},
 };
 
 enum { REDUCTION_COUNT = sizeof reductions / sizeof *reductions };
@@ -106,8 +106,7 @@ static void check_reduction(const reduction *r, const reduction_sample *sample, 
   const reduction_request request = {r, sample};
   for (const compute_dtype *dtype = operation_dtypes(r->domain); *dtype; dtype++) {
     /* Factors near 1 for floats; for integers small ones whose product wraps around. */
-    const bool integer = *dtype == COMPUTE_I64 || *dtype == COMPUTE_I32 || *dtype == COMPUTE_U8 ||
-                         *dtype == COMPUTE_U16;
+    const bool integer = test_is_integer(*dtype);
     const double high = !product ? 8 : integer ? 3 : 1.1, low = product && !integer ? 0.9 : -high;
     operation_case c = {.name = r->name,
                         .build = build_reduction,

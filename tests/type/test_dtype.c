@@ -139,10 +139,12 @@ static int64_t as_integer(compute_dtype dtype, double value) {
 
 static void floats_truncate_and_saturate(void **state) {
   (void)state;
-  static const compute_dtype types[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8, COMPUTE_U16};
-  static const int64_t low[] = {INT64_MIN, INT32_MIN, 0, 0};
-  static const int64_t high[] = {INT64_MAX, INT32_MAX, 255, 65535};
-  for (size_t i = 0; i < 4; i++) {
+  static const compute_dtype types[] = {COMPUTE_I64, COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,
+                                        COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32, COMPUTE_U64};
+  static const int64_t low[] = {INT64_MIN, INT32_MIN, 0, 0, -128, -32768, 0, 0};
+  static const int64_t high[] = {INT64_MAX, INT32_MAX, 255,        65535,
+                                 127,       32767,     UINT32_MAX, -1 /* as bits */};
+  for (size_t i = 0; i < 8; i++) {
     assert_int_equal(as_integer(types[i], NAN), 0);
     assert_int_equal(as_integer(types[i], INFINITY), high[i]);
     assert_int_equal(as_integer(types[i], -INFINITY), low[i]);
@@ -156,6 +158,9 @@ static void floats_truncate_and_saturate(void **state) {
   assert_int_equal(as_integer(COMPUTE_I32, 2147483646.9), 2147483646);
   assert_int_equal(as_integer(COMPUTE_I32, -2.5), -2);
   assert_int_equal(as_integer(COMPUTE_U8, 255.9), 255);
+  assert_int_equal(as_integer(COMPUTE_U64, 0x1p63), INT64_MIN);
+  assert_int_equal(as_integer(COMPUTE_U64, 0x1.fffffffffffffp63), INT64_C(-2048));
+  assert_int_equal(as_integer(COMPUTE_U64, 0x1.fffffffffffffp62), 0x7ffffffffffffc00);
 }
 
 static void integers_wrap_when_narrowed(void **state) {
@@ -176,6 +181,19 @@ static void integers_wrap_when_narrowed(void **state) {
   dtype_store_integer(COMPUTE_U16, &u16, -1);
   assert_int_equal(u16, 65535);
   assert_true(dtype_load(COMPUTE_U16, &u16) == 65535);
+  int8_t i8;
+  int16_t i16;
+  uint32_t u32;
+  const uint64_t u64 = UINT64_MAX;
+  dtype_store_integer(COMPUTE_I8, &i8, 200);
+  assert_int_equal(i8, -56);
+  assert_int_equal(dtype_load_integer(COMPUTE_I8, &i8), -56);
+  dtype_store_integer(COMPUTE_I16, &i16, 40000);
+  assert_int_equal(dtype_load_integer(COMPUTE_I16, &i16), 40000 - 65536);
+  dtype_store_integer(COMPUTE_U32, &u32, -1);
+  assert_true(dtype_load(COMPUTE_U32, &u32) == 4294967295.0);
+  assert_true(dtype_load(COMPUTE_U64, &u64) == 0x1p64);
+  assert_int_equal(dtype_load_integer(COMPUTE_U64, &u64), -1);
 }
 
 static void large_integers_are_exact(void **state) {
@@ -224,7 +242,9 @@ static void facts_agree_with_the_header(void **state) {
       {COMPUTE_F16, COMPUTE_F32, 2, "f16"}, {COMPUTE_BF16, COMPUTE_F32, 2, "bf16"},
       {COMPUTE_I64, COMPUTE_I64, 8, "i64"}, {COMPUTE_I32, COMPUTE_I32, 4, "i32"},
       {COMPUTE_U8, COMPUTE_I32, 1, "u8"},   {COMPUTE_BOOL, COMPUTE_BOOL, 1, "bool"},
-      {COMPUTE_U16, COMPUTE_I32, 2, "u16"},
+      {COMPUTE_U16, COMPUTE_I32, 2, "u16"}, {COMPUTE_I8, COMPUTE_I32, 1, "i8"},
+      {COMPUTE_I16, COMPUTE_I32, 2, "i16"}, {COMPUTE_U32, COMPUTE_I64, 4, "u32"},
+      {COMPUTE_U64, COMPUTE_I64, 8, "u64"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     assert_int_equal(compute_dtype_size(rows[i].dtype), rows[i].size);
@@ -236,7 +256,7 @@ static void facts_agree_with_the_header(void **state) {
 
 static void numbers_that_are_no_dtype_are_recognised(void **state) {
   (void)state;
-  static const int wrong[] = {0, 10, 11, 255, 256, -1, INT32_MAX, INT32_MIN};
+  static const int wrong[] = {0, 14, 15, 255, 256, -1, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     compute_dtype dtype = (compute_dtype)wrong[i];
     assert_int_equal(compute_dtype_size(dtype), 0);

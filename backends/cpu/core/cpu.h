@@ -113,10 +113,9 @@ static inline uint64_t cpu_whole_lines(uint64_t bytes) { /* of 64 bytes, as cach
 
 /* Bytes of one element. */
 static inline uint32_t cpu_dtype_size(compute_dtype dtype) {
-  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = 8,  [COMPUTE_F32] = 4,  [COMPUTE_F16] = 2,
-      [COMPUTE_BF16] = 2, [COMPUTE_I64] = 8,  [COMPUTE_I32] = 4,
-      [COMPUTE_U8] = 1,   [COMPUTE_BOOL] = 1, [COMPUTE_U16] = 2};
+#define CPU_SIZE(code, number, name, kind, bytes, type, element) [COMPUTE_##code] = bytes,
+  static const uint8_t size[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(CPU_SIZE)};
+#undef CPU_SIZE
   return size[dtype];
 }
 

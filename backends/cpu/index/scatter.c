@@ -154,26 +154,29 @@ static bool choose(const run *r, choice *c) {
   static const scatter_loops name##_loops = {name##_slice, name##_elements};
 LOOPS(f64, double, double)
 LOOPS(f32, float, float)
-LOOPS(i64, int64_t, uint64_t)
-LOOPS(i32, int32_t, uint32_t)
-LOOPS(u8, uint8_t, uint32_t)
-LOOPS(u16, uint16_t, uint32_t)
-#undef LOOPS
+#define ARITHMETIC_I64 uint64_t
+#define ARITHMETIC_I32 uint32_t
+#define LOOPS_FLOAT(...)
+#define LOOPS_LOGIC(...)
+#define LOOPS_SIGNED(name, type, element)   LOOPS(name, element, ARITHMETIC_##type)
+#define LOOPS_UNSIGNED(name, type, element) LOOPS(name, element, ARITHMETIC_##type)
+#define INTEGER_LOOPS(code, number, name, kind, bytes, type, element)                              \
+  LOOPS_##kind(name, type, element)
+COMPUTE_DTYPES(INTEGER_LOOPS)
 
 static const scatter_loops *loops_of(compute_dtype dtype) {
-  switch (dtype) {
-  case COMPUTE_F64: return &f64_loops;
-  case COMPUTE_F32:
-  case COMPUTE_F16:
-  case COMPUTE_BF16: return &f32_loops; /* the sums are f32 */
-  case COMPUTE_I64: return &i64_loops;
-  case COMPUTE_I32: return &i32_loops;
-  case COMPUTE_U8: return &u8_loops;
-  case COMPUTE_U16: return &u16_loops;
-  case COMPUTE_BOOL:
-  case COMPUTE_DTYPE_NONE: return NULL;
-  }
-  return NULL;
+#define ROW_FLOAT(...)
+#define ROW_LOGIC(...)
+#define ROW_SIGNED(code, name)                     [COMPUTE_##code] = &name##_loops,
+#define ROW_UNSIGNED(code, name)                   [COMPUTE_##code] = &name##_loops,
+#define INTEGER_ROW(code, number, name, kind, ...) ROW_##kind(code, name)
+  static const scatter_loops *const loops[COMPUTE_DTYPE_COUNT] = {
+      [COMPUTE_F64] = &f64_loops,
+      [COMPUTE_F32] = &f32_loops,
+      [COMPUTE_F16] = &f32_loops,
+      [COMPUTE_BF16] = &f32_loops,
+      COMPUTE_DTYPES(INTEGER_ROW)}; /* of f16 and bf16 sums are f32 */
+  return loops[dtype];
 }
 
 /* ---- Sums of f16 and bf16 ------------------------------------------------------------------ */

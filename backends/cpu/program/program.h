@@ -156,10 +156,9 @@ uint32_t cpu_program_places(const cpu_program *program);
 #define CPU_PLACES_POSITION (1u << 31)
 
 static inline cpu_type cpu_type_of(compute_dtype dtype) {
-  static const uint8_t type[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = CPU_TYPE_F64,  [COMPUTE_F32] = CPU_TYPE_F32,   [COMPUTE_F16] = CPU_TYPE_F32,
-      [COMPUTE_BF16] = CPU_TYPE_F32, [COMPUTE_I64] = CPU_TYPE_I64,   [COMPUTE_I32] = CPU_TYPE_I32,
-      [COMPUTE_U8] = CPU_TYPE_I32,   [COMPUTE_BOOL] = CPU_TYPE_BOOL, [COMPUTE_U16] = CPU_TYPE_I32};
+#define CPU_TYPE(code, number, name, kind, bytes, type, element) [COMPUTE_##code] = CPU_TYPE_##type,
+  static const uint8_t type[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(CPU_TYPE)};
+#undef CPU_TYPE
   return (cpu_type)type[dtype];
 }
 

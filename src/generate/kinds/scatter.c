@@ -224,18 +224,6 @@ static void write_sum(const scatter *s, text_buffer *text) {
     text_add(text, "#define SUM(a, b) ((a) + (b))\n");
 }
 
-/* u8 and u16 wrap too, where a conversion would not. */
-static void write_store(const scatter *s, text_buffer *text, const char *at, const char *value) {
-  const compute_dtype dtype = s->g->descriptor->outputs[0].dtype;
-  char wrapped[160];
-  snprintf(wrapped, sizeof wrapped,
-           dtype == COMPUTE_U8    ? "(%s) & 255"
-           : dtype == COMPUTE_U16 ? "(%s) & 65535"
-                                  : "%s",
-           value);
-  emit_store(text, dtype, s->sum, "out0", at, wrapped);
-}
-
 /* Where the item's column i of a walk lies: CPU items have several. */
 static void column_offset(const scatter *s, const char *walk, char *at, size_t bytes) {
   char stride[64];
@@ -281,7 +269,7 @@ static void write_addition(scatter *s, text_buffer *text) {
     emit_load(&sum, dtype, "out0", "at");
     snprintf(value, sizeof value, "SUM(%s, %s)", sum.data ? sum.data : "",
              load.data ? load.data : "");
-    write_store(s, text, "at", value);
+    emit_store(text, dtype, s->sum, "out0", "at", value);
     text_add(text, "\n");
   }
   text_add(text, "}\n");
@@ -522,7 +510,7 @@ static void write_result(scatter *s) {
            "for (INDEX part = 1; part < shape.parts; part++) sum = SUM(sum, sums[part * "
            "shape.count + item]);\n",
            emit_type(s->sum));
-  write_store(s, text, "at_out0", "sum");
+  emit_store(text, s->g->descriptor->outputs[0].dtype, s->sum, "out0", "at_out0", "sum");
   text_add(text, "\n}\n");
 }
 

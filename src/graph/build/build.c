@@ -53,10 +53,18 @@ bool build_domain(compute_graph *graph, const char *operation, graph_domain doma
   const char *wanted = "";
   switch (domain) {
   case DOMAIN_FLOAT: fits = is_float, wanted = "a float"; break;
+  case DOMAIN_ORDERED:
   case DOMAIN_NUMBER: fits = is_float || is_integer, wanted = "a number"; break;
+  case DOMAIN_ORDERED_INTEGER:
   case DOMAIN_INTEGER: fits = is_integer, wanted = "an integer"; break;
   case DOMAIN_LOGIC: fits = dtype == COMPUTE_BOOL, wanted = "a bool"; break;
   case DOMAIN_ANY: break;
+  }
+  const bool ordered = domain == DOMAIN_ORDERED || domain == DOMAIN_ORDERED_INTEGER;
+  if (ordered && dtype == COMPUTE_U64) {
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
+                        "u64 computes as i64, which orders values of 2^63 and more otherwise; cast "
+                        "to i64");
   }
   if (!fits) {
     graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "needs %s dtype, not %s", wanted,

@@ -186,12 +186,29 @@ static compute_node scaled(compute_graph *graph, graph_op op, const char *attrib
   }
 #include "graph/ops.def"
 
+/* i64 has the bits, but not the values with the highest bit. Of those, half is converted, whose
+ * last bit says whether one fell off, so that it rounds as the whole would, and doubled. */
+static compute_node cast_u64_to_float(compute_graph *graph, compute_node x, compute_dtype dtype) {
+  BUILD_ALL_OR_NOTHING(graph);
+  const compute_node bits = compute_cast(graph, x, COMPUTE_I64);
+  const compute_node one = compute_scalar_i64(graph, COMPUTE_I64, 1);
+  const compute_node upper = compute_bit_and(graph, compute_shift_right(graph, bits, one),
+                                             compute_scalar_i64(graph, COMPUTE_I64, INT64_MAX));
+  const compute_node half = compute_bit_or(graph, upper, compute_bit_and(graph, bits, one));
+  const compute_node rounded = compute_cast(graph, half, dtype);
+  const compute_node large = compute_less(graph, bits, compute_scalar_i64(graph, COMPUTE_I64, 0));
+  return compute_select(graph, large, compute_add(graph, rounded, rounded),
+                        compute_cast(graph, bits, dtype));
+}
+
 compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype) {
   const char *operation = "cast";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input) || !build_dtype(graph, operation, dtype)) {
     return BUILD_NONE;
   }
+  if (build_at(graph, input)->dtype == COMPUTE_U64 && dtype_is_float(dtype))
+    return cast_u64_to_float(graph, x, dtype);
   graph_node node = {.op = OP_cast, .dtype = dtype, .shape = build_at(graph, input)->shape};
   return build_node(graph, operation, &node, &input, 1);
 }
@@ -214,9 +231,11 @@ static compute_node clamp_between(compute_graph *graph, compute_node x, compute_
 /* Limits outside the dtype's range leave every value as it is. */
 static compute_node clamp_integers(compute_graph *graph, compute_node x, compute_dtype dtype,
                                    int64_t low, int64_t high) {
-  int64_t least, most;
+  int64_t least;
+  uint64_t most;
   dtype_limits(dtype, &least, &most);
-  const int64_t from = max_i64(low, least), to = min_i64(high, most);
+  const int64_t from = max_i64(low, least);
+  const int64_t to = high > 0 && (uint64_t)high > most ? (int64_t)most : high;
   if (from > to) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, "clamp",
                       "no %s value lies in %" PRId64 " … %" PRId64, compute_dtype_name(dtype), low,
@@ -245,7 +264,7 @@ static bool clamp_operand(compute_graph *graph, compute_node x, compute_dtype *d
   uint32_t input;
   if (!build_operands(graph, "clamp", &x, 1, &input)) return false;
   *dtype = build_at(graph, input)->dtype;
-  return build_domain(graph, "clamp", DOMAIN_NUMBER, *dtype);
+  return build_domain(graph, "clamp", DOMAIN_ORDERED, *dtype);
 }
 
 compute_node compute_clamp(compute_graph *graph, compute_node x, double low, double high) {

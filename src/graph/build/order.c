@@ -35,7 +35,7 @@ compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int3
                      .dtype = COMPUTE_I64,
                      .shape = build_at(graph, input)->shape,
                      .attributes.smallest = smallest};
-  if (!build_domain(graph, operation, DOMAIN_NUMBER, build_at(graph, input)->dtype) ||
+  if (!build_domain(graph, operation, DOMAIN_ORDERED, build_at(graph, input)->dtype) ||
       !build_axis(graph, operation, node.shape, axis, &node.attributes.axis)) {
     return BUILD_NONE;
   }

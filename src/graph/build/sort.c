@@ -11,7 +11,7 @@ static compute_node build_order(compute_graph *graph, graph_op op, compute_node 
                      .dtype = op == OP_sort ? dtype : COMPUTE_I64,
                      .shape = build_at(graph, input)->shape,
                      .attributes.descending = descending};
-  if (!build_domain(graph, operation, DOMAIN_NUMBER, dtype) ||
+  if (!build_domain(graph, operation, DOMAIN_ORDERED, dtype) ||
       !build_axis(graph, operation, node.shape, axis, &node.attributes.axis)) {
     return BUILD_NONE;
   }

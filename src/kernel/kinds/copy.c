@@ -2,10 +2,17 @@
 #include <string.h>
 
 #include "kernel/kind.h"
+#include "type/dtype.h"
+
+/* As in programs, u64 would be loaded as i64: with another sign where it has its highest bit. */
+static bool check_dtypes(const compute_kernel_descriptor *d, const explanation *why) {
+  if (d->inputs[0].dtype != COMPUTE_U64 || !dtype_is_float(d->outputs[0].dtype)) return true;
+  return descriptor_refuse(why, "cannot copy u64 to %s", compute_dtype_name(d->outputs[0].dtype));
+}
 
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
-  return descriptor_check_counts(d, 1, 1, why) && descriptor_check_no_programs(d, why) &&
-         descriptor_check_outputs_distinct(d, d->rank, why);
+  return descriptor_check_counts(d, 1, 1, why) && check_dtypes(d, why) &&
+         descriptor_check_no_programs(d, why) && descriptor_check_outputs_distinct(d, d->rank, why);
 }
 
 static uint64_t flops(const compute_kernel_descriptor *d) {

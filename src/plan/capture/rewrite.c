@@ -66,6 +66,22 @@ static uint32_t rewrite_arithmetic(ir *r, const ir_node *n) {
   }
 }
 
+/* A product of integers that were widened for it: products of narrow factors are summed in the type
+ * to which these were cast anyway, so the widened copies need not be. */
+static uint32_t rewrite_matmul(ir *r, const ir_node *n) {
+  uint32_t factors[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    const ir_node *x = &r->nodes[n->inputs[k]];
+    if (x->op != OP_cast) return IR_NONE;
+    const compute_dtype from = r->nodes[x->inputs[0]].dtype;
+    if (!dtype_is_narrow(from) || dtype_compute_type(from) != n->dtype) return IR_NONE;
+    factors[k] = x->inputs[0];
+  }
+  ir_node changed = *n;
+  changed.inputs = factors;
+  return ir_add(r, &changed);
+}
+
 static uint32_t uniform_view(ir *r, const ir_node *n) {
   ir_node constant = r->nodes[n->inputs[0]];
   constant.shape = n->shape;
@@ -122,5 +138,7 @@ uint32_t ir_rewrite(ir *r, const ir_node *node) {
     found = node->inputs[0];
   else if (ir_category(node) == CATEGORY_ELEMENTWISE)
     found = rewrite_arithmetic(r, node);
+  else if (node->op == OP_matmul)
+    found = rewrite_matmul(r, node);
   return found != IR_NONE ? found : ir_add(r, node);
 }

@@ -43,9 +43,10 @@ static bool is_computed(const builder *b, uint32_t i) {
 /* A stored value of these is narrower than what a program would hand on in registers. Casts to f16
  * and bf16 round in registers if they come from f32; from wider types they would round twice. */
 static bool must_store(const ir *r, const ir_node *n) {
-  if (n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16) return true;
-  if (n->op != OP_cast || !dtype_is_half(n->dtype)) return false;
+  if (dtype_is_narrow(n->dtype)) return true;
+  if (n->op != OP_cast) return false;
   const compute_dtype from = r->nodes[n->inputs[0]].dtype;
+  if (!dtype_is_half(n->dtype)) return dtype_casts_in_store(from, n->dtype);
   return from != COMPUTE_BOOL && dtype_compute_type(from) != COMPUTE_F32;
 }
 

@@ -74,7 +74,7 @@ static uint16_t emit_random(program_builder *b, const ir_node *n, uint16_t seed)
  * emit_seen rounds where that shows. */
 static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x,
                           uint16_t operand) {
-  if (n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_U16) return operand;
+  if (dtype_casts_in_store(x->dtype, n->dtype)) return operand;
   if (dtype_is_half(n->dtype) && x->dtype != COMPUTE_BOOL) return operand;
   compute_dtype type = value_type(n->dtype);
   return type == value_type(x->dtype) ? operand

@@ -27,29 +27,27 @@ static float from_f16(uint16_t bits) {
   return (float)(bits >> 15 ? -size : size);
 }
 
-/* The element at `at` as double. `swapped`: its bytes are in the other order. An i64 past 2^53 is
- * rounded. */
+/* The element at `at`, of a dtype that .npy files have, as double. `swapped`: its bytes are in the
+ * other order. An integer past 2^53 is rounded. */
 static double element_load(compute_dtype dtype, bool swapped, const unsigned char *at) {
   size_t size = compute_dtype_size(dtype);
   unsigned char bytes[8];
   for (size_t i = 0; i < size; i++) bytes[i] = at[swapped ? size - 1 - i : i];
   union {
-    double f64;
-    float f32;
-    int64_t i64;
-    int32_t i32;
-    uint16_t u16;
+#define FIELD(code, number, name, kind, bytes, type, element) element element_##name;
+    COMPUTE_DTYPES(FIELD)
+#undef FIELD
   } value = {0};
   memcpy(&value, bytes, size);
+  if (dtype == COMPUTE_F16) return (double)from_f16(value.element_f16);
   switch (dtype) {
-  case COMPUTE_F64: return value.f64;
-  case COMPUTE_F32: return (double)value.f32;
-  case COMPUTE_F16: return (double)from_f16(value.u16);
-  case COMPUTE_I64: return (double)value.i64;
-  case COMPUTE_I32: return (double)value.i32;
-  case COMPUTE_U16: return (double)value.u16;
-  default: return (double)bytes[0];
+#define CASE(code, number, name, ...)                                                              \
+  case COMPUTE_##code: return (double)value.element_##name;
+    COMPUTE_DTYPES(CASE)
+#undef CASE
+  case COMPUTE_DTYPE_NONE: break;
   }
+  return 0;
 }
 
 /* Stores `value` at values[index] of f64, f32, i32 or u8. false if it is not one of that dtype's:
@@ -294,11 +292,18 @@ static size_t make_head(const array_writer *writer, char *text) {
   static const struct {
     compute_dtype dtype;
     const char *code;
-  } codes[] = {{COMPUTE_F64, "f8"}, {COMPUTE_F32, "f4"}, {COMPUTE_F16, "f2"}, {COMPUTE_I64, "i8"},
-               {COMPUTE_I32, "i4"}, {COMPUTE_U16, "u2"}, {COMPUTE_U8, "u1"},  {COMPUTE_BOOL, "b1"}};
+  } codes[] = {
+#define CODE_FLOAT                                "f"
+#define CODE_SIGNED                               "i"
+#define CODE_UNSIGNED                             "u"
+#define CODE_LOGIC                                "b"
+#define ROW(code, number, name, kind, bytes, ...) {COMPUTE_##code, CODE_##kind #bytes},
+      COMPUTE_DTYPES(ROW)
+#undef ROW
+  };
   const char *code = NULL;
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-    if (codes[i].dtype == writer->dtype) code = codes[i].code;
+    if (codes[i].dtype == writer->dtype && writer->dtype != COMPUTE_BF16) code = codes[i].code;
   }
   if (!code) return 0;
   const uint16_t one = 1;

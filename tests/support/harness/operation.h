@@ -62,8 +62,9 @@ void operation_finish(void);
 /* The tolerance that suits a result of `dtype` whose f32 error is at most `ulp`. */
 test_tolerance operation_tolerance(compute_dtype dtype, double ulp);
 
-/* The dtypes of a domain of ops.def, ended by COMPUTE_DTYPE_NONE: "float", "number", "integer",
- * "logic" or "any", as compute_operation_at calls them. */
+/* The dtypes of a domain of ops.def, as compute_operation_at calls them, ended by
+ * COMPUTE_DTYPE_NONE: those that this run takes, and all of them. */
 const compute_dtype *operation_dtypes(const char *domain);
+const compute_dtype *operation_all_dtypes(const char *domain);
 
 #endif

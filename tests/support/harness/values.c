@@ -86,12 +86,68 @@ static double decode_half(compute_dtype dtype, uint16_t bits) {
   return bits & 0x8000 ? -value : value;
 }
 
-static int64_t saturate(double value, int64_t low, int64_t high) {
+/* What the integer dtypes hold, and what they look like in memory. */
+typedef struct integer_format {
+  bool exists, is_signed;
+  int64_t low;
+  uint64_t high;
+} integer_format;
+
+#define FORMAT_FLOAT(element)                                                                      \
+  { false, false, 0, 0 }
+#define FORMAT_LOGIC(element)                                                                      \
+  { false, false, 0, 1 }
+#define FORMAT_SIGNED(element)                                                                     \
+  {                                                                                                \
+    true, true, -(int64_t)(UINT64_MAX >> (65 - 8 * sizeof(element))) - 1,                          \
+        UINT64_MAX >> (65 - 8 * sizeof(element))                                                   \
+  }
+#define FORMAT_UNSIGNED(element)                                                                   \
+  { true, false, 0, UINT64_MAX >> (64 - 8 * sizeof(element)) }
+#define FORMAT(code, number, name, kind, bytes, type, element) [number] = FORMAT_##kind(element),
+static const integer_format integer_formats[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(FORMAT)};
+
+bool test_is_integer(compute_dtype dtype) {
+  return integer_formats[dtype].exists;
+}
+
+bool test_is_unsigned(compute_dtype dtype) {
+  return test_is_integer(dtype) && !integer_formats[dtype].is_signed;
+}
+
+int64_t test_saturate(compute_dtype dtype, double value) {
+  const integer_format *format = &integer_formats[dtype];
   if (isnan(value)) return 0;
   const double whole = trunc(value);
-  if (whole <= (double)low) return low;
-  if (whole >= (double)high) return high;
-  return (int64_t)whole;
+  if (whole <= (double)format->low) return format->low;
+  if (whole >= (double)format->high) return (int64_t)format->high;
+  return whole < 0 ? (int64_t)whole : (int64_t)(uint64_t)whole;
+}
+
+int64_t test_integer_get(compute_dtype dtype, const void *element) {
+  switch (dtype) {
+#define GET(code, number, name, kind, bytes, type, element_type)                                   \
+  case COMPUTE_##code: return (int64_t) * (const element_type *)element;
+    COMPUTE_DTYPES(GET)
+  case COMPUTE_DTYPE_NONE: break;
+  }
+  return 0;
+}
+
+void test_integer_set(compute_dtype dtype, void *element, int64_t value) {
+  switch (dtype) {
+#define SET(code, number, name, kind, bytes, type, element_type)                                   \
+  case COMPUTE_##code: *(element_type *)element = (element_type)value; break;
+    COMPUTE_DTYPES(SET)
+  case COMPUTE_DTYPE_NONE: break;
+  }
+}
+
+int64_t test_wrap(compute_dtype dtype, int64_t value) {
+  unsigned char element[8] __attribute__((aligned(8)));
+  if (dtype == COMPUTE_BOOL) return value != 0;
+  test_integer_set(dtype, element, value);
+  return test_integer_get(dtype, element);
 }
 
 double test_values_get(const test_values *values, int64_t index) {
@@ -102,10 +158,8 @@ double test_values_get(const test_values *values, int64_t index) {
   case COMPUTE_F32: return *(const float *)element;
   case COMPUTE_F16:
   case COMPUTE_BF16: return decode_half(values->dtype, *(const uint16_t *)element);
-  case COMPUTE_I64: return (double)*(const int64_t *)element;
-  case COMPUTE_I32: return *(const int32_t *)element;
-  case COMPUTE_U16: return *(const uint16_t *)element;
-  default: return *(const uint8_t *)element;
+  case COMPUTE_U64: return (double)*(const uint64_t *)element;
+  default: return (double)test_integer_get(values->dtype, element);
   }
 }
 
@@ -116,11 +170,8 @@ void test_values_set(test_values *values, int64_t index, double value) {
   case COMPUTE_F32: *(float *)element = (float)value; break;
   case COMPUTE_F16:
   case COMPUTE_BF16: *(uint16_t *)element = encode_half(values->dtype, value); break;
-  case COMPUTE_I64: *(int64_t *)element = saturate(value, INT64_MIN, INT64_MAX); break;
-  case COMPUTE_I32: *(int32_t *)element = (int32_t)saturate(value, INT32_MIN, INT32_MAX); break;
-  case COMPUTE_U8: *(uint8_t *)element = (uint8_t)saturate(value, 0, UINT8_MAX); break;
-  case COMPUTE_U16: *(uint16_t *)element = (uint16_t)saturate(value, 0, UINT16_MAX); break;
-  default: *(uint8_t *)element = value != 0; break;
+  case COMPUTE_BOOL: *(uint8_t *)element = value != 0; break;
+  default: test_integer_set(values->dtype, element, test_saturate(values->dtype, value)); break;
   }
 }
 
@@ -151,22 +202,14 @@ static double special_float(compute_dtype dtype, uint64_t which) {
 }
 
 static int64_t special_integer(compute_dtype dtype, uint64_t which) {
-  const int64_t low = dtype == COMPUTE_I64 ? INT64_MIN : dtype == COMPUTE_I32 ? INT32_MIN : 0;
-  const int64_t high = dtype == COMPUTE_I64   ? INT64_MAX
-                       : dtype == COMPUTE_I32 ? INT32_MAX
-                       : dtype == COMPUTE_U16 ? UINT16_MAX
-                                              : UINT8_MAX;
+  const int64_t low = integer_formats[dtype].low, high = (int64_t)integer_formats[dtype].high;
   const int64_t numbers[] = {low, high, 0, 1, low < 0 ? -1 : 255, low + 1, high - 1, 2};
   return numbers[which % 8];
 }
 
 static void set_integer(test_values *values, int64_t index, int64_t value) {
-  switch (values->dtype) {
-  case COMPUTE_I64: ((int64_t *)values->data)[index] = value; break;
-  case COMPUTE_I32: ((int32_t *)values->data)[index] = (int32_t)value; break;
-  case COMPUTE_U16: ((uint16_t *)values->data)[index] = (uint16_t)value; break;
-  default: ((uint8_t *)values->data)[index] = (uint8_t)value; break;
-  }
+  test_integer_set(values->dtype,
+                   (char *)values->data + (size_t)index * compute_dtype_size(values->dtype), value);
 }
 
 static void fill_distinct(test_values *values, double low, double high, test_random *random) {
@@ -189,7 +232,7 @@ void test_values_fill(test_values *values, test_fill fill, double low, double hi
     return;
   }
   const bool floating = is_float(values->dtype), logic = values->dtype == COMPUTE_BOOL;
-  if ((values->dtype == COMPUTE_U8 || values->dtype == COMPUTE_U16) && low < 0) low = 0;
+  if (test_is_unsigned(values->dtype) && low < 0) low = 0;
   for (int64_t i = 0; i < values->count; i++) {
     const bool special = fill == FILL_SPECIAL && test_random_bits(&random) % 2;
     if (logic)

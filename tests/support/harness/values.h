@@ -33,6 +33,15 @@ void test_values_release(test_values *values);
 double test_values_get(const test_values *values, int64_t index);
 void test_values_set(test_values *values, int64_t index, double value);
 
+/* Integer dtypes, from the types that C has for them: which they are; toward zero and saturating,
+ * NaN to 0; an element (of bool too) as int64_t, u64 by its bits, and back, wrapped. */
+bool test_is_integer(compute_dtype dtype);
+bool test_is_unsigned(compute_dtype dtype);
+int64_t test_saturate(compute_dtype dtype, double value);
+int64_t test_integer_get(compute_dtype dtype, const void *element);
+void test_integer_set(compute_dtype dtype, void *element, int64_t value);
+int64_t test_wrap(compute_dtype dtype, int64_t value);
+
 typedef enum test_fill {
   FILL_RANGE,   /* uniform in low … high, whole numbers for integer types */
   FILL_SPECIAL, /* the range, with NaN, infinities, zeros of both signs, denormals and the largest

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "support/harness/values.h"
 
 /* ---- Numbers of other dtypes --------------------------------------------------------------- */
 
@@ -28,24 +29,11 @@ double evaluate_round(compute_dtype dtype, long double value) {
 }
 
 int64_t evaluate_wrap(compute_dtype dtype, uint64_t value) {
-  if (dtype == COMPUTE_I32) return (int64_t)(int32_t)(uint32_t)value;
-  if (dtype == COMPUTE_U8) return (int64_t)(uint8_t)value;
-  if (dtype == COMPUTE_U16) return (int64_t)(uint16_t)value;
-  if (dtype == COMPUTE_BOOL) return value != 0;
-  return (int64_t)value;
+  return test_wrap(dtype, (int64_t)value);
 }
 
 int64_t evaluate_from_real(compute_dtype dtype, double value) {
-  if (dtype == COMPUTE_BOOL) return value != 0;
-  if (isnan(value)) return 0;
-  int64_t low = INT64_MIN, high = INT64_MAX;
-  if (dtype == COMPUTE_I32) low = INT32_MIN, high = INT32_MAX;
-  if (dtype == COMPUTE_U8) low = 0, high = UINT8_MAX;
-  if (dtype == COMPUTE_U16) low = 0, high = UINT16_MAX;
-  double whole = trunc(value);
-  if (whole >= (double)high) return high;
-  if (whole <= (double)low) return low;
-  return (int64_t)whole;
+  return dtype == COMPUTE_BOOL ? value != 0 : test_saturate(dtype, value);
 }
 
 static double decode_f16(uint16_t bits) {
@@ -79,15 +67,9 @@ double evaluate_decode_real(compute_dtype dtype, const void *element) {
 }
 
 int64_t evaluate_decode_integer(compute_dtype dtype, const void *element) {
-  int64_t i64;
-  int32_t i32;
-  uint16_t u16;
-  switch (dtype) {
-  case COMPUTE_I64: memcpy(&i64, element, sizeof i64); return i64;
-  case COMPUTE_I32: memcpy(&i32, element, sizeof i32); return i32;
-  case COMPUTE_U16: memcpy(&u16, element, sizeof u16); return u16;
-  default: return *(const uint8_t *)element;
-  }
+  unsigned char aligned[8] __attribute__((aligned(8)));
+  memcpy(aligned, element, compute_dtype_size(dtype));
+  return test_integer_get(dtype, aligned);
 }
 
 /* Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3". */
@@ -202,7 +184,8 @@ static int64_t remainder_of(int64_t a, int64_t b) {
 /* By multiplication and division, so that nothing depends on what C's shifts do. u8 and u16 are
  * computed in i32. */
 static int64_t shift(compute_dtype dtype, int64_t a, int64_t b, bool left) {
-  const int64_t width = dtype == COMPUTE_I64 ? 64 : 32;
+  const bool wide = compute_dtype_size(dtype) == 8 || dtype == COMPUTE_U32;
+  const int64_t width = wide ? 64 : 32;
   uint64_t product = (uint64_t)a;
   if (b < 0 || b >= width) return left || a >= 0 ? 0 : -1;
   for (int64_t i = 0; i < b; i++) {

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "support/reference/graph_evaluate.h"
+#include "support/harness/values.h"
 
 bool reference_is_float(compute_dtype dtype) {
   return dtype == COMPUTE_F64 || dtype == COMPUTE_F32 || dtype == COMPUTE_F16 ||
@@ -15,8 +16,9 @@ bool reference_is_float(compute_dtype dtype) {
 
 compute_dtype reference_type(compute_dtype dtype) {
   if (dtype == COMPUTE_F16 || dtype == COMPUTE_BF16) return COMPUTE_F32;
-  if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16) return COMPUTE_I32;
-  return dtype;
+  if (!test_is_integer(dtype)) return dtype;
+  if (dtype == COMPUTE_U32) return COMPUTE_I64;
+  return compute_dtype_size(dtype) < 8 ? COMPUTE_I32 : COMPUTE_I64;
 }
 
 /* ---- Elements ------------------------------------------------------------------------------ */
@@ -45,20 +47,16 @@ void reference_store(compute_dtype dtype, void *element, compute_dtype type,
                      reference_value value) {
   const reference_value stored = reference_cast(type, value, dtype);
   const float f32 = (float)stored.real;
-  const int32_t i32 = (int32_t)stored.whole;
-  const uint8_t u8 = (uint8_t)stored.whole;
-  uint16_t u16 = (uint16_t)stored.whole;
+  uint16_t half;
   switch (dtype) {
   case COMPUTE_F64: memcpy(element, &stored.real, 8); break;
   case COMPUTE_F32: memcpy(element, &f32, 4); break;
   case COMPUTE_F16:
-  case COMPUTE_BF16: u16 = encode_half(dtype, stored.real); /* fall through */
-  case COMPUTE_U16: memcpy(element, &u16, 2); break;
-  case COMPUTE_I64: memcpy(element, &stored.whole, 8); break;
-  case COMPUTE_I32: memcpy(element, &i32, 4); break;
-  case COMPUTE_U8:
-  case COMPUTE_BOOL: memcpy(element, &u8, 1); break;
-  case COMPUTE_DTYPE_NONE: break;
+  case COMPUTE_BF16:
+    half = encode_half(dtype, stored.real);
+    memcpy(element, &half, 2);
+    break;
+  default: test_integer_set(dtype, element, stored.whole);
   }
 }
 

@@ -13,13 +13,9 @@ static bool is_float(compute_dtype dtype) {
          dtype == COMPUTE_BF16;
 }
 
-static int64_t get_integer(const test_values *values, int64_t index) {
-  switch (values->dtype) {
-  case COMPUTE_I64: return ((const int64_t *)values->data)[index];
-  case COMPUTE_I32: return ((const int32_t *)values->data)[index];
-  case COMPUTE_U16: return ((const uint16_t *)values->data)[index];
-  default: return ((const uint8_t *)values->data)[index];
-  }
+static int64_t integer_at(const test_values *values, int64_t index) {
+  const size_t size = compute_dtype_size(values->dtype);
+  return test_integer_get(values->dtype, (const char *)values->data + (size_t)index * size);
 }
 
 /* The elements as the reference takes them: doubles, or 64-bit integers. */
@@ -30,7 +26,7 @@ static void *widen(const test_values *values) {
     if (is_float(values->dtype))
       ((double *)wide)[i] = test_values_get(values, i);
     else
-      ((int64_t *)wide)[i] = get_integer(values, i);
+      ((int64_t *)wide)[i] = integer_at(values, i);
   }
   return wide;
 }
@@ -68,7 +64,7 @@ bool reference_matches(const test_values *actual, const test_values *expected, i
   if (is_float(actual->dtype))
     return test_close_enough(actual->dtype, test_values_get(actual, index),
                              test_values_get(expected, index), tolerance, error);
-  const bool same = get_integer(actual, index) == get_integer(expected, index);
+  const bool same = integer_at(actual, index) == integer_at(expected, index);
   *error = same ? 0 : (double)INFINITY;
   return same;
 }

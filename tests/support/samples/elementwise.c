@@ -1,10 +1,12 @@
 #include "support/samples/elementwise.h"
 
-#define DOMAIN_TEXT_FLOAT   "float"
-#define DOMAIN_TEXT_NUMBER  "number"
-#define DOMAIN_TEXT_INTEGER "integer"
-#define DOMAIN_TEXT_LOGIC   "logic"
-#define DOMAIN_TEXT_ANY     "any"
+#define DOMAIN_TEXT_FLOAT           "float"
+#define DOMAIN_TEXT_NUMBER          "number"
+#define DOMAIN_TEXT_ORDERED         "ordered"
+#define DOMAIN_TEXT_INTEGER         "integer"
+#define DOMAIN_TEXT_ORDERED_INTEGER "ordered integer"
+#define DOMAIN_TEXT_LOGIC           "logic"
+#define DOMAIN_TEXT_ANY             "any"
 
 #define RESULT_IS_BOOL_SAME false
 #define RESULT_IS_BOOL_BOOL true

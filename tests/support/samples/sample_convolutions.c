@@ -1,6 +1,7 @@
 /* Samples of CONV: shapes, layouts, dtypes and epilogues, in all three directions. And the plain
  * reference: loops over the definition in compute/backend.h, in double. */
 #include "support/samples/sample_convolutions.h"
+#include "support/reference/program_reference.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -137,9 +138,7 @@ static void lay_out(sample_layout how, const int64_t size[4], bool input, role w
 /* ---- Making samples ------------------------------------------------------------------------ */
 
 static compute_dtype type_of(compute_dtype dtype) {
-  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
-                                                       : dtype;
+  return reference_type(dtype);
 }
 
 static const char *const direction_names[] = {"forward", "by data", "by filter"};

@@ -1,5 +1,6 @@
 /* Samples of REDUCE and ROW. */
 #include "support/samples/sample_kernels.h"
+#include "support/reference/program_reference.h"
 
 #include <stdio.h>
 
@@ -24,9 +25,7 @@ static const reduce_case reduce_cases[] = {
 };
 
 static compute_dtype type_of(compute_dtype dtype) {
-  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
-                                                       : dtype;
+  return reference_type(dtype);
 }
 
 static void begin_reduce(sample_kernel *s, const reduce_case *c, compute_combine combine,
@@ -103,7 +102,8 @@ static void sample_reduce_programs(const reduce_case *c, compute_dtype dtype, sa
 
 static void sample_reductions(sample_visitor visit, void *user) {
   static const compute_dtype folded[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
-                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16};
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_U16,  COMPUTE_I8,
+                                         COMPUTE_I16, COMPUTE_U32};
   const size_t cases = sizeof reduce_cases / sizeof *reduce_cases;
   for (size_t i = 0; i < cases; i++) {
     sample_combine(&reduce_cases[i], COMPUTE_COMBINE_SUM, COMPUTE_F32, i < 5, visit, user);

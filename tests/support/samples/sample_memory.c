@@ -36,7 +36,7 @@ static reference_value draw(const sample_kernel *s, uint32_t operand, compute_dt
                        test_random_integer(random, 0, 3) == 0;
   if (special) return special_value(s, dtype, test_random_integer(random, 0, 4));
   if (!reference_is_float(dtype) || s->whole) value = floor(value);
-  if (dtype == COMPUTE_U8 || dtype == COMPUTE_U16) value = fabs(value);
+  if (test_is_unsigned(dtype)) value = fabs(value);
   if (dtype == COMPUTE_BOOL) value = fmod(value, 2) != 0;
   return (reference_value){value, reference_is_float(dtype) ? 0 : (int64_t)value};
 }

@@ -1,5 +1,6 @@
 /* Samples of GEMM, GATHER and SCATTER. */
 #include "support/samples/sample_kernels.h"
+#include "support/reference/program_reference.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +40,14 @@ static const gemm_case gemm_cases[] = {
     {1, 33, 35, 37, false, true, COMPUTE_I64, COMPUTE_I64},
     {1, 33, 35, 37, false, false, COMPUTE_U8, COMPUTE_I32},
     {1, 33, 35, 37, true, false, COMPUTE_U16, COMPUTE_I32},
+    {1, 33, 35, 37, false, true, COMPUTE_I8, COMPUTE_I32},
+    {1, 33, 35, 37, true, false, COMPUTE_I16, COMPUTE_I16},
+    {1, 33, 35, 37, false, false, COMPUTE_U32, COMPUTE_U32},
+    {1, 33, 35, 37, false, false, COMPUTE_U64, COMPUTE_U64},
 };
 
 static compute_dtype type_of(compute_dtype dtype) {
-  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16 ? COMPUTE_F32
-         : dtype == COMPUTE_U8 || dtype == COMPUTE_U16 ? COMPUTE_I32
-                                                       : dtype;
+  return reference_type(dtype);
 }
 
 static void begin_gemm(sample_kernel *s, const gemm_case *c) {
@@ -230,7 +233,8 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
 
 void sample_indexed(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
-                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16};
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16,
+                                         COMPUTE_I8,  COMPUTE_I16, COMPUTE_U32,  COMPUTE_U64};
   static const indexed_case large[] = {{"large", {2, {50000017, 64}}, 1, false, 50000},
                                        {"large axis", {2, {20000017, 3}}, 1, false, 3000000019}};
   for (int k = COMPUTE_KERNEL_GATHER; k <= COMPUTE_KERNEL_SCATTER; k++) {

@@ -109,7 +109,7 @@ static void add_leaf(expression *e, compute_dtype dtype, compute_shape shape) {
     for (int64_t i = 0; i < m->values.count; i++)
       test_values_set(&m->values, i, some[choose(e, 8)]);
   } else {
-    test_values_fill(&m->values, FILL_RANGE, dtype == COMPUTE_U8 ? 0 : -4, 4, seed);
+    test_values_fill(&m->values, FILL_RANGE, test_is_unsigned(dtype) ? 0 : -4, 4, seed);
   }
   const int kind = choose(e, 3);
   if (kind == 0) {
@@ -184,10 +184,11 @@ static void append(expression *e, operation op, compute_node node, int a, int b,
 }
 
 static bool append_cast(expression *e, int x) {
-  static const compute_dtype to[] = {COMPUTE_F16, COMPUTE_BF16, COMPUTE_F32, COMPUTE_F16,
-                                     COMPUTE_I32, COMPUTE_U8,   COMPUTE_BOOL};
+  static const compute_dtype to[] = {COMPUTE_F16, COMPUTE_BF16, COMPUTE_F32,  COMPUTE_F16,
+                                     COMPUTE_I32, COMPUTE_U8,   COMPUTE_BOOL, COMPUTE_I8,
+                                     COMPUTE_I16, COMPUTE_U32};
   if (x < 0) return false;
-  append(e, CAST, compute_cast(e->graph, e->members[x].node, to[choose(e, 7)]), x, -1, -1);
+  append(e, CAST, compute_cast(e->graph, e->members[x].node, to[choose(e, 10)]), x, -1, -1);
   return true;
 }
 
@@ -257,7 +258,9 @@ static void build(expression *e) {
   add_leaf(e, half, leaf_shape(e));
   add_leaf(e, COMPUTE_F32, leaf_shape(e));
   add_leaf(e, COMPUTE_I32, leaf_shape(e));
-  add_leaf(e, COMPUTE_U8, leaf_shape(e));
+  static const compute_dtype narrow[] = {COMPUTE_U8, COMPUTE_U16, COMPUTE_I8, COMPUTE_I16,
+                                         COMPUTE_U32};
+  add_leaf(e, narrow[choose(e, 5)], leaf_shape(e));
   add_leaf(e, COMPUTE_BOOL, leaf_shape(e));
   while (e->count < MOST_NODES) {
     switch (choose(e, 12)) {
@@ -401,7 +404,7 @@ static bool float_is_right(const expression *e, const member *m, int64_t index, 
 }
 
 static int64_t wrapped(compute_dtype dtype, int64_t value) {
-  return dtype == COMPUTE_U8 ? (uint8_t)value : dtype == COMPUTE_I32 ? (int32_t)value : value;
+  return test_wrap(dtype, value);
 }
 
 static int64_t integer_sum(const expression *e, const member *m, int64_t index) {

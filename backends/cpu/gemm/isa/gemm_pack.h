@@ -31,6 +31,13 @@ GEMM_INLINE float gemm_brain(uint16_t brain) {
   return value;
 }
 
+/* GEMM_INTEGER_CASE(code, element) for each integer dtype. */
+#define GEMM_DTYPE_FLOAT(...)
+#define GEMM_DTYPE_LOGIC(...)
+#define GEMM_DTYPE_SIGNED(code, element)                           GEMM_INTEGER_CASE(code, element)
+#define GEMM_DTYPE_UNSIGNED(code, element)                         GEMM_INTEGER_CASE(code, element)
+#define GEMM_DTYPE(code, number, name, kind, bytes, type, element) GEMM_DTYPE_##kind(code, element)
+
 /* Element `index` of an array of `dtype`, a constant wherever this is inlined. */
 GEMM_INLINE GEMM_ELEMENT gemm_read(const void *data, int64_t index, const compute_dtype dtype) {
   switch (dtype) {
@@ -39,12 +46,13 @@ GEMM_INLINE GEMM_ELEMENT gemm_read(const void *data, int64_t index, const comput
   case COMPUTE_F32: return (GEMM_ELEMENT)((const float *)data)[index];
   case COMPUTE_F16: return (GEMM_ELEMENT)gemm_half(((const uint16_t *)data)[index]);
   case COMPUTE_BF16: return (GEMM_ELEMENT)gemm_brain(((const uint16_t *)data)[index]);
+#else
+#define GEMM_INTEGER_CASE(code, element)                                                           \
+  case COMPUTE_##code:                                                                             \
+    return (GEMM_ELEMENT)((const element *)data)[index];
+    COMPUTE_DTYPES(GEMM_DTYPE)
+#undef GEMM_INTEGER_CASE
 #endif
-  case COMPUTE_I64: return (GEMM_ELEMENT)((const int64_t *)data)[index];
-  case COMPUTE_I32: return (GEMM_ELEMENT)((const int32_t *)data)[index];
-  case COMPUTE_U8: return (GEMM_ELEMENT)((const uint8_t *)data)[index];
-  case COMPUTE_U16: return (GEMM_ELEMENT)((const uint16_t *)data)[index];
-  case COMPUTE_BOOL: return (GEMM_ELEMENT)(((const uint8_t *)data)[index] != 0);
   default: return 0;
   }
 }
@@ -78,12 +86,11 @@ static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_
     GEMM_CONVERT_CASE(COMPUTE_F32)
     GEMM_CONVERT_CASE(COMPUTE_F16)
     GEMM_CONVERT_CASE(COMPUTE_BF16)
+#else
+#define GEMM_INTEGER_CASE(code, element) GEMM_CONVERT_CASE(COMPUTE_##code)
+    COMPUTE_DTYPES(GEMM_DTYPE)
+#undef GEMM_INTEGER_CASE
 #endif
-    GEMM_CONVERT_CASE(COMPUTE_I64)
-    GEMM_CONVERT_CASE(COMPUTE_I32)
-    GEMM_CONVERT_CASE(COMPUTE_U8)
-    GEMM_CONVERT_CASE(COMPUTE_U16)
-    GEMM_CONVERT_CASE(COMPUTE_BOOL)
   default: break;
   }
 }

@@ -175,22 +175,14 @@ CPU_INLINE int64_t convert_f64_to_i64(double x) {
   return x == x ? saturated : 0;
 }
 
-/* For u8 and u16, which saturate at their own limits when they are stored from a float. */
-CPU_INLINE int32_t convert_f32_to_byte(float x) {
-  const float low = x > 0 ? x : 0; /* NaN too */
-  return (int32_t)(low < 255 ? low : 255);
+/* The bits of a u64. */
+CPU_INLINE int64_t convert_f64_to_u64(double x) {
+  const double lower = x >= 0x1p63 ? x - 0x1p63 : x > 0 ? x : 0; /* 0 for NaN too */
+  return convert_f64_to_i64(lower) | (x >= 0x1p63 ? INT64_MIN : 0);
 }
-CPU_INLINE int32_t convert_f64_to_byte(double x) {
-  const double low = x > 0 ? x : 0;
-  return (int32_t)(low < 255 ? low : 255);
-}
-CPU_INLINE int32_t convert_f32_to_word(float x) {
-  const float low = x > 0 ? x : 0;
-  return (int32_t)(low < 65535 ? low : 65535);
-}
-CPU_INLINE int32_t convert_f64_to_word(double x) {
-  const double low = x > 0 ? x : 0;
-  return (int32_t)(low < 65535 ? low : 65535);
+CPU_INLINE int64_t convert_f32_to_u64(float x) {
+  const float lower = x >= 0x1p63f ? x - 0x1p63f : x > 0 ? x : 0;
+  return convert_f32_to_i64(lower) | (x >= 0x1p63f ? INT64_MIN : 0);
 }
 
 CPU_INLINE float convert_f64_to_f32(double x) {

@@ -52,18 +52,6 @@ CPU_INLINE int64_t same_i64(int64_t x) {
 CPU_INLINE int32_t same_i32(int32_t x) {
   return x;
 }
-CPU_INLINE int32_t byte_to_value(uint8_t x) {
-  return x;
-}
-CPU_INLINE uint8_t value_to_byte(int32_t x) {
-  return (uint8_t)x;
-}
-CPU_INLINE int32_t word_to_value(uint16_t x) {
-  return x;
-}
-CPU_INLINE uint16_t value_to_word(int32_t x) {
-  return (uint16_t)x;
-}
 CPU_INLINE int32_t byte_to_mask(uint8_t x) {
   return -(x != 0);
 }
@@ -73,23 +61,71 @@ CPU_INLINE uint8_t mask_to_byte(int32_t mask) {
 
 LOAD_LOOP(load_f64, same_f64, double, double)
 LOAD_LOOP(load_f32, same_f32, float, float)
-LOAD_LOOP(load_i64, same_i64, int64_t, int64_t)
-LOAD_LOOP(load_i32, same_i32, int32_t, int32_t)
 LOAD_LOOP(load_bf16, convert_bf16_to_f32, float, uint16_t)
 LOAD_LOOP(load_f16_any, convert_f16_to_f32, float, uint16_t)
-LOAD_LOOP(load_u8, byte_to_value, int32_t, uint8_t)
-LOAD_LOOP(load_u16, word_to_value, int32_t, uint16_t)
 LOAD_LOOP(load_bool, byte_to_mask, int32_t, uint8_t)
 
 STORE_LOOP(store_f64, same_f64, double, double)
 STORE_LOOP(store_f32, same_f32, float, float)
-STORE_LOOP(store_i64, same_i64, int64_t, int64_t)
-STORE_LOOP(store_i32, same_i32, int32_t, int32_t)
 STORE_LOOP(store_bf16, convert_f32_to_bf16, uint16_t, float)
 STORE_LOOP(store_f16_any, convert_f32_to_f16, uint16_t, float)
-STORE_LOOP(store_u8, value_to_byte, uint8_t, int32_t)
-STORE_LOOP(store_u16, value_to_word, uint16_t, int32_t)
 STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
+
+/* ---- Integers -------------------------------------------------------------------------------- */
+
+#define VALUE_I64   int64_t
+#define VALUE_I32   int32_t
+#define IS_SIGNED   1
+#define IS_UNSIGNED 0
+
+/* Toward zero and saturating at the limits of the dtype; NaN becomes 0. */
+#define SATURATE(real_type, real, cast, name, kind, bytes, type)                                   \
+  CPU_INLINE VALUE_##type saturate_##real##_to_##name(real_type x) {                               \
+    const uint64_t most = UINT64_MAX >> (64 - 8 * bytes + IS_##kind);                              \
+    const int64_t least = IS_##kind ? -(int64_t)most - 1 : 0;                                      \
+    if (bytes == sizeof(VALUE_##type))                                                             \
+      return IS_##kind ? cast(x) : (VALUE_##type)convert_##real##_to_u64(x);                       \
+    if (bytes == 4) { /* the limits are no numbers of f32 */                                       \
+      const int64_t whole = convert_##real##_to_i64(x);                                            \
+      const int64_t low = whole < least ? least : whole;                                           \
+      return (VALUE_##type)(low > (int64_t)most ? (int64_t)most : low);                            \
+    }                                                                                              \
+    if (!IS_##kind) {                                                                              \
+      const real_type low = x > 0 ? x : 0; /* NaN too */                                           \
+      return (VALUE_##type)(low < (real_type)most ? low : (real_type)most);                        \
+    }                                                                                              \
+    const real_type low = x >= (real_type)least ? x : (real_type)least;                            \
+    const VALUE_##type value = (VALUE_##type)(low < (real_type)most ? low : (real_type)most);      \
+    return x == x ? value : 0;                                                                     \
+  }                                                                                                \
+  CONVERT_LOOP(saturate_##real##_to_##name, VALUE_##type, real_type)
+
+#define CAST_F64_I64 convert_f64_to_i64
+#define CAST_F64_I32 convert_f64_to_i32
+#define CAST_F32_I64 convert_f32_to_i64
+#define CAST_F32_I32 convert_f32_to_i32
+
+#define INTEGER_LOOPS(name, kind, bytes, type, element)                                            \
+  CPU_INLINE VALUE_##type widen_##name(element x) {                                                \
+    return (VALUE_##type)x;                                                                        \
+  }                                                                                                \
+  CPU_INLINE element wrap_##name(VALUE_##type x) {                                                 \
+    return (element)x;                                                                             \
+  }                                                                                                \
+  LOAD_LOOP(load_##name, widen_##name, VALUE_##type, element)                                      \
+  STORE_LOOP(store_##name, wrap_##name, element, VALUE_##type)                                     \
+  SATURATE(double, f64, CAST_F64_##type, name, kind, bytes, type)                                  \
+  SATURATE(float, f32, CAST_F32_##type, name, kind, bytes, type)
+
+#define LOOPS_FLOAT(...)
+#define LOOPS_LOGIC(...)
+#define LOOPS_SIGNED   INTEGER_LOOPS
+#define LOOPS_UNSIGNED INTEGER_LOOPS
+#define LOOPS(code, number, name, kind, bytes, type, element)                                      \
+  LOOPS_##kind(name, kind, bytes, type, element)
+COMPUTE_DTYPES(LOOPS)
+
+/* ---- Floats of 16 bits ----------------------------------------------------------------------- */
 
 /* Eight at a time where the processor converts f16 itself, which no loop above makes it do. */
 static void load_f16(int64_t count, void *result, const void *source, int64_t stride) {
@@ -125,15 +161,11 @@ CONVERT_LOOP(convert_f64_to_f32, float, double)
 CONVERT_LOOP(convert_f64_to_i64, int64_t, double)
 CONVERT_LOOP(convert_f64_to_i32, int32_t, double)
 CONVERT_LOOP(convert_f64_to_mask, int32_t, double)
-CONVERT_LOOP(convert_f64_to_byte, int32_t, double)
-CONVERT_LOOP(convert_f64_to_word, int32_t, double)
 CONVERT_LOOP(convert_f64_to_odd, float, double)
 CONVERT_LOOP(convert_f32_to_f64, double, float)
 CONVERT_LOOP(convert_f32_to_i64, int64_t, float)
 CONVERT_LOOP(convert_f32_to_i32, int32_t, float)
 CONVERT_LOOP(convert_f32_to_mask, int32_t, float)
-CONVERT_LOOP(convert_f32_to_byte, int32_t, float)
-CONVERT_LOOP(convert_f32_to_word, int32_t, float)
 CONVERT_LOOP(convert_i64_to_f64, double, int64_t)
 CONVERT_LOOP(convert_i64_to_f32, float, int64_t)
 CONVERT_LOOP(convert_i64_to_i32, int32_t, int64_t)
@@ -149,19 +181,14 @@ CONVERT_LOOP(convert_mask_to_f32, float, int32_t)
 CONVERT_LOOP(convert_mask_to_i64, int64_t, int32_t)
 CONVERT_LOOP(convert_mask_to_i32, int32_t, int32_t)
 
+#define LOAD_ROW(code, number, name, ...)  [COMPUTE_##code] = load_##name,
+#define STORE_ROW(code, number, name, ...) [COMPUTE_##code] = store_##name,
+
 extern const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT];
-const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT] = {
-    [COMPUTE_F64] = load_f64, [COMPUTE_F32] = load_f32,   [COMPUTE_F16] = load_f16,
-    [COMPUTE_I64] = load_i64, [COMPUTE_BF16] = load_bf16, [COMPUTE_I32] = load_i32,
-    [COMPUTE_U8] = load_u8,   [COMPUTE_BOOL] = load_bool, [COMPUTE_U16] = load_u16,
-};
+const cpu_load_loop CPU_SYMBOL(cpu_tile_load)[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(LOAD_ROW)};
 
 extern const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT];
-const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT] = {
-    [COMPUTE_F64] = store_f64, [COMPUTE_F32] = store_f32,   [COMPUTE_F16] = store_f16,
-    [COMPUTE_I64] = store_i64, [COMPUTE_BF16] = store_bf16, [COMPUTE_I32] = store_i32,
-    [COMPUTE_U8] = store_u8,   [COMPUTE_BOOL] = store_bool, [COMPUTE_U16] = store_u16,
-};
+const cpu_store_loop CPU_SYMBOL(cpu_tile_store)[COMPUTE_DTYPE_COUNT] = {COMPUTE_DTYPES(STORE_ROW)};
 
 /* Rows: from F64, F32, I64, I32, BOOL; columns: to the same. */
 extern const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT];
@@ -179,42 +206,59 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT]
 };
 
 /* As the casts, except where a store has more to do than the cast (tile_table.h). */
+#define FROM_F64(name, type)  saturate_f64_to_##name##_loop
+#define FROM_F32(name, type)  saturate_f32_to_##name##_loop
+#define FROM_I64(name, type)  FROM_I64_TO_##type
+#define FROM_I32(name, type)  FROM_I32_TO_##type
+#define FROM_BOOL(name, type) FROM_BOOL_TO_##type
+#define FROM_I64_TO_I64       same_i64_loop
+#define FROM_I64_TO_I32       convert_i64_to_i32_loop
+#define FROM_I32_TO_I64       convert_i32_to_i64_loop
+#define FROM_I32_TO_I32       same_i32_loop
+#define FROM_BOOL_TO_I64      convert_mask_to_i64_loop
+#define FROM_BOOL_TO_I32      convert_mask_to_i32_loop
+
+#define ROW_FLOAT(...)
+#define ROW_LOGIC(...)
+#define ROW_SIGNED(code, name, type, from)   [COMPUTE_##code] = from(name, type),
+#define ROW_UNSIGNED(code, name, type, from) [COMPUTE_##code] = from(name, type),
+#define ROW(code, name, kind, type, from)    ROW_##kind(code, name, type, from)
+#define ROW_F64(code, number, name, kind, bytes, type, element)                                    \
+  ROW(code, name, kind, type, FROM_F64)
+#define ROW_F32(code, number, name, kind, bytes, type, element)                                    \
+  ROW(code, name, kind, type, FROM_F32)
+#define ROW_I64(code, number, name, kind, bytes, type, element)                                    \
+  ROW(code, name, kind, type, FROM_I64)
+#define ROW_I32(code, number, name, kind, bytes, type, element)                                    \
+  ROW(code, name, kind, type, FROM_I32)
+#define ROW_BOOL(code, number, name, kind, bytes, type, element)                                   \
+  ROW(code, name, kind, type, FROM_BOOL)
+
 extern const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE_COUNT];
 const cpu_convert_loop CPU_SYMBOL(cpu_tile_narrow)[CPU_TYPE_COUNT][COMPUTE_DTYPE_COUNT] = {
     [CPU_TYPE_F64] = {[COMPUTE_F32] = convert_f64_to_f32_loop,
                       [COMPUTE_F16] = convert_f64_to_odd_loop,
                       [COMPUTE_BF16] = convert_f64_to_odd_loop,
-                      [COMPUTE_I64] = convert_f64_to_i64_loop,
-                      [COMPUTE_I32] = convert_f64_to_i32_loop,
-                      [COMPUTE_U8] = convert_f64_to_byte_loop,
-                      [COMPUTE_U16] = convert_f64_to_word_loop,
-                      [COMPUTE_BOOL] = convert_f64_to_mask_loop},
+                      [COMPUTE_BOOL] = convert_f64_to_mask_loop,
+                      COMPUTE_DTYPES(ROW_F64)},
     [CPU_TYPE_F32] = {[COMPUTE_F64] = convert_f32_to_f64_loop,
-                      [COMPUTE_I64] = convert_f32_to_i64_loop,
-                      [COMPUTE_I32] = convert_f32_to_i32_loop,
-                      [COMPUTE_U8] = convert_f32_to_byte_loop,
-                      [COMPUTE_U16] = convert_f32_to_word_loop,
-                      [COMPUTE_BOOL] = convert_f32_to_mask_loop},
+                      [COMPUTE_BOOL] = convert_f32_to_mask_loop,
+                      COMPUTE_DTYPES(ROW_F32)},
     [CPU_TYPE_I64] = {[COMPUTE_F64] = convert_i64_to_f64_loop,
                       [COMPUTE_F32] = convert_i64_to_f32_loop,
                       [COMPUTE_F16] = convert_i64_to_odd_loop,
                       [COMPUTE_BF16] = convert_i64_to_odd_loop,
-                      [COMPUTE_I32] = convert_i64_to_i32_loop,
-                      [COMPUTE_U8] = convert_i64_to_i32_loop,
-                      [COMPUTE_U16] = convert_i64_to_i32_loop,
-                      [COMPUTE_BOOL] = convert_i64_to_mask_loop},
+                      [COMPUTE_BOOL] = convert_i64_to_mask_loop,
+                      COMPUTE_DTYPES(ROW_I64)},
     [CPU_TYPE_I32] = {[COMPUTE_F64] = convert_i32_to_f64_loop,
                       [COMPUTE_F32] = convert_i32_to_f32_loop,
                       [COMPUTE_F16] = convert_i32_to_odd_loop,
                       [COMPUTE_BF16] = convert_i32_to_odd_loop,
-                      [COMPUTE_I64] = convert_i32_to_i64_loop,
-                      [COMPUTE_BOOL] = convert_i32_to_mask_loop},
+                      [COMPUTE_BOOL] = convert_i32_to_mask_loop,
+                      COMPUTE_DTYPES(ROW_I32)},
     [CPU_TYPE_BOOL] = {[COMPUTE_F64] = convert_mask_to_f64_loop,
                        [COMPUTE_F32] = convert_mask_to_f32_loop,
                        [COMPUTE_F16] = convert_mask_to_f32_loop,
                        [COMPUTE_BF16] = convert_mask_to_f32_loop,
-                       [COMPUTE_I64] = convert_mask_to_i64_loop,
-                       [COMPUTE_I32] = convert_mask_to_i32_loop,
-                       [COMPUTE_U8] = convert_mask_to_i32_loop,
-                       [COMPUTE_U16] = convert_mask_to_i32_loop},
+                       COMPUTE_DTYPES(ROW_BOOL)},
 };
