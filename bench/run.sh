@@ -10,16 +10,17 @@ Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--strict] [--
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
 that with pkg-config and runs them, runs compute-info and compute-bench, and draws the report:
-DIR/report/report.html, from DIR/report/bench.json. Nothing that is installed is upgraded, removed or
-switched. The exit status is 0 if all results are right, however busy the machine is: a time that
-misses its goal is shown with it. If something fails, the last line names it.
+DIR/report/report.html, from DIR/report/bench.json. After the build that takes two minutes on two idle
+cores. Nothing that is installed is upgraded, removed or switched. The exit status is 0 if all results
+are right, however busy the machine is: a time that misses its goal is shown beside it. If something
+fails, the last line names it.
 
   --full        every suite of compute-bench and all sizes
   --suite A,B   only these suites of compute-bench
-  --strict      a missed goal is a failure, too
+  --strict      treats a missed goal as a failure
   --device D    the device to measure and to train on (default: the best one)
-  --peers       also install libtorch to compare with, which is large
-                (COMPUTE_BENCH_PEERS=1 does the same); one that is there is used anyway.
+  --peers       also installs libtorch to compare with, which is large
+                (COMPUTE_BENCH_PEERS=1 does the same); an installed one is used anyway.
                 Fits are compared with Picasso if COMPUTE_BENCH_PYTHON, or python3, has it
                 (bench/peers/fit_picasso.py)
   --build DIR   build folder (default: build/ beside bench/)

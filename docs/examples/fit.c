@@ -1,4 +1,4 @@
-/* Simulated spots are fitted, and the errors held against the uncertainties that the fits claim.
+/* Fits simulated spots, and compares the errors with the uncertainties that the fits report.
  *
  *   cc fit.c $(pkg-config --cflags --libs compute) -o fit && ./fit */
 #include <compute/compute.h>

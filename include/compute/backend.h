@@ -66,7 +66,7 @@ typedef struct compute_program {
 
 /* ---- Kernel descriptors -------------------------------------------------------------------- */
 
-/* KIND(code, number, name): COMPUTE_KERNEL_<code> = number, which never changes. Tables that are
+/* KIND(code, number, name): `COMPUTE_KERNEL_code = number`, which never changes. Tables that are
  * made from this list cannot forget a kind. */
 #define COMPUTE_KERNEL_KINDS(KIND)                                                                 \
   KIND(MAP, 0, map)                                                                                \

@@ -52,6 +52,12 @@ uses_the_prefix "$scratch/first" one
 mv "$scratch/first" "$scratch/moved"
 uses_the_prefix "$scratch/moved" two
 
+# The documents come along, in folders as in the tree.
+for page in README.md LICENSE docs/index.md docs/guide/getting-started.md docs/reference/errors.md \
+  docs/images/pixels.svg docs/examples/hello.c; do
+  [[ -f $scratch/moved/share/doc/compute/$page ]] || fail "share/doc/compute/$page is not installed"
+done
+
 # Private headers stay private, and every public one is there.
 installed=$(cd "$scratch/moved/include/compute" && ls)
 for header in "$tree"/include/compute/*.h; do

@@ -1,17 +1,16 @@
-"""Turns a Markdown page as GitHub shows it into one for Doxygen, on standard output: headings get the labels that links
-use, links between pages become references, and links to other files of the tree point to copies of them or, where there is
-none, become plain text.
+"""Writes the pages, which are made for GitHub, as Doxygen wants them: headings get the labels that links use, links between
+pages become references, and links to other files of the tree point to copies of them or, where there is none, become plain text.
 
-    filter.py TREE PAGE
+    pages.py TREE OUTPUT
 """
+import glob
 import os
 import re
+import shutil
 import sys
 
-TREE, PAGE = map(os.path.abspath, sys.argv[1:3])
+TREE, OUTPUT = map(os.path.abspath, sys.argv[1:3])
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-
-placed = set()
 
 
 def slug(heading):
@@ -26,18 +25,19 @@ def label(page, heading=""):
     return "page-" + name + ("--" + heading if heading else "")
 
 
-def link(found):
+def link(found, page, placed):
+    """`placed` collects the pages that are below this one in the tree of pages."""
     image, text, target = found.groups()
     if re.match(r"[a-z][a-z0-9+.-]*:", target):
         return found.group(0)
     path, _, fragment = target.partition("#")
-    there = os.path.normpath(os.path.join(os.path.dirname(PAGE), path)) if path else PAGE
+    there = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
     if image:
         return f"![{text}]({os.path.basename(there)})"
     if there.endswith(".md") and os.path.relpath(there, TREE).split(os.sep)[0] in ("README.md", "docs", "kernels"):
         # The index is a page of the README, and its pages are those of the index, in its order.
         parent = os.path.join(TREE, "docs", "index.md")
-        if there not in placed and (PAGE == parent or there == parent and PAGE == os.path.join(TREE, "README.md")):
+        if there not in placed and (page == parent or there == parent and page == os.path.join(TREE, "README.md")):
             placed.add(there)
             return f'@subpage {label(there)} "{text}"'
         return f"[{text}](@ref {label(there, slug(fragment))})"
@@ -46,28 +46,40 @@ def link(found):
     return text
 
 
-def main():
-    with open(PAGE, encoding="utf-8") as file:
+def convert(page):
+    with open(page, encoding="utf-8") as file:
         lines = file.read().split("\n")
-    fenced, title, count = False, True, {}
-    for line in lines:
+    fenced, title, count, placed = False, True, {}, set()
+    for i, line in enumerate(lines):
         if line.startswith("```"):
             fenced = not fenced
             # Doxygen takes a word here for the ending of a file's name.
-            line = {"```sh": "```{.sh}", "```c": "```{.c}", "```python": "```{.py}", "```": "```"}.get(line, "```{.txt}")
+            endings = {"```sh": "```{.sh}", "```c": "```{.c}", "```python": "```{.py}", "```": "```"}
+            lines[i] = endings.get(line, "```{.txt}")
         elif not fenced:
             heading = re.match(r"(#{1,6}) +(.*)$", line)
             if heading:
                 name = slug(heading.group(2))
                 number = count.get(name, 0)
                 count[name] = number + 1
-                name = label(PAGE, "" if title else f"{name}-{number}" if number else name)
+                name = label(page, "" if title else f"{name}-{number}" if number else name)
                 text = LINK.sub(r"\2", heading.group(2))
-                line = f"{heading.group(1)} {text} {{#{name}}}"
+                lines[i] = f"{heading.group(1)} {text} {{#{name}}}"
                 title = False
             else:
-                line = LINK.sub(link, line)
-        print(line)
+                lines[i] = LINK.sub(lambda found: link(found, page, placed), line)
+    return "\n".join(lines)
+
+
+def main():
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    pages = [os.path.join(TREE, "README.md"), os.path.join(TREE, "kernels", "README.md")]
+    pages += glob.glob(os.path.join(TREE, "docs", "**", "*.md"), recursive=True)
+    for page in pages:
+        path = os.path.join(OUTPUT, os.path.relpath(page, TREE))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(convert(page))
 
 
 if __name__ == "__main__":
