@@ -5,18 +5,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/harness/setup.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--strict] [--build DIR] [--help]
+Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--goals] [--strict]
+                    [--build DIR] [--help]
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
-that with pkg-config and runs them, runs compute-info and compute-bench, and draws the report:
-DIR/report/report.html, from DIR/report/bench.json. After the build that takes two minutes on two idle
-cores. Nothing that is installed is upgraded, removed or switched. The exit status is 0 if all results
-are right, however busy the machine is: a time that misses its goal is shown beside it. If something
-fails, the last line names it.
+that with pkg-config and runs them, runs compute-info and compute-bench, and makes the report:
+DIR/report/report.html, from DIR/report/bench.json, with pictures where python3-matplotlib is
+installed. After the build that takes two minutes on two idle cores. Nothing that is installed is
+upgraded, removed or switched. The exit status is 0 if all results are right, however busy the
+machine is: a time that misses its goal is shown beside it. If something fails, the last line names
+it.
 
   --full        every suite of compute-bench and all sizes
   --suite A,B   only these suites of compute-bench
+  --goals       also shows the developers' goals in the report
   --strict      treats a missed goal as a failure
   --device D    the device to measure and to train on (default: the best one)
   --peers       also installs libtorch to compare with, which is large
@@ -33,12 +36,14 @@ size=(--quick)
 suites=overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit
 full=0 chosen=
 strict=()
+goals=()
 device=()
 peers=${COMPUTE_BENCH_PEERS:-0}
 while (($#)); do
   case $1 in
   --full) full=1 ;;
   --strict) strict=(--strict) ;;
+  --goals) goals=(--goals) ;;
   --peers) peers=1 ;;
   --help | -h) usage; exit 0 ;;
   --suite | --device | --build)
@@ -88,7 +93,7 @@ clean_environment() {
 
 install_packages() {
   setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 \
-    --optional "${SETUP_FIT_PACKAGES[@]}" libdnnl-dev
+    --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_REPORT_PACKAGES[@]}" libdnnl-dev
   if [[ $peers == 1 ]]; then setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}"; fi
 }
 
@@ -101,11 +106,22 @@ build_examples() {
 
 measure() {
   local commit
-  rm -f "$build/report/bench.json"
+  rm -f "$build/report/bench.json" "$build/report/picasso.json"
   commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
   "$build/prefix/bin/compute-bench" "${size[@]}" "${select[@]}" "${strict[@]}" \
     ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
     --json "$build/report/bench.json" | tee "$build/report/bench.txt"
+}
+
+# The first python3 may be one without Debian's packages.
+draw_report() {
+  local python picasso=()
+  for python in "${COMPUTE_BENCH_PYTHON:-python3}" /usr/bin/python3 python3; do
+    if "$python" -c 'import matplotlib' 2>/dev/null; then break; fi
+  done
+  if [[ -s $build/report/picasso.json ]]; then picasso=(--picasso "$build/report/picasso.json"); fi
+  checked "the report" "$python" "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" \
+    "$build/report/report.html" "${picasso[@]}" "${goals[@]}"
 }
 
 step "packages"
@@ -139,14 +155,7 @@ if [[ $peers == 1 ]]; then
 fi
 step "report"
 if [[ -s $build/report/bench.json ]]; then
-  checked "the report" python3 "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" \
-    "$build/report/report.html"
-  python3 "$SETUP_ROOT/bench/draw_networks.py" "$build/report/bench.json" \
-    "$build/report/networks.svg" || (($? == 77)) || fail "the picture of networks: see above"
-  if grep -q '"rois_per_second"' "$build/report/bench.json"; then
-    checked "the picture of fits" python3 "$SETUP_ROOT/bench/draw_fits.py" \
-      "$build/report/bench.json" "$build/report/fits.svg"
-  fi
+  draw_report
   echo "records: $build/report/bench.json"
   echo "report:  $build/report/report.html"
 fi

@@ -18,6 +18,7 @@ import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
+import zlib
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
 from test_programs import HANG, ROOT, run  # noqa: E402 pylint: disable=wrong-import-position
@@ -50,6 +51,25 @@ def read_npy(path):
     record = struct.Struct("<" + "".join(TYPES[d[1]] for d in head["descr"]))
     names = [d[0] for d in head["descr"]]
     return head["shape"], [dict(zip(names, r)) for r in record.iter_unpack(body)]
+
+
+def png_rows(data, width):
+    """The rows of a PNG of three bytes a pixel."""
+    packed, at = b"", 8
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        packed += data[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
+        at += length + 12
+    plain, step, rows = zlib.decompress(packed), 3 * width, [bytes(3 * width)]
+    for start in range(0, len(plain), step + 1):
+        rule, row, above = plain[start], bytearray(plain[start + 1 : start + 1 + step]), rows[-1]
+        for i in range(step if rule else 0):
+            a, c = (row[i - 3], above[i - 3]) if i > 2 else (0, 0)
+            b = above[i]
+            nearest = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row[i] = (row[i] + (0, a, b, (a + b) // 2, nearest)[rule]) & 255
+        rows.append(bytes(row))
+    return rows[1:]
 
 
 class Base(unittest.TestCase):
@@ -395,6 +415,11 @@ class Movie(Base):
         root = xml.etree.ElementTree.parse(self.path("p.svg")).getroot()
         self.assertTrue(root.tag.endswith("svg"))
         self.assertGreater(len(list(root.iter())), 30)
+        self.check_scales(root)
+        self.fit("simulate", "--movie", "--frames", "1", "--spots", "1e-9", "--quiet",
+                 "-o", "e.npy")
+        self.fit("fit", "e.npy", "-o", "e.csv", "--picture", "e.svg", "--quiet")
+        self.check_scales(xml.etree.ElementTree.parse(self.path("e.svg")).getroot())
         result = run("compute-fit", "fit", self.path("m.npy"), "-o", self.path("q.npy"),
                      "--picture", self.path("p.png"), "--quiet")
         if "without libpng" in result.stderr:
@@ -404,6 +429,24 @@ class Movie(Base):
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         width, height = struct.unpack(">II", data[16:24])
         self.assertAlmostEqual(width / height, 64 / 96, 3)
+        self.fit("simulate", "--rois", "3", "-o", "s.npy", "--quiet")
+        self.fit("fit", "s.npy", "--roi-stack", "-o", "s.csv", "--picture", "s.png", "--pixel-size",
+                 "108", "--quiet")
+        rows = png_rows(self.bytes_of("s.png"), 448)[-25:]
+        bars = [len(bar) / 3 for row in rows for bar in re.findall(rb"(?:\xff{3})+", row)]
+        self.assertAlmostEqual(max(bars), 100 / 108 * 64, delta=1)  # 100 nm
+
+    def check_scales(self, root):
+        """Both histograms count fits from 0, in steps of 1, 2 or 5; it can be read in the dark."""
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertIn("prefers-color-scheme:dark", root.find(space + "style").text)
+        self.assertTrue(root.find(space + "title").text)
+        scale = [t for t in root.iter(space + "text") if t.get("text-anchor") == "end"]
+        starts = [i for i, text in enumerate(scale) if text.text == "fits"]
+        self.assertEqual(len(starts), 2)
+        for i in starts:
+            self.assertEqual(scale[i + 1].text, "0")
+            self.assertRegex(scale[i + 2].text, r"^[125]0*( [kM])?$")
 
     def test_small_images_without_a_word_about_stacks_get_a_note(self):
         self.stack(3)

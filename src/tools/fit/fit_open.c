@@ -358,7 +358,7 @@ static int make_observers(fit_job *job) {
       if (c[2] + job->problem.columns > columns) columns = c[2] + job->problem.columns;
     }
   }
-  if (image) job->picture = picture_create(job->problem.model, rows, columns);
+  if (image) job->picture = picture_create(job->problem.model, rows, columns, job->a->pixel_size);
   if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
   fit_say("no memory for statistics and picture");
   return EXIT_FAILED;

@@ -144,15 +144,13 @@ int fit_job_run(fit_job *job) {
 /* ---- The command --------------------------------------------------------------------------- */
 
 static int write_picture(const fit_job *job) {
-  char title[256];
   failure why = {0};
   const char *path = job->a->picture;
   if (!path) return EXIT_GOOD;
   if (job->picture)
     return picture_write_png(job->picture, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
-  snprintf(title, sizeof title, "%.150s: %lld fits of %s", job->a->input,
-           (long long)job->statistics->count, compute_fit_model_name(job->problem.model));
-  return plot_write_svg(job->statistics, title, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
+  const char *folder = strrchr(job->a->input, '/'), *name = folder ? folder + 1 : job->a->input;
+  return plot_write_svg(job->statistics, name, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
 }
 
 int command_fit(const fit_arguments *a) {

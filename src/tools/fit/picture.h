@@ -8,8 +8,9 @@
 
 typedef struct picture picture;
 
-/* For localisations in an area of rows × columns camera pixels. NULL when memory is short. */
-picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns);
+/* For localisations in an area of rows × columns camera pixels of `pixel_size` nm (0: not known).
+ * NULL when memory is short. */
+picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns, double pixel_size);
 void picture_release(picture *picture); /* NULL is allowed */
 
 /* Adds converged fits, each as a Gaussian as wide as its uncertainty. `corners` ([count, 3]) may be
@@ -20,12 +21,12 @@ void picture_add(picture *picture, int64_t count, const compute_fit_results *res
 /* Whether the program was built with libpng. */
 bool picture_available(void);
 
-/* Writes the localisations as PNG, under a temporary name first. */
+/* Writes the localisations with a scale bar as PNG, under a temporary name first. */
 compute_status picture_write_png(const picture *picture, const char *path, failure *why);
 
-/* Writes histograms of the uncertainties of x and of the p-values as SVG, likewise. `title` is
- * shown above. */
-compute_status plot_write_svg(const statistics *s, const char *title, const char *path,
+/* Writes histograms of the uncertainties of x and of the p-values as SVG, likewise. `name`,
+ * what was fitted, is shown above. */
+compute_status plot_write_svg(const statistics *s, const char *name, const char *path,
                               failure *why);
 
 #endif

@@ -22,6 +22,8 @@ SETUP_BUILD_PACKAGES=(libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-de
   ocl-icd-opencl-dev libgfortran5)
 # compute-fit is built without those of these that are missing, and then lacks what they are for.
 SETUP_FIT_PACKAGES=(libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
+# Without this, the report of bench/run.sh has tables and no pictures.
+SETUP_REPORT_PACKAGES=(python3-matplotlib)
 # Installed beside another compiler, it would become the machine's cc.
 command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
 
@@ -31,7 +33,7 @@ SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrin
 # Tests that need one of these are skipped where it is missing. The Python modules and the tools look
 # at the files that compute-fit reads and writes.
 SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
-  libtiff-tools hdf5-tools)
+  libtiff-tools hdf5-tools "${SETUP_REPORT_PACKAGES[@]}")
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")

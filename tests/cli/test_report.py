@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""bench/report.py and bench/draw.py: what they show of runs of this version and of earlier ones."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(ROOT, "bench")
+RESULTS = os.path.join(BENCH, "results", "xeon-avx512-2core")
+TEXT = "{http://www.w3.org/2000/svg}text"
+TITLE = "{http://www.w3.org/2000/svg}title"
+ROW = {"suite": "matmul", "case": "matmul_64", "device": "cpu", "dtype": "f32", "ms": 1.0,
+       "ms_p10": 0.9, "ms_p90": 1.1, "gflops": 2.0, "gbytes_s": 1.0, "max_rel_err": 1e-7, "ok": True}
+
+
+def find_python():
+    """The first Python that has matplotlib; None without one."""
+    for python in (os.environ.get("COMPUTE_BENCH_PYTHON"), sys.executable, "/usr/bin/python3"):
+        if python and not subprocess.run([python, "-c", "import matplotlib"], check=False,
+                                         stderr=subprocess.DEVNULL).returncode:
+            return python
+    return None
+
+
+PYTHON = find_python()
+needs_pictures = unittest.skipUnless(PYTHON, "no Python has matplotlib")
+
+
+def result_files():
+    """The stored results that are compute-bench's."""
+    paths = sorted(glob.glob(os.path.join(BENCH, "results", "*", "*.json")))
+    return [path for path in paths if "picasso" not in path]
+
+
+def read(name):
+    with open(os.path.join(RESULTS, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def sizes(text):
+    return [float(size) for size in re.findall(r"font(?:-size)?:[^;}]*?([\d.]+)px", text)]
+
+
+def boxes(drawing):
+    """(left, right, y, words) of each text, as wide as it would be in a wide font."""
+    for text in xml.fromstring(drawing).iter(TEXT):
+        style, words = text.get("style"), "".join(text.itertext())
+        wide, x = 0.56 * sizes(style)[0] * len(words), float(text.get("x"))
+        anchor = re.search(r"text-anchor: (\w+)", style)
+        left = x - wide * {"middle": 0.5, "end": 1}.get(anchor.group(1) if anchor else "", 0)
+        yield left, left + wide, float(text.get("y")), words
+
+
+class Pages(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def start(self, program, *arguments, python=None, **variables):
+        return subprocess.run([python or PYTHON or sys.executable, os.path.join(BENCH, program),
+                               *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables})
+
+    def page(self, data, *options, **variables):
+        """The page, and what was printed."""
+        source, target = self.path("b.json"), self.path("r.html")
+        with open(source, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+        result = self.start("report.py", source, target, *options, **variables)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(target, encoding="utf-8") as file:
+            return file.read(), result.stdout
+
+    def without_matplotlib(self):
+        """A folder of modules in which matplotlib cannot be imported."""
+        with open(self.path("matplotlib.py"), "w", encoding="utf-8") as file:
+            file.write("raise ImportError\n")
+        return {"PYTHONPATH": self.folder.name}
+
+    def drawings(self, page):
+        found = re.findall(r"<svg.*?</svg>", page, re.S)
+        for drawing in found:
+            self.check_drawing(drawing)
+        return found
+
+    def check_drawing(self, drawing):
+        root = xml.fromstring(drawing)
+        self.assertTrue(root.find(TITLE).text)
+        self.assertNotRegex(drawing, r"\bnan\b|\binf\b|#000000")
+        self.assertGreaterEqual(min(sizes(drawing)), 11)
+        found, width = sorted(boxes(drawing)), float(root.get("width"))
+        for i, (left, right, y, words) in enumerate(found):
+            self.assertTrue(left >= 0 and right <= width, (words, left, right, width))
+            for other in found[i + 1 :]:
+                self.assertFalse(other[0] < right and abs(other[2] - y) < 10, (words, other[3]))
+
+
+class Report(Pages):
+    def test_results_of_earlier_versions_can_be_read_with_and_without_pictures(self):
+        self.assertGreater(len(result_files()), 4)
+        for path in result_files():
+            with open(path, encoding="utf-8") as file:
+                data = json.load(file)
+            page, _ = self.page(data)
+            plain, _ = self.page(data, **self.without_matplotlib())
+            os.remove(self.path("matplotlib.py"))
+            for text in (page, plain):
+                self.assertIn(data["environment"]["date"], text)
+                self.assertIn(f"<td>{data['records'][0]['case']}</td>", text)
+                self.assertNotRegex(text, r'(?i)<script|<link|src=|@import|(href="|url\()[^#]')
+                names = re.findall(r'\bid="([^"]*)"', text)
+                self.assertEqual(len(names), len(set(names)), path)
+                for name in re.findall(r'(?:href="|url\()#([^")]*)', text):
+                    self.assertIn(name, names)
+            self.drawings(page)
+
+    def test_without_matplotlib_one_line_says_what_to_install(self):
+        page, said = self.page(read("bench-cpu.json"), **self.without_matplotlib())
+        self.assertNotIn("<svg", page)
+        self.assertEqual(page.count("apt-get install python3-matplotlib"), 1)
+        self.assertEqual(said.count("\n"), 1)
+        self.assertIn("python3-matplotlib", said)
+        self.assertIn("<td>matmul_64</td>", page)
+
+    def test_one_red_box_names_what_was_seen_and_allowed(self):
+        failure = {"what": "error", "unit": "", "seen": 0.5, "allowed": 1e-6, "least": False,
+                   "text": "error 0.5, at most 1e-6 allowed"}
+        empty = dict.fromkeys(("ms", "ms_p10", "ms_p90", "gflops", "gbytes_s", "max_rel_err"))
+        wrong = {**ROW, **empty, "ok": False, "failure": failure}
+        old = {**ROW, **empty, "case": "old", "ok": False}
+        records = [wrong, {**wrong, "peer": "a <peer>", "peer_ms": 2.0, "speedup": 2.0}, old]
+        page, _ = self.page({"environment": {}, "records": records})
+        self.assertEqual(page.count('<div class="failed"'), 1)
+        self.assertIn("<li>matmul/matmul_64 on cpu: error 0.5, at most 1e-6 allowed</li>"
+                      "<li>matmul/old on cpu: wrong</li>", page)
+        self.drawings(page)
+        for records in ([], [ROW]):
+            page, _ = self.page({"environment": {}, "records": records})
+            self.assertNotIn('<div class="failed"', page)
+            self.drawings(page)
+
+    def test_notes_are_grey_and_in_their_sections(self):
+        notes = ["matmul/matmul_64: <odd> & rare", "peer x does not load"]
+        page, _ = self.page({"environment": {"notes": notes}, "records": [ROW]})
+        self.assertRegex(page, r'(?s)id="suite-matmul".*<p class="note">matmul/matmul_64: '
+                               r'&lt;odd&gt; &amp; rare</p>.*id="environment".*<p class="note">peer x')
+        self.assertRegex(page, r"\.note \{ color: var\(--soft\)")
+
+    def test_goals_are_shown_when_asked_for(self):
+        goal = {"what": "time / longest part", "unit": "", "seen": 1.14, "allowed": 1.1,
+                "least": False, "met": False}
+        data = {"environment": {}, "records": [{**ROW, "suite": "batch", "case": "balanced",
+                                                "goal": goal}]}
+        page, said = self.page(data)
+        self.assertNotRegex(page + said, r"(?i)goal|missed")
+        page, said = self.page(data, "--goals")
+        self.assertIn("<td>time / longest part: at most 1.1</td><td>1.14</td><td>missed</td>", page)
+        self.assertIn("missed: balanced on cpu: 1.14, goal: time / longest part: at most 1.1", said)
+
+    def test_peers_have_their_names_and_versions(self):
+        page, _ = self.page(read("bench-networks.json"))
+        self.assertIn("oneDNN 2.6.3, OpenBLAS 0.3.21, libtorch 1.13.0", page)
+        self.assertIn("oneDNN (own layout) 0.94", page)
+        self.assertNotIn("dnnl blocked", page)
+
+    @needs_pictures
+    def test_arrays_in_memory_and_in_caches_are_apart(self):
+        page, _ = self.page(read("bench-cpu.json"))
+        memory = page.partition('<section><h2 id="memory"')[2].partition("</section>")[0]
+        caches = page.partition('<section><h2 id="caches"')[2].partition("</section>")[0]
+        self.assertIn("add_10M:", memory)
+        self.assertIn("add_1M:", caches)
+        self.assertNotIn("add_1M", memory)
+        self.assertNotIn("add_10M", caches)
+
+    @needs_pictures
+    def test_logarithmic_axes_have_dots_and_linear_ones_bars(self):
+        page, _ = self.page(read("bench-cpu.json"))
+        marks = re.findall(r"<g><title>([^<]*)</title>(.*?)</g>", page, re.S)
+        self.assertGreater(len(marks), 100)
+        for title, mark in marks:
+            self.assertEqual("<use" in mark, "GB/s of" not in title, title)
+
+    @needs_pictures
+    def test_pictures_are_dark_where_the_reader_wants_it_and_never_scaled(self):
+        page, _ = self.page(read("bench-cpu.json"), "--picasso",
+                            os.path.join(RESULTS, "bench-fit-picasso.json"))
+        dark = set(re.findall(r'svg \[style\*="(?:fill|stroke): (#\w+)"\]', page))
+        for drawing in self.drawings(page):
+            self.assertLessEqual(set(re.findall(r"(?:fill|stroke): (#\w+)", drawing)), dark)
+        widths = {int(w) for w in re.findall(r'<svg [^>]* width="(\d+)"', page)}
+        self.assertEqual(len(widths), 2)
+        self.assertLess(min(widths), 366)  # of a telephone with 390
+        self.assertNotRegex(page, r"svg \{[^}]*(max-)?width")
+        self.assertGreaterEqual(min(sizes(page.partition("</style>")[0])), 11)
+        self.assertIn("Picasso 0.11.3, gaussmle", page)
+
+    def test_what_cannot_be_read_or_written_is_said(self):
+        for source, target in (("nothing.json", "r.html"), ("b.json", "nowhere/r.html")):
+            with open(self.path("b.json"), "w", encoding="utf-8") as file:
+                json.dump({"environment": {}, "records": [ROW]}, file)
+            result = self.start("report.py", self.path(source), self.path(target))
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"^report.py: .*(nothing.json|nowhere/r.html)")
+
+
+class Draw(Pages):
+    def draw(self, *arguments):
+        result = self.start("draw.py", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(arguments[2], encoding="utf-8") as file:
+            drawing = file.read()
+        self.check_drawing(drawing)
+        self.assertIn("prefers-color-scheme: dark", drawing)
+        return result.stdout, drawing
+
+    @needs_pictures
+    def test_fits_and_networks_are_drawn_and_printed_as_a_table(self):
+        source = os.path.join(RESULTS, "bench-fit.json")
+        table, drawing = self.draw("fits", source, self.path("p.svg"))
+        self.assertIn("\n| XYNB, 7 × 7, f32 | 4 | 10.9 M/s | 6.20 M/s | 3.03 |", table)
+        self.assertIn("<title>XYNB, 7 × 7, f32: 10.9 M/s</title>", drawing)
+        source = os.path.join(RESULTS, "bench-networks.json")
+        table, drawing = self.draw("networks", source, self.path("p.svg"), "--goals")
+        self.assertRegex(table, r"\n\| conv3x3_56 \|.* 1.1 × the fastest peer on the same arrays: "
+                                r"1.02 × oneDNN \(reordering\)")
+        self.assertIn("1.02 × oneDNN", drawing)
+
+    @needs_pictures
+    def test_a_timeline_has_a_row_for_each_queue(self):
+        events = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "host"}},
+                  {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "cpu"}},
+                  {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1, "args": {"name": "source"}},
+                  {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "queue"}},
+                  {"ph": "X", "cat": "span", "name": "read", "pid": 0, "tid": 1, "ts": 5000, "dur": 2000},
+                  {"ph": "X", "cat": "span", "name": "stream", "pid": 0, "tid": 1, "ts": 0, "dur": 9000},
+                  {"ph": "X", "cat": "kernel", "name": "a<b", "pid": 1, "tid": 1, "ts": 7000, "dur": 3000}]
+        with open(self.path("t.json"), "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        arguments = "trace", self.path("t.json"), self.path("p.svg")
+        _, drawing = self.draw(*arguments, "--title", "A & B")
+        words = [text for *_, text in boxes(drawing)]
+        self.assertLess(words.index("source"), words.index("cpu queue"))
+        self.assertIn("<title>A &amp; B</title>", drawing)
+        self.assertIn("<title>a&lt;b: 3.00 ms</title>", drawing)
+        _, drawing = self.draw(*arguments, "--from", "2.5")
+        self.assertNotIn("source", [text for *_, text in boxes(drawing)])
+        self.assertEqual(self.start("draw.py", *arguments, "--from", "50").returncode, 1)
+
+    def test_without_matplotlib_it_says_so(self):
+        result = self.start("draw.py", "fits", "a", "b", **self.without_matplotlib())
+        self.assertEqual(result.returncode, 77)
+        self.assertIn("python3-matplotlib", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
