@@ -709,7 +709,11 @@ enum {
   /* The module asks services->trusts_environment before it opens a library that obeys the
    * environment of the process, as loaders of drivers do. Without this flag it is not opened in a
    * program with raised privileges, unless compute_open_options name it. */
-  COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0
+  COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0,
+
+  /* custom_build takes portable source, as the user wrote it, and no other: the module puts a
+   * dialect before it (services->dialect_text). */
+  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1
 };
 
 /* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of

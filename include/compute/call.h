@@ -1,4 +1,4 @@
-/* A C function of your own as an operation of a graph. docs/own-functions.md is the guide;
+/* A C function of your own as an operation of a graph. docs/guide/own-functions.md is the guide;
  * kernel.h has functions that are compiled for the device instead.
  *
  *   static compute_status twice(void *user, const compute_call_arguments *a, int32_t part,

@@ -14,21 +14,14 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   return call->run(call->call, pointers);
 }
 
-static void destroy(cpu_kernel *kernel) {
-  cpu_release(kernel->device, kernel);
-}
-
-static compute_status prepare(cpu_device *device, const compute_kernel_descriptor *descriptor,
-                              cpu_kernel **kernel) {
+static compute_status prepare(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   const compute_call_attributes *attributes = compute_call_of(descriptor);
-  call_kernel *call = cpu_allocate(device, sizeof *call);
-  if (!call) return cpu_out_of_memory(device, sizeof *call);
-  call->head = (cpu_kernel){.device = device, .run = run, .destroy = destroy};
-  snprintf(call->head.description, sizeof call->head.description, "a function of the caller's");
+  call_kernel *call = (call_kernel *)kernel;
+  snprintf(kernel->description, sizeof kernel->description, "a function of the caller's");
   call->run = attributes->run;
   call->call = attributes->call;
-  *kernel = &call->head;
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_call_kind = {.name = "CALL", .prepare = prepare};
+const cpu_kind cpu_call_kind = {
+    .name = "call", .bytes = sizeof(call_kernel), .prepare = prepare, .run = run};
