@@ -7,7 +7,6 @@
  * operation of the library does, and finds the gain for which gain · x, smoothed, is nearest to a
  * target. On a device that is not the CPU everything else runs there. */
 #include <compute/compute.h>
-#include <math.h>
 #include <stdio.h>
 
 enum { ROWS = 64, TIMES = 500, STEPS = 60 };
@@ -64,7 +63,7 @@ static compute_status smooth_gradient(void *user, compute_graph *graph, const co
 
 static void fill(float *x, float *target) {
   static float decay = 0.9F;
-  for (int i = 0; i < ROWS * TIMES; i++) x[i] = sinf(0.01F * (float)(i % 977)) + 0.3F;
+  for (int i = 0; i < ROWS * TIMES; i++) x[i] = (float)(i * 37 % 101) / 50 - 0.7F;
   for (int row = 0; row < ROWS; row++) {
     float mean = 0;
     for (int t = 0; t < TIMES; t++) {
@@ -128,5 +127,5 @@ int main(int count, char **words) {
   compute_tensor_release(ttarget);
   compute_tensor_release(tloss);
   compute_close(context);
-  return s ? 1 : fabsf(found - 2.5F) < 1e-3F ? 0 : 2;
+  return s ? 1 : found > 2.499F && found < 2.501F ? 0 : 2;
 }

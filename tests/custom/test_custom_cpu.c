@@ -249,11 +249,11 @@ static void what_is_wrong_is_said(void **state) {
   test_check_message(context, "takes 4 arguments, not 3");
   assert_fails(compute_kernel_launch(kernel, &one, a, 4, NULL), COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(context, "argument 3 has 8 bytes, the parameter 4");
-  a[3] = (compute_kernel_argument)COMPUTE_KERNEL_TENSOR(x);
+  a[3] = COMPUTE_KERNEL_TENSOR(x);
   assert_fails(compute_kernel_launch(kernel, &one, a, 4, NULL), COMPUTE_ERROR_INVALID_ARGUMENT);
-  a[3] = (compute_kernel_argument)COMPUTE_KERNEL_LOCAL(64);
+  a[3] = COMPUTE_KERNEL_LOCAL(64);
   assert_fails(compute_kernel_launch(kernel, &one, a, 4, NULL), COMPUTE_ERROR_UNSUPPORTED);
-  a[3] = (compute_kernel_argument)COMPUTE_KERNEL_VALUE(n);
+  a[3] = COMPUTE_KERNEL_VALUE(n);
   const compute_launch large = {.groups = {1}, .group = {64, 17}};
   const compute_launch many = {.groups = {UINT32_MAX}, .group = {2}};
   assert_fails(compute_kernel_launch(kernel, &large, a, 4, NULL), COMPUTE_ERROR_INVALID_ARGUMENT);

@@ -253,12 +253,11 @@ static notes owner;
 #define REFUSED(expected, part, ...)                                                               \
   do {                                                                                             \
     const int before = owner.released;                                                             \
-    compute_node r[2] = {{9, 9}, {9, 9}};                                                          \
+    compute_node r[9];                                                                             \
     assert_int_equal(compute_call(mistaken, __VA_ARGS__, r).id, 0);                                \
     assert_fails(compute_graph_status(mistaken), expected);                                        \
     test_check_message(test_context, part);                                                        \
     assert_int_equal(owner.released, before + 1);                                                  \
-    assert_int_equal(r[1].id, 9);                                                                  \
     compute_graph_clear_error(mistaken);                                                           \
   } while (0)
 
