@@ -9,7 +9,7 @@
 #include <compute/compute.h>
 #include <stdio.h>
 
-enum { ROWS = 64, TIMES = 500, STEPS = 60 };
+enum { ROWS = 64, TIMES = 500, STEPS = 150 };
 
 /* ---- The function, and its gradient ---------------------------------------------------------- */
 

@@ -9,7 +9,13 @@
 
 #include "custom.h"
 
-enum { STACK_BYTES = 128 << 10 }; /* the lowest page of each is never mapped */
+enum {
+  STACK_BYTES = 128 << 10, /* the lowest page of each is never mapped */
+  /* Stacks begin at different lines of a page, or all of them would share a few sets of the caches.
+   */
+  STAGGERED = 64,
+  STAGGER_BYTES = 5 * 64
+};
 
 typedef struct fiber {
   void *at; /* its stack pointer while it waits */
@@ -186,7 +192,7 @@ bool custom_run_group(custom_stacks *given, custom_item *item, const void *argum
     f->local_id[0] = i % group[0];
     f->local_id[1] = i / group[0] % group[1];
     f->local_id[2] = i / group[0] / group[1];
-    prepare(f, s->memory + (uint64_t)(i + 1) * STACK_BYTES);
+    prepare(f, s->memory + (uint64_t)(i + 1) * STACK_BYTES - i % STAGGERED * STAGGER_BYTES);
   }
   for (uint32_t ended = 0; ended < count;) {
     ended = 0;
