@@ -12,11 +12,15 @@
  * reaches a barrier, item->barrier(item) is called on its stack; the runner switches to another
  * item (calling dialect_enter for it) and returns only when all items have come to the barrier.
  * Local arrays belong to the thread, so one thread runs one group at a time. Atomics are real ones:
- * several threads may run groups of one launch. */
+ * several threads may run groups of one launch.
+ *
+ * With DIALECT_OWN_ITEMS, what an item knows of itself, local arrays and barriers have been defined
+ * before: backends/cpu/custom runs users' kernels in another way. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#ifndef DIALECT_OWN_ITEMS
 typedef struct dialect_item {
   uint32_t local_id[3], group_id[3], group_size[3], group_count[3];
   void (*barrier)(struct dialect_item *item);
@@ -33,6 +37,7 @@ __attribute__((visibility("default"))) void dialect_enter(dialect_item *item);
 __attribute__((visibility("default"))) void dialect_enter(dialect_item *item) {
   dialect_current = item;
 }
+#endif
 
 typedef int8_t i8;
 typedef uint8_t u8;
@@ -55,6 +60,7 @@ typedef unsigned int uint;
 #define RESTRICT       restrict
 #define REQUIRE_GROUP(x, y, z)
 #define REQUIRE_ROOM(x, y, z, groups)
+#ifndef DIALECT_OWN_ITEMS
 #define LOCAL_ARRAY(type, name, count)                                                             \
   static _Thread_local type name[count];                                                           \
   if (dialect_current->local) dialect_current->local(dialect_current, name, sizeof name)
@@ -77,6 +83,7 @@ typedef unsigned int uint;
 
 #define BARRIER()        (dialect_current->line = __LINE__, dialect_current->barrier(dialect_current))
 #define BARRIER_GLOBAL() BARRIER()
+#endif
 
 #define ATOMIC_ADD(pointer, value) __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED)
 #define ATOMIC_MIN(pointer, value) dialect_atomic_extremum(pointer, value, 0)
@@ -124,17 +131,23 @@ DIALECT_REINTERPRET(f64, u64)
 
 #define ALIGNED(pointer, bytes) ((uintptr_t)(pointer) % (bytes) == 0)
 
-/* Checked, since a device would fault on what only happens to work here. */
+/* Checked in tests, since a device would fault on what only happens to work here. */
+#ifdef DIALECT_OWN_ITEMS
+#define DIALECT_EXPECT(aligned)
+#else
+#define DIALECT_EXPECT(aligned)                                                                    \
+  if (!(aligned)) __builtin_trap()
+#endif
 #define VLOAD(n, type, array, pointer)                                                             \
   do {                                                                                             \
     const type *from_ = (const type *)(pointer);                                                   \
-    if ((uintptr_t)from_ % ((n) * sizeof(type)) != 0) __builtin_trap();                            \
+    DIALECT_EXPECT((uintptr_t)from_ % ((n) * sizeof(type)) == 0);                                  \
     for (int lane_ = 0; lane_ < (n); lane_++) (array)[lane_] = from_[lane_];                       \
   } while (0)
 #define VSTORE(n, type, pointer, array)                                                            \
   do {                                                                                             \
     type *to_ = (type *)(pointer);                                                                 \
-    if ((uintptr_t)to_ % ((n) * sizeof(type)) != 0) __builtin_trap();                              \
+    DIALECT_EXPECT((uintptr_t)to_ % ((n) * sizeof(type)) == 0);                                    \
     for (int lane_ = 0; lane_ < (n); lane_++) to_[lane_] = (array)[lane_];                         \
   } while (0)
 
@@ -142,7 +155,7 @@ DIALECT_REINTERPRET(f64, u64)
  * its four sums out of that. */
 DEVICE u32 LOAD_WORD(const void *pointer) {
   u32 word;
-  if ((uintptr_t)pointer % 4 != 0) __builtin_trap();
+  DIALECT_EXPECT((uintptr_t)pointer % 4 == 0);
   memcpy(&word, pointer, sizeof word);
   return word;
 }

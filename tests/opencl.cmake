@@ -63,10 +63,11 @@ compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
 compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-foreach(name plan_run plan_bindings plan_index_errors plan_training plan_endurance job_job graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training plan_endurance job_job graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view public_use batch_batch fit_spots fit_run
-        fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset)
+        fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset
+        train_call)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 set(variant_labels full) # what follows shows the same in another light, or takes long

@@ -83,7 +83,8 @@ typedef struct compute_program {
   KIND(TOP_K, 11, top_k)                                                                           \
   KIND(ATTENTION, 12, attention)                                                                   \
   KIND(SPOTS, 13, spots)                                                                           \
-  KIND(SORT, 14, sort)
+  KIND(SORT, 14, sort)                                                                             \
+  KIND(CALL, 15, call)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -253,6 +254,16 @@ typedef struct compute_sort_attributes {
   bool values, positions; /* the outputs, in this order: at least one */
 } compute_sort_attributes;
 
+/* A function of the program's, which only the CPU can call. */
+typedef struct compute_call_attributes {
+  /* Makes the call with the addresses of the inputs, then the outputs, and returns when it is done,
+   * having reported a failure. May be called from several threads at once. */
+  compute_status (*run)(const void *call, void *const *operands);
+  const void *call;                    /* first argument of run; lives as long as the kernel runs */
+  const char *name;                    /* for text; likewise */
+  int64_t count[COMPUTE_MAX_OPERANDS]; /* elements of the inputs, then the outputs, all dense */
+} compute_call_attributes;
+
 /* clang-format off: the kinds keep their shape */
 /* One kernel. inputs and outputs are numbered separately; a launch binds the inputs, then the
  * outputs. Outputs never alias inputs, except that in MAP and in the epilogues of GEMM, CONV and
@@ -344,6 +355,10 @@ typedef struct compute_sort_attributes {
  *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
  *         `positions` where in the row each was, I64. No programs.
  *
+ * CALL    The attributes say what to call, and how many elements each operand has, all of them
+ *         dense. The space has one dimension, of as many elements as the largest output; the
+ *         strides say nothing. Only a device whose memory is the host's can take it. No programs.
+ *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
@@ -427,6 +442,10 @@ compute_spots_of(const compute_kernel_descriptor *descriptor) {
 static inline const compute_sort_attributes *
 compute_sort_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_sort_attributes *)descriptor->attributes;
+}
+static inline const compute_call_attributes *
+compute_call_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_call_attributes *)descriptor->attributes;
 }
 
 /* ---- What the core offers a module --------------------------------------------------------- */
@@ -691,7 +710,11 @@ enum {
   /* The module asks services->trusts_environment before it opens a library that obeys the
    * environment of the process, as loaders of drivers do. Without this flag it is not opened in a
    * program with raised privileges, unless compute_open_options name it. */
-  COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0
+  COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0,
+
+  /* custom_build takes portable source, as the user wrote it, and no other: the module puts a
+   * dialect before it (services->dialect_text). */
+  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1
 };
 
 /* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of

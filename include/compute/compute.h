@@ -10,6 +10,7 @@
 #include "compute/eager.h"
 #include "compute/graph.h"
 #include "compute/graph_nn.h"
+#include "compute/call.h"
 #include "compute/plan.h"
 #include "compute/route.h"
 #include "compute/batch.h"

@@ -323,7 +323,7 @@ COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node 
 COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node parameter,
                                         compute_node value);
 
-/* Several assignments as one output. */
+/* Several assignments, and calls that are there for their effects (call.h), as one output. */
 COMPUTE_API compute_node compute_group(compute_graph *graph, const compute_node *nodes,
                                        size_t count);
 

@@ -2,7 +2,11 @@
  *
  * Devices with a compiler take them (OpenCL, CUDA); others say COMPUTE_ERROR_UNSUPPORTED. Source is
  * the device's own language, or, with COMPUTE_KERNEL_PORTABLE, the dialect in which libcompute's
- * own kernels are written, so that one source serves OpenCL and CUDA: see kernels/README.md.
+ * own kernels are written, so that one source serves OpenCL, CUDA and the CPU: see
+ * kernels/README.md. The CPU takes only that, and needs the machine's C compiler (COMPUTE_CC, or
+ * cc, gcc or clang in PATH), whose options are -O3 for this very processor and those given; groups
+ * have up to 1024 items there, and arrays in a kernel's items up to about 100 kB together. What has
+ * been compiled is kept in the disk cache. call.h makes a C function part of a graph instead.
  *
  *   static const char source[] =
  *       "KERNEL void scale(GLOBAL const f32 *x, GLOBAL f32 *y, u32 n, f32 by) {\n"

@@ -73,6 +73,10 @@ static const variable_row table[] = {
       "The CBLAS library of the CPU backend; none for its own kernels. Ignored in privileged "
       "programs."},
      true},
+    {{"COMPUTE_CC", "path or name, or none",
+      "The C compiler that makes kernels of your own for the CPU; without it, the first of cc, gcc "
+      "and clang in PATH; none for none. Ignored in privileged programs."},
+     true},
     {{"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
       "Divides each OpenCL device that is a CPU into so many devices, if its driver can; 0 and 1: "
       "none."},
@@ -96,6 +100,9 @@ static const variable_row table[] = {
     {{"LD_LIBRARY_PATH", "folders with ':' between them",
       "The loader's, not ours: which NVRTC was found is remembered in the cache for as long as "
       "this stays the same."},
+     true},
+    {{"PATH", "absolute folders with ':' between them",
+      "Where a C compiler is looked for, and what it then gets as its own PATH."},
      true},
     {{"XDG_CACHE_HOME", "absolute folder",
       "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},

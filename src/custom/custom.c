@@ -35,6 +35,10 @@ static bool is_identifier(const char *text) {
   return length > 0 && text[length] == '\0' && !strchr(digits, text[0]);
 }
 
+static bool takes_portable_only(const compute_device *device) {
+  return (device->backend->flags & COMPUTE_BACKEND_PORTABLE_KERNELS) != 0;
+}
+
 static compute_status check_compile(const compute_device *device, const char *source,
                                     const char *entry, uint32_t flags, compute_kernel **kernel) {
   const compute_context *context = device ? device->context : NULL;
@@ -61,6 +65,12 @@ static compute_status check_compile(const compute_device *device, const char *so
                             "the devices and says what others lack",
                             "%s (backend %s) has no compiler for kernels of your own",
                             device->info.name, device->info.backend);
+  }
+  if (takes_portable_only(device) && !(flags & COMPUTE_KERNEL_PORTABLE)) {
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
+                            "write the source in libcompute's dialect (kernels/README.md) and pass "
+                            "COMPUTE_KERNEL_PORTABLE",
+                            "%s has no language of its own for kernels", device->info.name);
   }
   return COMPUTE_OK;
 }
@@ -103,7 +113,8 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
   }
   made->device = device;
   snprintf(made->name, sizeof made->name, "kernel %s", entry);
-  if (flags & COMPUTE_KERNEL_PORTABLE) status = make_portable(device, source, entry, &portable);
+  if (flags & COMPUTE_KERNEL_PORTABLE && !takes_portable_only(device))
+    status = make_portable(device, source, entry, &portable);
   if (!status) {
     const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
     status = device->backend->custom_build(device->handle, portable ? portable : source, entry,

@@ -316,8 +316,8 @@ void emit_program(generation *g, emit_function *function, const char *name,
 /* Writes a call. `value` is the expression of a value input, else NULL; `index` that of offsets, in
  * which $ stands for the walk's name: "kept_$ + reduced_$". It serves loads (LOAD_f16(in2, …)),
  * position and coordinates alike. */
-void emit_call(generation *g, text_buffer *text, const emit_function *function, const char *value,
-               const char *index);
+void emit_function_call(generation *g, text_buffer *text, const emit_function *function,
+                        const char *value, const char *index);
 
 /* The same with arguments of the caller's own making: `argument` writes the computing-type value of
  * input `input`, whose walk is `walk`, or, where is_input is false, the value of position or

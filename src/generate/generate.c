@@ -16,6 +16,9 @@ static const emit_kind *const kinds[] = {
 /* Devices that compile find spots by a graph of other operations. */
 const emit_kind emit_spots = {.name = "SPOTS"};
 
+/* They cannot call the program either. */
+const emit_kind emit_call = {.name = "CALL"};
+
 static const emit_kind *kind_of(compute_kernel_kind kind) {
   return (size_t)kind < sizeof kinds / sizeof *kinds ? kinds[kind] : NULL;
 }

@@ -324,8 +324,8 @@ static void pattern_argument(void *user, text_buffer *text, const char *walk, bo
   if (is_input) text_add(text, ")");
 }
 
-void emit_call(generation *g, text_buffer *text, const emit_function *f, const char *value,
-               const char *index) {
+void emit_function_call(generation *g, text_buffer *text, const emit_function *f, const char *value,
+                        const char *index) {
   pattern_user user = {g, index};
   emit_call_with(text, f, value, pattern_argument, &user);
 }
@@ -353,7 +353,7 @@ void emit_apply(generation *g, text_buffer *text, const emit_function *f, const 
                 const char *index) {
   char type[EMIT_NAME_BYTES + 8];
   text_add(text, "const %s result = ", emit_result_type(f, type, sizeof type));
-  emit_call(g, text, f, value, index);
+  emit_function_call(g, text, f, value, index);
   text_add(text, ";\n");
   emit_stores(g, text, f, "result", index);
 }
@@ -385,7 +385,7 @@ void emit_define_finish(generation *g, text_buffer *text, const emit_function *e
   snprintf(head, sizeof head, "FINISH(%s)", parameters);
   text_add(&finish, "{ %s const %s stored = ", before,
            emit_result_type(epilogue, type, sizeof type));
-  emit_call(g, &finish, epilogue, value, index);
+  emit_function_call(g, &finish, epilogue, value, index);
   text_add(&finish, "; ");
   emit_stores(g, &finish, epilogue, "stored", index);
   text_add(&finish, "}");

@@ -23,30 +23,43 @@ static uint32_t next_serial(void) {
   return serial;
 }
 
-/* A block with a count of references before it; as aligned as any other memory. */
+/* A block with a head before it; as aligned as any other memory. */
 #define CONSTANT_HEADER 64
+
+typedef struct constant_head {
+  int32_t references;
+  void (*finish)(void *constant); /* or NULL */
+} constant_head;
+
+_Static_assert(sizeof(constant_head) <= CONSTANT_HEADER, "a head must leave its block aligned");
 
 void *graph_constant_create(size_t count, size_t size) {
   if (size != 0 && count > (SIZE_MAX - CONSTANT_HEADER) / size) return NULL;
-  int32_t *references = base_allocate(1, CONSTANT_HEADER + count * size);
-  if (!references) return NULL;
-  *references = 1;
-  return (unsigned char *)references + CONSTANT_HEADER;
+  constant_head *head = base_allocate(1, CONSTANT_HEADER + count * size);
+  if (!head) return NULL;
+  head->references = 1;
+  return (unsigned char *)head + CONSTANT_HEADER;
 }
 
-static int32_t *constant_references(void *constant) {
-  return (int32_t *)(void *)((unsigned char *)constant - CONSTANT_HEADER);
+static constant_head *constant_head_of(void *constant) {
+  return (constant_head *)(void *)((unsigned char *)constant - CONSTANT_HEADER);
+}
+
+void graph_constant_on_release(void *constant, void (*finish)(void *constant)) {
+  constant_head_of(constant)->finish = finish;
 }
 
 void *graph_constant_retain(void *constant) {
-  if (constant) __atomic_add_fetch(constant_references(constant), 1, __ATOMIC_RELAXED);
+  if (constant) __atomic_add_fetch(&constant_head_of(constant)->references, 1, __ATOMIC_RELAXED);
   return constant;
 }
 
 void graph_constant_release(void *constant) {
   if (!constant) return;
-  int32_t *references = constant_references(constant);
-  if (__atomic_sub_fetch(references, 1, __ATOMIC_ACQ_REL) == 0) base_release(references);
+  constant_head *head = constant_head_of(constant);
+  if (__atomic_sub_fetch(&head->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (head->finish) head->finish(constant);
+  base_release(head);
 }
 
 compute_graph *compute_graph_create(compute_context *context) {

@@ -3,6 +3,7 @@
 #define GRAPH_GRAPH_H
 
 #include "compute/backend.h"
+#include "compute/call.h"
 #include "compute/graph.h"
 #include "device/device.h"
 
@@ -32,6 +33,7 @@ typedef enum graph_op {
   CATEGORY(INDEXED, "indexed")                                                                     \
   CATEGORY(JOIN, "join")                                                                           \
   CATEGORY(FIT, "fit")                                                                             \
+  CATEGORY(CALL, "call")                                                                           \
   CATEGORY(STATE, "state")
 
 typedef enum graph_category {
@@ -56,7 +58,7 @@ typedef struct graph_attributes {
   double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
   int64_t start, step; /* slice, embed */
   int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter,
-                        * cumulative_sum, top_k */
+                        * cumulative_sum, top_k; call_result: which one, from 1 */
   uint32_t axes_mask;  /* reductions: bit i for axis i */
   int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
   uint32_t stream;                 /* random_uniform */
@@ -65,6 +67,7 @@ typedef struct graph_attributes {
   bool smallest;                   /* top_k */
   bool descending;                 /* sort, argsort */
   bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
+  bool dense;                      /* reshape, in a plan: its elements lie in row-major order */
 } graph_attributes;
 
 /* The words of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and what
@@ -96,6 +99,34 @@ typedef struct graph_whole {
   graph_whole_kind kind;
   uint32_t operands[GRAPH_WHOLE_OPERANDS]; /* indices of earlier nodes */
 } graph_whole;
+
+enum { CALL_NAME_BYTES = 48 };
+
+/* What makes two pure calls with the same inputs one: the block of `call`, compared as bytes. */
+typedef struct graph_call_key {
+  compute_call_function function;
+  void *user;
+  compute_call_gradient gradient;
+  compute_shape shapes[COMPUTE_CALL_MAX_OUTPUTS]; /* normalised */
+  compute_dtype dtypes[COMPUTE_CALL_MAX_OUTPUTS];
+  uint32_t output_count;
+  uint32_t flags;
+  int32_t parts; /* ≥ 1, or COMPUTE_CALL_PARTS_AUTOMATIC */
+  char name[CALL_NAME_BYTES];
+} graph_call_key;
+
+/* That and what is not compared; plans keep a reference of their own to it. A call of several
+ * outputs is a node `call`, which is the first of them, and a node `call_result` for each of the
+ * others, whose last operand is the call; before that it has the call's own, so that gradients find
+ * their way. */
+typedef struct graph_host_call {
+  graph_call_key key;
+  compute_context *context;
+  void (*release)(void *user);
+  uint32_t input_count;
+  compute_call_tensor inputs[COMPUTE_CALL_MAX_INPUTS];   /* without data */
+  compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* likewise */
+} graph_host_call;
 
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
  * (compute_scalar, compute_full), just that one element: `uniform`. Other operations keep in such a
@@ -148,6 +179,9 @@ void *graph_constant_create(size_t count, size_t size);
 void *graph_constant_retain(void *constant); /* NULL is allowed */
 void graph_constant_release(void *constant); /* likewise */
 
+/* What is to be done with a constant before its memory is released. */
+void graph_constant_on_release(void *constant, void (*finish)(void *constant));
+
 const graph_op_info *graph_op_describe(graph_op op);
 
 /* Whether a node's second operand indexes an axis. */
@@ -155,6 +189,17 @@ bool graph_is_indexed(graph_op op);
 
 /* The origin of such a node, its own included. */
 graph_origin graph_origin_of(const compute_graph *graph, size_t index);
+
+/* The block of a node `call`. */
+static inline const graph_host_call *graph_call_of(const graph_node *node) {
+  return (const graph_host_call *)node->constant;
+}
+
+/* Whether a node is a call, or a further result of one, that may have effects. */
+bool graph_has_effects(const compute_graph *graph, const graph_node *node);
+
+/* Makes a call (a graph_host_call): compute_call_attributes.run. */
+compute_status graph_call_run(const void *call, void *const *operands);
 
 /* Frees what a node owns. */
 void graph_node_release(graph_node *node);

@@ -71,6 +71,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .bytes_read = from->bytes_read,
                     .bytes_written = from->bytes_written};
   from->kernel = NULL; /* the plan's now */
+  to->call = graph_constant_retain((void *)from->call);
   to->operands = base_allocate(from->operand_count, sizeof *to->operands);
   to->text = base_duplicate(from->text);
   to->shape = base_duplicate(from->shape);

@@ -15,6 +15,7 @@ void compute_plan_release(compute_plan *plan) {
   for (uint32_t i = 0; i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
     if (s->kernel != NULL) kernel_cache_return(plan->device[s->device]->kernels, s->kernel);
+    graph_constant_release(s->call);
     base_release(s->operands);
     base_release(s->text);
     base_release(s->shape);

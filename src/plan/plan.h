@@ -37,6 +37,7 @@ typedef struct plan_step {
   char *reason;             /* why it was placed where it is, or NULL */
   const char *operation;    /* of the graph, that an error of the step names; static */
   const index_check *check; /* of its indices, in the plan's checks; or NULL */
+  void *call;               /* the block of a function of the caller's, one reference; or NULL */
   bool fallback;            /* on the CPU because the plan's device refused it */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;

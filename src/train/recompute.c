@@ -73,12 +73,18 @@ static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   return made.id - 1; /* NONE after an error */
 }
 
+/* What must not be done twice in a step, or is there anyway. */
+static bool is_unrepeatable(const transform *t, uint32_t index) {
+  const graph_node *node = &t->from->nodes[index];
+  return node->input_count == 0 || graph_has_effects(t->from, node);
+}
+
 /* The segment of a node that is not kept. */
 static const train_segment *segment_of(const transform *t, uint32_t index) {
   for (size_t s = 0; s < t->record->segment_count; s++) {
     const train_segment *p = &t->record->segments[s];
     if (index >= p->begin && index < p->end)
-      return index == p->result || t->from->nodes[index].input_count == 0 ? NULL : p;
+      return index == p->result || is_unrepeatable(t, index) ? NULL : p;
   }
   return NULL;
 }
@@ -117,7 +123,7 @@ static void repeat(transform *t, const train_segment *segment, uint32_t token) {
       }
       t->operands[k] = operand;
     }
-    t->again[i] = node->input_count == 0 ? t->map[i] : emit(t, i, t->operands);
+    t->again[i] = is_unrepeatable(t, i) ? t->map[i] : emit(t, i, t->operands);
   }
 }
 

@@ -340,10 +340,22 @@ class Examples(unittest.TestCase):
         self.assertRegex(result.stdout, r"^CONVERGED: x = \d\.\d{3} \+- 0\.\d{3}\n")
         self.assertLess(abs(float(result.stdout.split()[-3]) - 1), 0.05)
 
+    def test_own_function_learns_on_every_device(self):
+        for device in "cpu", "opencl:0":
+            result = run("example_own_function", device, folder="EXAMPLES")
+            if device != "cpu" and "opencl" in result.stderr:
+                continue
+            self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+            self.assertIn(f"on device {device}: gain 2.5", result.stdout)
+        wrong = run("example_own_function", "nothing:7", folder="EXAMPLES")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("nothing:7", wrong.stderr)
+
     def test_own_kernel_draws_or_says_what_is_missing(self):
-        alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu")
+        alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu",
+                    COMPUTE_CC="none")
         self.assertEqual(alone.returncode, 1)
-        self.assertIn("no compiler for kernels of your own; choose a device with a compiler",
+        self.assertIn("kernels are not compiled for the CPU, as COMPUTE_CC is none; unset COMPUTE_CC",
                       alone.stderr)
         wrong = run("example_own_kernel", "nothing:7", folder="EXAMPLES")
         self.assertEqual(wrong.returncode, 1)

@@ -80,6 +80,81 @@ static compute_status compute_at_once(compute_context *context) {
   return s != COMPUTE_OK ? s : popped;
 }
 
+/* ---- Functions of the caller's: two outputs, a gradient, a constant that is folded ------------
+ */
+
+static int functions_alive;
+
+static void let_go(void *user) {
+  (void)user;
+  functions_alive--;
+}
+
+static compute_status copy_twice(void *user, const compute_call_arguments *a, int32_t part,
+                                 int32_t parts) {
+  (void)user;
+  (void)part;
+  (void)parts;
+  for (uint32_t k = 0; k < a->output_count; k++)
+    for (int64_t i = 0; i < a->outputs[k].count; i++)
+      ((float *)a->outputs[k].data)[i] = 2 * ((const float *)a->inputs[0].data)[i];
+  return COMPUTE_OK;
+}
+
+static compute_status double_gradient(void *user, compute_graph *graph, const compute_node *inputs,
+                                      const compute_node *outputs, const compute_node *up,
+                                      compute_node *down) {
+  (void)user;
+  (void)inputs;
+  (void)outputs;
+  const compute_node both = compute_add(graph, up[0], up[1]);
+  down[0] = compute_add(graph, both, both);
+  return COMPUTE_OK;
+}
+
+static compute_status call_functions(compute_context *context) {
+  static const compute_call_output outputs[] = {{COMPUTE_F32, {.rank = 1, .size = {4}}},
+                                                {COMPUTE_F32, {.rank = 1, .size = {4}}}};
+  const float values[4] = {1, 2, 3, 4};
+  const compute_call_options options = {.name = "twice",
+                                        .flags = COMPUTE_CALL_PURE,
+                                        .parts = 3,
+                                        .release = let_go,
+                                        .gradient = double_gradient};
+  compute_plan *plan = NULL;
+  compute_tensor *tx = NULL, *ty = NULL;
+  compute_graph *graph = compute_graph_create(context);
+  if (!graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(4));
+  const compute_node c = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(4), values);
+  compute_node y[2], z[2], slope = {0};
+  functions_alive += 2;
+  compute_call(graph, copy_twice, NULL, &x, 1, outputs, 2, &options, y);
+  compute_call(graph, copy_twice, NULL, &c, 1, outputs, 2, &options, z);
+  const compute_node sum = compute_add(graph, compute_add(graph, y[0], y[1]), z[1]);
+  const compute_node loss = compute_sum(graph, sum, COMPUTE_ALL_AXES, false);
+  compute_status s = compute_gradients(graph, loss, &x, 1, &slope);
+  if (s == COMPUTE_OK) s = compute_compile(graph, (compute_node[]){loss, slope}, 2, NULL, &plan);
+  compute_graph_release(graph);
+  compute_tensor *ts = NULL;
+  compute_device *device = compute_default_device(context);
+  if (s == COMPUTE_OK)
+    s = compute_tensor_from_host(device, COMPUTE_F32, COMPUTE_SHAPE(4), values, &tx);
+  if (s == COMPUTE_OK) s = compute_plan_create_tensor(plan, loss, &ty);
+  if (s == COMPUTE_OK) s = compute_plan_create_tensor(plan, slope, &ts);
+  if (s == COMPUTE_OK)
+    s = compute_run(plan, (compute_binding[]){{x, tx}, {loss, ty}, {slope, ts}}, 3, NULL);
+  float value = 0;
+  if (s == COMPUTE_OK) s = compute_tensor_read(ty, &value, sizeof value);
+  if (s == COMPUTE_OK) assert_true(value == 60);
+  compute_tensor_release(tx);
+  compute_tensor_release(ty);
+  compute_tensor_release(ts);
+  compute_plan_release(plan);
+  assert_int_equal(functions_alive, 0);
+  return s;
+}
+
 /* ---- The sweep ------------------------------------------------------------------------------ */
 
 /* Opens, runs, closes with the n-th allocation failing; the run's status, and how many allocations
@@ -156,12 +231,24 @@ static void eager_calls_survive_running_out_of_memory_for_good(void **state) {
   sweep(compute_at_once, true);
 }
 
+static void functions_survive_the_failure_of_any_allocation(void **state) {
+  (void)state;
+  sweep(call_functions, false);
+}
+
+static void functions_survive_running_out_of_memory_for_good(void **state) {
+  (void)state;
+  sweep(call_functions, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_survives_the_failure_of_any_allocation),
       cmocka_unit_test(training_survives_running_out_of_memory_for_good),
       cmocka_unit_test(eager_calls_survive_the_failure_of_any_allocation),
       cmocka_unit_test(eager_calls_survive_running_out_of_memory_for_good),
+      cmocka_unit_test(functions_survive_the_failure_of_any_allocation),
+      cmocka_unit_test(functions_survive_running_out_of_memory_for_good),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,12 @@ static void generate(const compute_kernel_descriptor *d, compute_dialect dialect
   generate_release(generated);
 }
 
+static compute_status call_nothing(const void *call, void *const *operands) {
+  (void)call;
+  (void)operands;
+  return COMPUTE_OK;
+}
+
 static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_attributes *a) {
   switch (d->kind) {
   case COMPUTE_KERNEL_MAP:
@@ -260,6 +266,11 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     a->sort.positions = byte(r) & 1;
     break;
   case COMPUTE_KERNEL_SPOTS: read_spots(r, &a->spots); break;
+  case COMPUTE_KERNEL_CALL:
+    a->call.run = byte(r) & 1 ? call_nothing : NULL;
+    a->call.name = byte(r) & 1 ? "name" : NULL;
+    for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) a->call.count[i] = number(r);
+    break;
   }
 }
 

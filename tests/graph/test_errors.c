@@ -311,7 +311,7 @@ static bool mistakes_with_state(int wanted, const operands *o, expectation *e) {
   MISTAKE(INVALID_ARGUMENT, "assign: operand 1 comes from assign", compute_assign(g, o->p, a))
   MISTAKE(NULL_POINTER, "group: nodes is NULL", compute_group(g, NULL, 1))
   MISTAKE(INVALID_ARGUMENT, "group: needs at least one node", compute_group(g, twice, 0))
-  MISTAKE(INVALID_ARGUMENT, "group: node 1 is input; only assign and group can be grouped",
+  MISTAKE(INVALID_ARGUMENT, "group: node 1 is input; only assign, group and call can be grouped",
           compute_group(g, values, 2))
   MISTAKE(INVALID_ARGUMENT, "group: a parameter would be assigned twice",
           compute_group(g, twice, 2))

@@ -5,6 +5,7 @@
  * events here (the core then waits for the queue, at no cost). A queue only remembers its first
  * failure for queue_wait. */
 #include "cpu.h"
+#include "custom/custom.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +182,13 @@ static compute_status enqueue(void *handle, void *kernel_handle, const compute_a
   return queue_keep(queue, kernel->run(kernel, pointers));
 }
 
+static compute_status custom_launch(void *handle, void *kernel, const uint32_t groups[3],
+                                    const uint32_t group[3],
+                                    const compute_custom_argument *arguments, uint32_t count) {
+  cpu_queue *queue = handle;
+  return queue_keep(queue, cpu_custom_run(queue->device, kernel, groups, group, arguments, count));
+}
+
 static const compute_backend backend = {
     .struct_size = sizeof(compute_backend),
     .abi_major = COMPUTE_BACKEND_ABI_MAJOR,
@@ -208,7 +216,10 @@ static const compute_backend backend = {
     .kernel_destroy = kernel_destroy,
     .kernel_describe = kernel_describe,
     .enqueue = enqueue,
-    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE, /* blas.c asks */
+    .custom_build = cpu_custom_build,
+    .custom_destroy = cpu_custom_destroy,
+    .custom_launch = custom_launch,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* blas.c asks */ | COMPUTE_BACKEND_PORTABLE_KERNELS,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -64,7 +64,7 @@ static void add_statement(const elementwise *e, text_buffer *text, const char *i
   }
   char type[EMIT_NAME_BYTES + 8];
   text_add(text, "  const %s result = ", emit_result_type(&e->program, type, sizeof type));
-  emit_call(e->g, text, &e->program, NULL, index);
+  emit_function_call(e->g, text, &e->program, NULL, index);
   text_add(text, ";\n");
   emit_stores(e->g, text, &e->program, "result", index);
 }

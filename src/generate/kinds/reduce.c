@@ -305,7 +305,7 @@ static void define_source(reduction *r, const reduce_pass *pass, text_buffer *bo
   emit_define_offsets(g, body, "KEPT_OFFSETS", "at_kept", space, 0, space->fence, "kept");
   emit_define_offsets(g, body, "REDUCED_OFFSETS", "at_element", space, space->fence, space->rank,
                       "reduced");
-  emit_call(g, &call, &r->prologue, NULL, index);
+  emit_function_call(g, &call, &r->prologue, NULL, index);
   emit_define_text(body, element, &call);
   emit_define(body, place,
               pass->items ? "(kept_place + reduced_place + (at_step) * step_place)"

@@ -255,7 +255,7 @@ static void define_body(row_kernel *r, text_buffer *body) {
   emit_steps(&text, "step", space, space->rank > fence ? space->rank - 1 : COMPUTE_MAX_RANK);
   if (tiled) emit_steps(&text, "across", space, fence > 0 ? fence - 1 : COMPUTE_MAX_RANK);
   emit_define_text(body, "ROW_STEPS", &text);
-  emit_call(g, &text, &r->prologue, NULL, index);
+  emit_function_call(g, &text, &r->prologue, NULL, index);
   emit_define_text(body, "ELEMENT(at_step)", &text);
   emit_define_finish(g, body, &r->epilogue, "at_step, finished_value", "", "finished_value", index);
 }

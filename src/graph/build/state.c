@@ -31,14 +31,18 @@ compute_node compute_assign(compute_graph *graph, compute_node parameter, comput
   return build_node(graph, operation, &node, inputs, 2);
 }
 
+static bool is_call(const graph_node *node) {
+  return node->op == OP_call || node->op == OP_call_result;
+}
+
 /* The assignments below a group as targets: marks[i] is set for each parameter node met. Nodes come
  * in topological order, so walking down from `index` needs no recursion: pending[i] says that node
- * i is part of the group. */
+ * i is part of the group. Calls may be named twice: they are made once. */
 static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t count,
                           uint8_t *pending, build_target *targets) {
   size_t found = 0, first, second;
   for (size_t i = 0; i < count; i++) {
-    if (pending[inputs[i]]++) goto twice;
+    if (!is_call(build_at(graph, inputs[i])) && pending[inputs[i]]++) goto twice;
   }
   for (size_t i = graph->count; i-- > 0;) {
     if (!pending[i]) continue;
@@ -50,7 +54,7 @@ static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t c
       continue;
     }
     for (uint32_t k = 0; k < node->input_count; k++) {
-      if (pending[node->inputs[k]]++) goto twice;
+      if (!is_call(build_at(graph, node->inputs[k])) && pending[node->inputs[k]]++) goto twice;
     }
   }
   if (!build_find_repeated(targets, found, &first, &second)) return true;
@@ -78,9 +82,9 @@ compute_node compute_group(compute_graph *graph, const compute_node *nodes, size
     int64_t index = graph_resolve(graph, nodes[i], operation);
     if (index < 0) goto done;
     graph_op op = graph->nodes[index].op;
-    if (op != OP_assign && op != OP_group) {
+    if (op != OP_assign && op != OP_group && !is_call(&graph->nodes[index])) {
       graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                 "node %zu is %s; only assign and group can be grouped", i,
+                 "node %zu is %s; only assign, group and call can be grouped", i,
                  graph_op_describe(op)->name);
       goto done;
     }

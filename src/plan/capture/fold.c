@@ -36,12 +36,22 @@ static bool has_constant_operands(const operands *o, const graph_node *n,
   return true;
 }
 
+/* All results of a call are folded, or none. */
+static bool is_foldable_call(const graph_node *n) {
+  const graph_host_call *call = graph_call_of(n);
+  bool fits = (call->key.flags & COMPUTE_CALL_PURE) != 0;
+  for (uint32_t i = 0; i < call->key.output_count; i++)
+    fits = fits && call->outputs[i].count > 0 && call->outputs[i].count <= LARGE_RESULT;
+  return fits;
+}
+
 static bool is_foldable(const operands *o, const graph_node *n) {
   const compute_graph *g = o->graph;
   const operand_range used = range_of(o, n);
   graph_category c = graph_op_describe(n->op)->category;
   if (c == CATEGORY_SOURCE) return n->op == OP_index && shape_count(n->shape) <= LARGE_RESULT;
   if (c == CATEGORY_STATE) return false;
+  if (c == CATEGORY_CALL) return n->op == OP_call_result || is_foldable_call(n);
   int64_t largest = 0;
   for (uint32_t k = used.begin; k < used.end; k++) {
     const graph_node *x = &g->nodes[n->inputs[k]];

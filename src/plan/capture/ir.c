@@ -22,9 +22,14 @@ static bool has_block(const ir_node *n) {
   return n->op == OP_constant || graph_block_bytes(n->op) > 0;
 }
 
+static bool is_pure_call(const ir_node *n) {
+  return (((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE) != 0;
+}
+
 /* Nodes of these are equal only if they stand for the same node of the graph. */
 static bool is_unique(const ir_node *n) {
-  return n->op == OP_input || n->op == OP_assign || n->op == OP_group;
+  return n->op == OP_input || n->op == OP_assign || n->op == OP_group ||
+         (n->op == OP_call && !is_pure_call(n));
 }
 
 static uint64_t node_hash(const ir_node *n) {
@@ -118,6 +123,7 @@ static bool has_kernel(const compute_device *device, const compute_graph *graph,
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node) {
   const uint32_t count = node->input_count;
+  if (node->op == OP_call_result) return (operand_range){count - 1, count}; /* of the call */
   if (!is_composed(node)) return (operand_range){0, count};
   return has_kernel(device, graph, node) ? (operand_range){0, count - 1}
                                          : (operand_range){count - 1, count};
@@ -136,9 +142,12 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
   }
 }
 
-/* The composed form, where a node in two forms is captured as that; else IR_NONE. */
-static uint32_t composed_form(const ir *r, uint32_t index, const void *values) {
+/* The node that is there already for a node of the graph: the composed form, where one in two forms
+ * is captured as that, and results of a call, which come with it. Else IR_NONE. */
+static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
+  if (values == NULL && n->op == OP_call_result)
+    return r->of_graph[n->inputs[n->input_count - 1]] + (uint32_t)n->attributes.axis;
   if (values != NULL || !is_composed(n) || has_kernel(r->kernels, r->graph, n)) return IR_NONE;
   return r->of_graph[n->inputs[n->input_count - 1]];
 }
@@ -170,12 +179,44 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
   return n;
 }
 
+/* A call, its operands as they lie densely, and its other results. IR_NONE when memory is short. */
+static uint32_t add_call(ir *r, const ir_node *n) {
+  const graph_call_key *key = n->constant;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    const ir_node *x = &r->nodes[n->inputs[k]];
+    const ir_node dense = {.op = OP_reshape,
+                           .dtype = x->dtype,
+                           .shape = x->shape,
+                           .input_count = 1,
+                           .inputs = &(uint32_t){n->inputs[k]},
+                           .attributes.dense = true,
+                           .source = x->source};
+    n->inputs[k] = ir_add(r, &dense);
+    if (n->inputs[k] == IR_NONE) return IR_NONE;
+  }
+  const uint32_t before = r->count, call = ir_add(r, n);
+  if (call < before) return call; /* with its results */
+  for (uint32_t k = 1; call != IR_NONE && k < key->output_count; k++) {
+    const ir_node result = {.op = OP_call_result,
+                            .dtype = key->dtypes[k],
+                            .shape = key->shapes[k],
+                            .input_count = 1,
+                            .inputs = &(uint32_t){call},
+                            .attributes.axis = (int32_t)k,
+                            .source = n->source};
+    if (ir_add(r, &result) == IR_NONE) return IR_NONE;
+  }
+  return call;
+}
+
 static void mark_live(ir *r) {
   for (uint32_t i = 0; i < r->output_count; i++) r->nodes[r->outputs[i]].live = true;
   for (uint32_t i = r->count; i-- > 0;) {
     if (!r->nodes[i].live) continue;
     for (uint32_t k = 0; k < r->nodes[i].input_count; k++)
       r->nodes[r->nodes[i].inputs[k]].live = true;
+    const uint32_t last = r->nodes[i].op == OP_call ? ir_last_result(r, i) : i;
+    for (uint32_t k = i; k < last; k++) r->nodes[k + 1].live = true; /* the kernel computes them */
   }
 }
 
@@ -200,10 +241,12 @@ compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *out
   mark_needed(r, outputs, output_count, needed, folded, folded_count);
   for (uint32_t i = 0; i < graph->count; i++) {
     if (!(needed[i] & 1)) continue;
-    r->of_graph[i] = composed_form(r, i, values[i]);
+    r->of_graph[i] = captured_form(r, i, values[i]);
     if (r->of_graph[i] != IR_NONE) continue;
     ir_node n = candidate(r, i, values[i], inputs);
-    r->of_graph[i] = simplify ? ir_rewrite(r, &n) : ir_add(r, &n);
+    r->of_graph[i] = n.op == OP_call ? add_call(r, &n)
+                     : simplify      ? ir_rewrite(r, &n)
+                                     : ir_add(r, &n);
     if (r->of_graph[i] == IR_NONE) goto short_of_memory;
   }
   for (uint32_t i = 0; i < output_count; i++) r->outputs[i] = r->of_graph[outputs[i]];

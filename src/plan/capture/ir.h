@@ -92,6 +92,8 @@ typedef struct plan_rule {
    * nothing is captured. */
   bool (*has_kernel)(const compute_device *device, const compute_graph *graph,
                      const graph_node *node);
+
+  bool on_host; /* its kernel is the CPU's, whatever the plan's device is: no fallback */
 } plan_rule;
 
 #define ELEMENTWISE(...) extern const plan_rule rule_map;
@@ -104,6 +106,18 @@ extern const plan_rule *const plan_rules[OP_COUNT];
 
 static inline const plan_rule *ir_rule(const ir_node *n) {
   return plan_rules[n->op];
+}
+
+/* Results of a call: the call itself and, right after it, a node for each of its other results, all
+ * of one cluster. The call that node `i` is a result of, or IR_NONE; and the last of its results.
+ */
+static inline uint32_t ir_call_of(const ir *r, uint32_t i) {
+  const ir_node *n = &r->nodes[i];
+  return n->op == OP_call ? i : n->op == OP_call_result ? n->inputs[0] : IR_NONE;
+}
+
+static inline uint32_t ir_last_result(const ir *r, uint32_t call) {
+  return call + ((const graph_call_key *)r->nodes[call].constant)->output_count - 1;
 }
 
 /* The operands that a plan for the device (NULL: of which no kernels are asked for) reads of a

@@ -213,10 +213,27 @@ static bool try_join(builder *b, uint32_t i) {
   return true;
 }
 
+/* Results of a call are one kernel, all of them stored. */
+static bool join_results(builder *b, uint32_t i) {
+  const uint32_t call = ir_call_of(b->r, i);
+  if (call == IR_NONE || i == ir_last_result(b->r, call)) return false;
+  const uint32_t target = b->f->cluster_of[i + 1];
+  cluster *c = &b->clusters[target];
+  b->f->cluster_of[i] = target;
+  b->f->part[i] = PART_BODY;
+  b->f->stored[i] = 1;
+  b->next[i] = b->head[target];
+  b->head[target] = i;
+  b->size[target]++;
+  c->output_count++;
+  return true;
+}
+
 static void start_cluster(builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
+  const uint32_t call = ir_call_of(b->r, i);
   b->clusters[b->count] = (cluster){.root = i,
-                                    .anchor = ir_rule(n)->is_anchor ? i : IR_NONE,
+                                    .anchor = ir_rule(n)->is_anchor ? i : call,
                                     .output_count = 1,
                                     .positional = is_positional(n)};
   b->f->cluster_of[i] = b->count;
@@ -297,7 +314,7 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
   layout_resolve(r, result->layouts);
   for (uint32_t i = n; i-- > 0;) {
     if (!r->nodes[i].live || !is_computed(&b, i)) continue;
-    if (!options.fuse || !try_join(&b, i)) start_cluster(&b, i);
+    if (!join_results(&b, i) && (!options.fuse || !try_join(&b, i))) start_cluster(&b, i);
   }
   if (!finish(&b)) goto short_of_memory;
   return COMPUTE_OK;
@@ -330,7 +347,9 @@ bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout 
     l->stride[a->axis] = from->stride[a->axis] * a->step;
     return true;
   case OP_broadcast: return shape_broadcast_strides(x->shape, from->stride, n->shape, l->stride);
-  case OP_reshape: return shape_reshape_strides(x->shape, from->stride, n->shape, l->stride);
+  case OP_reshape:
+    return shape_reshape_strides(x->shape, from->stride, n->shape, l->stride) &&
+           (!a->dense || shape_is_dense(n->shape, l->stride));
   default: return false;
   }
 }

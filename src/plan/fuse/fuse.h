@@ -15,7 +15,7 @@ typedef enum cluster_part { PART_BODY = 0, PART_ANCHOR, PART_PROLOGUE } cluster_
 
 typedef struct cluster {
   uint32_t root;
-  uint32_t anchor;   /* IR_NONE if there is none */
+  uint32_t anchor;   /* IR_NONE if there is none; the call of results of one */
   uint32_t *members; /* ascending; anchor included */
   uint32_t member_count;
   uint32_t output_count; /* members that are stored */

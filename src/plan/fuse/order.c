@@ -113,27 +113,46 @@ static void note_edge(ordering *o, uint32_t from, uint32_t to) {
   o->after.to[o->after.start[from + 1]++] = to;
 }
 
-/* Whether a kernel fails for some indices: then nothing must have been overwritten yet. */
-static bool checks_indices(const ordering *o, uint32_t c) {
-  const cluster *k = &o->l->f->clusters[c];
-  return graph_is_indexed(o->l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor].op);
+static const ir_node *kernel_of(const lowering *l, uint32_t c) {
+  const cluster *k = &l->f->clusters[c];
+  return &l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor];
 }
 
-/* Readers wait for values; who overwrites a parameter waits for the readers of the old value. */
+/* Whether a kernel fails for some indices, or at the caller's will: then nothing must have been
+ * overwritten yet. */
+static bool may_fail(const ordering *o, uint32_t c) {
+  const graph_op op = kernel_of(o->l, c)->op;
+  return graph_is_indexed(op) || op == OP_call;
+}
+
+/* Whether a kernel is a call that does more than compute: these keep their order. */
+static bool has_effects(const lowering *l, uint32_t c) {
+  const ir_node *n = kernel_of(l, c);
+  return n->op == OP_call && !(((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE);
+}
+
+/* Readers wait for values; who overwrites a parameter waits for the readers of the old value; a
+ * call with effects for the one before. */
 static void visit_edges(ordering *o, const uint32_t *writer, visit_edge *visit) {
-  for (uint32_t c = 0; c < o->count; c++)
+  uint32_t before = IR_NONE;
+  for (uint32_t c = 0; c < o->count; c++) {
     for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++) {
       const uint32_t node = o->reads.to[i], from = o->l->f->cluster_of[node];
       if (from != IR_NONE) visit(o, from, c);
       if (writer[node] != IR_NONE && writer[node] != c) visit(o, c, writer[node]);
     }
+    if (!has_effects(o->l, c)) continue;
+    if (before != IR_NONE) visit(o, before, c);
+    before = c;
+  }
 }
 
 static bool collect_edges(ordering *o) {
   const lowering *l = o->l;
   uint32_t *writer = scratch_take(l->memory, l->r->count, sizeof *writer);
   o->after.start = scratch_take(l->memory, (size_t)o->count + 2, sizeof *o->after.start);
-  o->after.to = scratch_take(l->memory, (size_t)2 * o->reads.start[o->count], sizeof *o->after.to);
+  o->after.to =
+      scratch_take(l->memory, (size_t)2 * o->reads.start[o->count] + o->count, sizeof *o->after.to);
   o->waits = scratch_take(l->memory, o->count, sizeof *o->waits);
   o->gated = scratch_take(l->memory, o->count, 1);
   if (!writer || !o->after.start || !o->after.to || !o->waits || !o->gated) return false;
@@ -151,7 +170,7 @@ static bool collect_edges(ordering *o) {
   for (uint32_t c = 0; c < o->count; c++) {
     o->gated[c] = o->gated[c] && checks;
     o->waits[c] += o->gated[c];
-    checks |= checks_indices(o, c);
+    checks |= may_fail(o, c);
   }
   return true;
 }
@@ -204,7 +223,7 @@ static void give(ordering *o, uint32_t node) {
 
 /* Frees what waits only for checks that have all run. */
 static void pass_checks(ordering *o) {
-  while (o->checked < o->count && (o->ran[o->checked] || !checks_indices(o, o->checked))) {
+  while (o->checked < o->count && (o->ran[o->checked] || !may_fail(o, o->checked))) {
     const uint32_t c = ++o->checked;
     if (c == o->count || !o->gated[c]) continue;
     o->waits[c]--;
@@ -265,10 +284,11 @@ static uint32_t take_free(ordering *o, unsigned char pass) {
   return IR_NONE;
 }
 
-/* Marks what reads the values of late clusters. */
+/* Marks what reads the values of late clusters, and calls whose effects come after theirs. */
 static void spread_late(const lowering *l, unsigned char *late) {
   const fusion *f = l->f;
-  for (uint32_t c = 0; c < f->cluster_count; c++)
+  bool effects_are_late = false;
+  for (uint32_t c = 0; c < f->cluster_count; c++) {
     for (uint32_t m = 0; m < f->clusters[c].member_count && !late[c]; m++) {
       const ir_node *n = &l->r->nodes[f->clusters[c].members[m]];
       for (uint32_t k = 0; k < n->input_count; k++) {
@@ -276,6 +296,10 @@ static void spread_late(const lowering *l, unsigned char *late) {
         if (from != IR_NONE && from != c && late[from]) late[c] = 1;
       }
     }
+    if (!has_effects(l, c)) continue;
+    late[c] |= effects_are_late;
+    effects_are_late = late[c];
+  }
 }
 
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late) {
@@ -287,7 +311,7 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   /* What nobody waits for, the statistics of a batch norm for one, can stay behind later checks. */
   uint32_t last_check = 0;
   for (uint32_t c = 0; c < o.count; c++)
-    if (checks_indices(&o, c)) last_check = c;
+    if (may_fail(&o, c)) last_check = c;
   for (uint32_t c = 0; last_resort && c < o.count; c++)
     late[c] = late[c] && c < last_check && o.after.start[c] == o.after.start[c + 1];
   spread_late(l, late);

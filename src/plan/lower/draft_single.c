@@ -269,3 +269,38 @@ static bool has_spots_kernel(const compute_device *device, const compute_graph *
 }
 
 const plan_rule rule_spots = {.draft = draft_spots, .has_kernel = has_spots_kernel};
+
+/* ---- Functions of the caller's --------------------------------------------------------------- */
+
+/* The operands lie densely: capture has seen to the inputs. */
+static void draft_call(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->anchor];
+  const graph_host_call *call = n->constant;
+  const dimension_map map = {.rank = 1};
+  compute_shape space = {.rank = 1};
+  for (uint32_t k = 0; k < call->key.output_count; k++)
+    if (call->outputs[k].count > space.size[0]) space.size[0] = call->outputs[k].count;
+  draft_begin(d, COMPUTE_KERNEL_CALL, space, &map);
+  compute_call_attributes *a = draft_attributes(d, sizeof *a);
+  a->run = graph_call_run;
+  a->call = call;
+  a->name = call->key.name;
+  d->descriptor.input_count = n->input_count;
+  d->descriptor.output_count = call->key.output_count;
+  for (uint32_t i = 0; i < n->input_count; i++) {
+    const layout *lay = &l->f->layouts[n->inputs[i]];
+    d->inputs[i] = (compute_operand){.dtype = call->inputs[i].dtype, .stride = {1}};
+    d->input_node[i] = lay->base;
+    d->input_offset[i] = lay->offset;
+    a->count[i] = call->inputs[i].count;
+  }
+  for (uint32_t k = 0; k < call->key.output_count; k++) {
+    d->outputs[k] = (compute_operand){.dtype = call->outputs[k].dtype, .stride = {1}};
+    d->output_node[k] = c->anchor + k;
+    d->output_offset[k] = 0;
+    a->count[n->input_count + k] = call->outputs[k].count;
+  }
+  d->operations = n->folded;
+}
+
+const plan_rule rule_call = {.draft = draft_call, .on_host = true};

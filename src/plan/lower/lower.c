@@ -195,6 +195,7 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   s->placement = where->placement;
   s->reason = where->reason;
   s->fallback = where->fallback;
+  s->call = k->kind == COMPUTE_KERNEL_CALL ? compute_call_of(k)->call : NULL;
   s->first_in_place = kernel_first_in_place(k);
   for (uint32_t i = 0; i < k->input_count; i++) s->in_place[i] = lies_like_output(d, i);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
@@ -261,10 +262,26 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
   return COMPUTE_OK;
 }
 
+/* What only the CPU can run is at home there. */
+static compute_status place_on_host(lowering *l, decision *where) {
+  compute_plan *p = l->plan;
+  if (!p->context->cpu)
+    return error_set_native(p->context, COMPUTE_ERROR_UNSUPPORTED, 0, "call",
+                            "open the context with the CPU module as well",
+                            "call: functions run on the CPU, which the context does not have");
+  if (p->device[PLAN_MAIN] == p->context->cpu) return COMPUTE_OK;
+  p->device[PLAN_CPU] = p->context->cpu;
+  where->device = PLAN_CPU;
+  where->reason = "a function of the caller's runs on the CPU";
+  return COMPUTE_OK;
+}
+
 /* Decides where a cluster runs: where it was placed, else on the plan's device if that takes it. */
 static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decision *where) {
   char reason[512] = "";
+  const cluster *c = &l->f->clusters[index];
   *where = (decision){.device = PLAN_MAIN};
+  if (!l->places && ir_rule(&l->r->nodes[c->root])->on_host) return place_on_host(l, where);
   if (l->places != NULL) {
     where->device = l->places[index].device;
     where->reason = l->places[index].reason;

@@ -33,6 +33,7 @@ typedef struct build_step {
   const char *text, *shape;
   const char *operation; /* that an error names; static */
   uint32_t checked;      /* the node whose indices it checks, or IR_NONE */
+  const void *call;      /* of a function of the caller's: its block in the graph, or NULL */
   const char *placement; /* why the device refused it, or NULL */
   const char *reason;    /* why it was placed there, or NULL */
   bool fallback;         /* on the CPU because the device refused it */

@@ -31,6 +31,7 @@ int64_t run_deadline(double limit) {
 /* ---- May it be repeated? --------------------------------------------------------------------- */
 
 static bool is_failure_of_device(compute_status status, const run_attempt *attempt) {
+  if (attempt->refused) return false;
   switch (status) {
   case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY:
   case COMPUTE_ERROR_COMPILATION:

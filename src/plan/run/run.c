@@ -193,6 +193,7 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
   attempt->hung = device_hangs(queue->device);
   attempt->steps = run->submitted;
   attempt->touched = plan->assigns && run->submitted > run->first_assign;
+  attempt->refused = run->refused;
   if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
   return wait_after_failure(queue, control, s, attempt);
 }
@@ -207,6 +208,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   compute_status s = run_acquire(owner, &run);
   if (s != COMPUTE_OK) return s;
   run->submitted = 0;
+  run->refused = false;
   s = bind_all(plan, run, bindings, count);
   if (s == COMPUTE_OK) s = check_devices(plan);
   if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);

@@ -79,6 +79,7 @@ typedef struct plan_run {
   plan_recording recording;
   uint32_t first_assign; /* step from which on parameters are written; step_count if none is */
   uint32_t submitted;    /* steps of this run so far */
+  bool refused;          /* a function of the caller's has failed */
   int64_t deadline;      /* of this run's control; 0: none */
 } plan_run;
 
@@ -109,6 +110,7 @@ typedef struct run_attempt {
   bool touched;   /* parameters may have been written */
   bool foreign;   /* the caller's queue failed, perhaps with other work */
   bool hung;      /* the device did not end in time */
+  bool refused;   /* a function of the caller's failed, not the device */
 } run_attempt;
 
 /* run.c: one attempt on the plan's own devices. With a deadline it is finished on return. */

@@ -248,6 +248,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
     /* On the CPU a step that fails may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
+    run->refused = status != COMPUTE_OK && s->call != NULL;
     if (status == COMPUTE_OK && i + 1 < plan->step_count)
       status = check_control(plan, run, control);
   }

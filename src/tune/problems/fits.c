@@ -91,3 +91,6 @@ const problem_kind problem_kind_fit = {
 
 /* No device generates it, so it has no parameters. */
 const problem_kind problem_kind_spots = {0};
+
+/* CALL has none either: there is nothing to choose. */
+const problem_kind problem_kind_call = {0};

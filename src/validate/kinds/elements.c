@@ -104,3 +104,6 @@ const evaluation_kind evaluation_kind_top_k = {0};
 
 /* Every element depends on the noise of its whole frame. */
 const evaluation_kind evaluation_kind_spots = {0};
+
+/* What is right, only the caller's function knows. */
+const evaluation_kind evaluation_kind_call = {0};

@@ -17,6 +17,7 @@ typedef union any_attributes {
   compute_attention_attributes attention;
   compute_sort_attributes sort;
   compute_spots_attributes spots;
+  compute_call_attributes call;
 } any_attributes;
 
 static inline void attributes_bind(compute_kernel_descriptor *d, const any_attributes *attributes) {
