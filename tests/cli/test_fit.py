@@ -88,26 +88,12 @@ class Base(unittest.TestCase):
 
 
 class Usage(Base):
-    def test_help_lists_every_option_and_the_man_page_has_them_all(self):
+    def test_help_fits_a_terminal(self):
         self.assertIn("validate", self.fit("--help"))
-        with open(os.path.join(ROOT, "docs", "man", "compute-fit.1"), encoding="utf-8") as file:
-            page = file.read().replace("\\-", "-")
         for command in COMMANDS:
             text = self.fit(command, "--help")
-            options = set(re.findall(r"^  (--[a-z-]+)", text, re.M))
-            self.assertIn("--json", options)
-            for option in options:
-                self.assertRegex(page, re.escape(option) + r"(?![a-z-])", option)
-            self.assertLessEqual(max(map(len, text.splitlines())), 130)
-
-    def test_the_man_page_is_well_formed(self):
-        page = os.path.join(ROOT, "docs", "man", "compute-fit.1")
-        try:
-            result = subprocess.run(["groff", "-man", "-Tutf8", "-ww", page], capture_output=True,
-                                    text=True, check=False)
-        except FileNotFoundError:
-            self.skipTest("no groff")
-        self.assertEqual(result.stderr, "")
+            self.assertIn("--json", re.findall(r"^  (--[a-z-]+)", text, re.M))
+            self.assertLess(max(map(len, text.splitlines())), 80)
 
     def test_wrong_values_name_the_option_and_what_is_allowed(self):
         for arguments, words in {

@@ -3,13 +3,17 @@
 
 The folder of the programs stands in the variable PROGRAMS, that of the examples in EXAMPLES.
 """
+import fcntl
 import gzip
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -87,8 +91,54 @@ class Info(unittest.TestCase):
     def test_text_names_device_modules_variables_and_cache_folder(self):
         result = run("compute-info", COMPUTE_CACHE_DIR="/some/where", OMP_NUM_THREADS="3")
         self.assertEqual(result.returncode, 0)
-        for word in ("cpu", "Modules", "COMPUTE_DEVICE", "/some/where", "OMP_NUM_THREADS=3"):
+        for word in ("cpu", "Modules", "COMPUTE_CACHE_DIR", "/some/where", "OMP_NUM_THREADS=3"):
             self.assertIn(word, result.stdout)
+
+    def test_text_has_variables_that_are_set_and_all_of_them_when_asked(self):
+        some = run("compute-info", COMPUTE_THREADS="1").stdout
+        self.assertRegex(some, r"\n  COMPUTE_THREADS +1\n")
+        self.assertNotIn("COMPUTE_TUNING ", some)
+        self.assertNotIn("(not set)", some)
+        everything = run("compute-info", "--variables").stdout
+        self.assertRegex(everything, r"\n  COMPUTE_TUNING +\(not set\)\n")
+
+    def test_the_null_device_is_shown_when_asked_for(self):
+        self.assertNotIn("null", run("compute-info").stdout)
+        self.assertEqual(run("compute-info", "--names").stdout.splitlines()[0], "cpu")
+        self.assertNotIn("null:0", run("compute-info", "--names").stdout)
+        for result in (run("compute-info", "--all"), run("compute-info", COMPUTE_DEVICE="null:0")):
+            self.assertIn("\n  null:0", result.stdout)
+        self.assertIn("null:0\n", run("compute-info", "--all", "--names").stdout)
+
+    def test_what_to_install_is_said_where_there_is_something_to_use(self):
+        if self.states().get("cuda") != "missing library":
+            self.skipTest("needs the CUDA module and no driver")
+        remedy = "NVIDIA driver"
+        with tempfile.TemporaryDirectory() as bus:
+            def device(vendor, kind):
+                os.makedirs(os.path.join(bus, "0000:01:00.0"), exist_ok=True)
+                for name, value in (("vendor", vendor), ("class", kind)):
+                    with open(os.path.join(bus, "0000:01:00.0", name), "w", encoding="utf-8") as file:
+                        file.write(value + "\n")
+                return self.cuda_lines("--pci", bus)
+            self.assertNotIn(remedy, self.cuda_lines("--pci", bus))
+            self.assertNotIn(remedy, device("0x8086", "0x030000"))
+            self.assertNotIn(remedy, device("0x10de", "0x040300"))  # the sound of such a card
+            self.assertIn(remedy, device("0x10de", "0x030000"))
+            self.assertIn(remedy, device("0x10de", "0x030200"))
+        self.assertNotIn(remedy, self.cuda_lines("--pci", "/nonexistent"))
+        self.assertIn(remedy, self.cuda_lines("--pci", "/nonexistent", "--all"))
+        asked = self.cuda_lines("--pci", "/nonexistent", COMPUTE_DEVICE="cuda:0")
+        self.assertIn(remedy, asked)
+
+    def states(self):
+        return {m["name"]: m["state"] for m in reversed(self.report()["modules"])}
+
+    def cuda_lines(self, *arguments, **variables):
+        """The remedy that the text shows for the CUDA module."""
+        text = run("compute-info", *arguments, **variables).stdout
+        found = re.search(r"\n  cuda: .*?(?=\n  \w|\n\n)", text, re.S)
+        return next((line for line in found.group(0).splitlines() if line.startswith("    remedy")), "")
 
     def test_help_and_wrong_arguments(self):
         self.assertEqual(run("compute-info", "--help").returncode, 0)
@@ -260,6 +310,57 @@ class Bench(unittest.TestCase):
             result, last, _ = self.planted(what)
             self.assertNotEqual(result.returncode, 0, what)
             self.assertRegex(last, f"^FAILED: {words}")
+
+    def on_terminal(self, *arguments, columns=80, **variables):
+        """What a terminal shows of a run with something planted in its only case."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        environment = {**os.environ, "TERM": "xterm", **variables}
+        environment.pop("NO_COLOR", None) if "NO_COLOR" not in variables else None
+        process = subprocess.Popen(
+            [os.path.join(os.environ["PROGRAMS"], "compute-bench"), "--quick", "--peers", "none",
+             "--device", "cpu", "--filter", "pool_hit*", *arguments],
+            stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        shown = b""
+        try:
+            while piece := os.read(master, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        process.wait(timeout=HANG)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_the_table_fits_a_terminal_and_has_all_columns_where_there_is_room(self):
+        narrow = run("compute-bench", "--quick", "--device", "cpu", "--filter", "matmul_64").stdout
+        for line in narrow.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        self.assertIn("median", narrow)
+        self.assertNotIn("p10", narrow)
+        for wide in (run("compute-bench", "--quick", "--peers", "none", "--device", "cpu", "--filter",
+                         "pool_hit*", "--wide", "--plant", "miss").stdout,
+                     self.on_terminal("--plant", "miss", columns=140)):
+            self.assertIn("p10 ... p90", wide)
+        self.assertNotIn("p10", self.on_terminal("--plant", "miss", columns=129))
+
+    def test_failures_are_coloured_on_terminals_that_have_colours(self):
+        failed = "FAILED: memory/pool_hit_1MiB on cpu: planted error 0.500, at most 1.00e-06 allowed"
+        self.assertIn(f"\033[31m{failed}\033[0m\n", self.on_terminal("--plant", "wrong"))
+        self.assertIn("\033[33mmissed:", self.on_terminal("--plant", "miss"))
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            shown = self.on_terminal("--plant", "wrong", **variables)
+            self.assertIn(f"\n{failed}\n", shown)
+            self.assertNotIn("\033[3", shown)
+        self.assertNotIn("\033", self.planted("wrong")[0].stdout)
+
+    def test_progress_is_shown_before_anything_is_measured(self):
+        shown = self.on_terminal("--plant", "leak")
+        self.assertTrue(shown.startswith("\ropening the device\033[K"), shown[:200])
+        self.assertIn("\rmeasuring what the machine can do\033[K", shown)
+        self.assertIn("[1/1] memory/pool_hit_1MiB\033[K\r\033[K", shown)
+        self.assertNotIn("\r", self.on_terminal("--plant", "leak", TERM="dumb").replace("\r\n", "\n"))
+        self.assertTrue(self.planted("miss")[0].stderr.startswith("opening the device\n"))
 
     def test_what_may_be_slow_has_a_goal_and_is_right_however_busy_the_machine_is(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -58,7 +58,7 @@ static int choose_format(fit_job *job) {
 
 static int check_arguments(fit_job *job) {
   const fit_arguments *a = job->a;
-  if (!a->input) {
+  if (!a->line.operand) {
     fit_say("fit needs a movie or a stack: a .tif, .npy or .raw file");
     return EXIT_USAGE;
   }
@@ -73,7 +73,7 @@ static int check_arguments(fit_job *job) {
   }
   static const char *const spot[] = {"--threshold", "--distance", "--filter", "--limit"};
   for (size_t i = 0; i < sizeof spot / sizeof *spot; i++)
-    if (arguments_given(a, spot[i]) && (a->roi_stack || a->corners)) {
+    if (option_given(&a->line, spot[i]) && (a->roi_stack || a->corners)) {
       fit_say("%s is for finding spots; here %s says where the ROIs are", spot[i],
               a->roi_stack ? "--roi-stack" : "--corners");
       return EXIT_USAGE;
@@ -103,19 +103,19 @@ static int check_roi(fit_job *job) {
     if (p->rows <= m->rows && p->columns <= m->columns) return EXIT_GOOD;
     fit_say("--roi: %" PRId32 " x %" PRId32
             " pixels are more than the frames of '%s' have: %" PRId64 " x %" PRId64,
-            p->rows, p->columns, a->input, m->rows, m->columns);
+            p->rows, p->columns, a->line.operand, m->rows, m->columns);
     return EXIT_FAILED;
   }
   if (m->rows > COMPUTE_FIT_MAX_SIDE || m->columns > COMPUTE_FIT_MAX_SIDE) {
     fit_say("--roi-stack: the images of '%s' have %" PRId64 " x %" PRId64
             " pixels; ROIs have %d x %d at most. Without --roi-stack they are taken for frames",
-            a->input, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
+            a->line.operand, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
     return EXIT_FAILED;
   }
-  if (arguments_given(a, "--roi") && (p->rows != m->rows || p->columns != m->columns)) {
+  if (option_given(&a->line, "--roi") && (p->rows != m->rows || p->columns != m->columns)) {
     fit_say("--roi: %" PRId32 " x %" PRId32 ", but the ROIs of '%s' have %" PRId64 " x %" PRId64
             " pixels",
-            p->rows, p->columns, a->input, m->rows, m->columns);
+            p->rows, p->columns, a->line.operand, m->rows, m->columns);
     return EXIT_FAILED;
   }
   p->rows = (int32_t)m->rows;
@@ -137,7 +137,7 @@ static void hint_at_stacks(const fit_job *job) {
 
 static int open_movie(fit_job *job) {
   failure why = {0};
-  if (movie_open(job->a->input, &job->movie, &why)) return fit_say_failure(&why);
+  if (movie_open(job->a->line.operand, &job->movie, &why)) return fit_say_failure(&why);
   job->info = *movie_information(job->movie);
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
@@ -299,7 +299,7 @@ static int make_output(fit_job *job) {
   snprintf(generator, sizeof generator, "compute-fit %s", compute_version_text());
   snprintf(fingerprint, sizeof fingerprint,
            "input %" PRIu64 " bytes of %" PRId64 ", options %016" PRIx64 ", files %016" PRIx64,
-           job->info.file_bytes, job->info.file_time, a->fingerprint, files);
+           job->info.file_bytes, job->info.file_time, a->line.fingerprint, files);
   const results_options options = {.format = job->format,
                                    .problem = &job->problem,
                                    .corners = job->frames || a->corners,
@@ -307,7 +307,7 @@ static int make_output(fit_job *job) {
                                    .columns = job->info.columns,
                                    .pixel_size = a->pixel_size,
                                    .generated_by = generator,
-                                   .input = a->input,
+                                   .input = a->line.operand,
                                    .fingerprint = fingerprint,
                                    .resume = a->resume,
                                    .overwrite = a->force,
