@@ -3,6 +3,7 @@
  * While modules are probed they record why they cannot start. That is what probes are for, not a
  * failure of compute_open, so after a success the thread's error is again what it was before. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -43,6 +44,47 @@ static compute_status options_check(const compute_open_options *options) {
   return COMPUTE_OK;
 }
 
+/* Whether the options say what an environment variable would have said. */
+static bool is_overridden(const void *user, const char *name) {
+  const compute_open_options *options = user;
+  if (!strcmp(name, "COMPUTE_THREADS")) return options->threads > 0;
+  if (!strcmp(name, "COMPUTE_BACKENDS")) return options->backends && *options->backends;
+  return false;
+}
+
+static compute_status environment_check(const compute_open_options *options) {
+  char reason[128] = "";
+  const char *tuning = variable_text("COMPUTE_TUNING");
+  compute_status status = variables_check(is_overridden, options);
+  if (status == COMPUTE_OK && !tuning_text_valid(tuning, reason))
+    status = variable_refuse("COMPUTE_TUNING", tuning, reason);
+  return status;
+}
+
+/* Every name of COMPUTE_BACKENDS is a module's that was found, loaded or not. */
+static compute_status backends_check(const compute_context *context,
+                                     const compute_open_options *options) {
+  const char *list = variable_text("COMPUTE_BACKENDS");
+  char found[256] = "it must be some of ";
+  size_t used = strlen(found);
+  if (!list || is_overridden(options, "COMPUTE_BACKENDS") || !context->module_count)
+    return COMPUTE_OK;
+  for (size_t i = 0; i < context->module_count && used < sizeof found; i++) {
+    const char *name = context->modules[i].probe.name;
+    if (i > 0 && names_list_contains(found + strlen("it must be some of "), name)) continue;
+    used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? "," : "", name);
+  }
+  for (const char *entry = list; *entry; entry += *entry == ',') {
+    char name[NAMES_BACKEND_BYTES];
+    const size_t length = strcspn(entry, ",");
+    snprintf(name, sizeof name, "%.*s", (int)length, entry);
+    if (length && !names_list_contains(found + strlen("it must be some of "), name))
+      return variable_refuse("COMPUTE_BACKENDS", list, found);
+    entry += length;
+  }
+  return COMPUTE_OK;
+}
+
 static int32_t threads_wanted(const compute_open_options *options) {
   if (options->threads > 0) return options->threads;
   int32_t wanted = (int32_t)variable_integer("COMPUTE_THREADS", 1, THREADS_MAX, 0);
@@ -60,6 +102,7 @@ static compute_status context_fill(compute_context *context, const compute_open_
                      "out of memory for the thread pool and the caches");
   }
   compute_status status = module_search(context, options);
+  if (status == COMPUTE_OK) status = backends_check(context, options);
   if (status == COMPUTE_OK) status = registry_open_modules(context);
   if (status == COMPUTE_OK) status = registry_choose_default(context, options->device);
   return status;
@@ -93,6 +136,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
   compute_error before, failure;
   compute_error_get(NULL, &before);
   compute_status status = options_check(options);
+  if (status == COMPUTE_OK) status = environment_check(options);
   if (status != COMPUTE_OK) return status;
   compute_context *context = base_allocate(1, sizeof *context);
   if (!context) {

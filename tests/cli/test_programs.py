@@ -83,10 +83,51 @@ class Info(unittest.TestCase):
         values = {v["name"]: v["value"] for v in report["variables"]}
         self.assertEqual(values["COMPUTE_DEVICE"], "nothing:7")
 
-    def test_no_module_at_all_is_an_error_with_valid_json(self):
-        report = self.report(1, COMPUTE_BACKENDS="none")
-        self.assertEqual(report["devices"], [])
-        self.assertTrue(report["error"]["message"])
+    def test_a_bad_value_of_any_variable_is_an_error_that_names_it(self):
+        for name, value, words in (
+                ("COMPUTE_BACKENDS", "cpu,cudda", "it must be some of "),
+                ("COMPUTE_BACKENDS", "CPU", "names with ','"),
+                ("COMPUTE_BACKEND_PATH", "relative", "absolute paths"),
+                ("COMPUTE_LOG", "loud", "one of off, error, warning, info, debug"),
+                ("COMPUTE_THREADS", "0", "a whole number from 1 to 4096"),
+                ("COMPUTE_THREADS", "two", "a whole number from 1 to 4096"),
+                ("COMPUTE_CACHE_DIR", "relative", "an absolute path"),
+                ("COMPUTE_CACHE_LIMIT", "-1", "a whole number of bytes"),
+                ("COMPUTE_PROFILE", "/nowhere/profile.json", "cannot be written"),
+                ("COMPUTE_TRACE", "/proc", "cannot be written"),
+                ("COMPUTE_VALIDATE", "yes", "one of 1, warn, replace, strict"),
+                ("COMPUTE_LEAKS", "yes", "it must be 1"),
+                ("COMPUTE_TUNING", "gemm=4", "gemm=4"),
+                ("COMPUTE_TUNING_FILE", "relative", "an absolute path or none"),
+                ("COMPUTE_COSTS", "measured", "one of measure, stored, guess"),
+                ("COMPUTE_CPU_ISA", "avx3", "one of scalar, avx2, avx512"),
+                ("COMPUTE_POOL_BUDGET", "1G", "a whole number of bytes"),
+                ("COMPUTE_BLAS", "/nowhere/libblas.so", "/nowhere/libblas.so"),
+                ("COMPUTE_OPENCL_SUBDEVICES", "65", "a whole number from 0 to 64"),
+                ("COMPUTE_CUDA_LIBRARIES", "cublas,cudn", "none, or cublas, cudnn")):
+            report = self.report(1, **{name: value})
+            message = report["error"]["message"]
+            self.assertIn(name, message)
+            self.assertIn(words, message, name)
+            self.assertTrue(report["error"]["remedy"], name)
+            self.assertIn("cpu", [d["name"] for d in report["devices"]], name)
+            values = {v["name"]: v["value"] for v in report["variables"]}
+            self.assertEqual(values[name], value)
+            program = run("compute-bench", "--quick", "--filter", "pool_hit*", **{name: value})
+            self.assertEqual(program.returncode, 1)
+            self.assertIn(name, program.stderr)
+
+    def test_every_variable_of_libcompute_refuses_a_bad_value(self):
+        """Above or, for COMPUTE_DEVICE, elsewhere: a new variable needs a row there."""
+        names = {v["name"] for v in self.report()["variables"] if v["name"].startswith("COMPUTE_")}
+        with open(__file__, encoding="utf-8") as file:
+            tested = set(re.findall(r'\("(COMPUTE_\w+)", "', file.read()))
+        self.assertEqual(names - tested, {"COMPUTE_DEVICE"})
+
+    def test_options_take_the_place_of_a_bad_value(self):
+        result = run("compute-bench", "--quick", "--filter", "pool_hit*", "--threads", "1", "--plant",
+                     "miss", COMPUTE_THREADS="0")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_text_names_device_modules_variables_and_cache_folder(self):
         result = run("compute-info", COMPUTE_CACHE_DIR="/some/where", OMP_NUM_THREADS="3")

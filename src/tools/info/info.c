@@ -1,8 +1,8 @@
 /* compute-info: what libcompute finds on this machine, and why it does not find the rest.
  *
- * It opens a context as any program would. When that fails because of the default device that the
- * environment asks for, it tries again without that wish, so that the modules and devices can be
- * shown beside the error; the exit status is that of the error all the same. */
+ * It opens a context as any program would. When that fails, perhaps because of what the environment
+ * asks for, it tries again without the environment, so that modules and devices can be shown beside
+ * the error; the exit status is that of the error all the same. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "compute/compute.h"
 #include "tools/describe.h"
 #include "tools/info/options.h"
@@ -161,12 +162,11 @@ static void print_device(compute_device *device, bool is_default) {
     line("vector width", "%" PRIu32 " %s", info.vector_width,
          info.type == COMPUTE_DEVICE_GPU ? "threads of a warp" : "f32 numbers");
   print_capabilities(info.capabilities);
-  line("memory", "%s, %s free", describe_bytes(info.memory_total, total, sizeof total),
-       describe_bytes(info.memory_free, available, sizeof available));
+  line("memory", "%s, %s free", bytes_text(info.memory_total, total, sizeof total),
+       bytes_text(info.memory_free, available, sizeof available));
   if (info.memory_max_allocation)
-    line("largest buffer", "%s", describe_bytes(info.memory_max_allocation, total, sizeof total));
-  if (info.cache_bytes)
-    line("last cache", "%s", describe_bytes(info.cache_bytes, total, sizeof total));
+    line("largest buffer", "%s", bytes_text(info.memory_max_allocation, total, sizeof total));
+  if (info.cache_bytes) line("last cache", "%s", bytes_text(info.cache_bytes, total, sizeof total));
   line("priority", "%" PRId32, info.priority);
   line("note", "%s", info.notes);
 }
@@ -341,18 +341,43 @@ static int info_print_json(const info_report *report) {
 
 /* ---- The program --------------------------------------------------------------------------- */
 
+enum { VARIABLES_MOST = 64 };
+
+/* How much of the environment is set aside: the wish for a device, everything but for where
+ * modules are, everything. */
+typedef enum aside { ASIDE_DEVICE, ASIDE_MOST, ASIDE_ALL } aside;
+
+static bool is_aside(const char *name, aside how) {
+  if (!strcmp(name, "COMPUTE_DEVICE")) return how >= ASIDE_DEVICE;
+  if (!strcmp(name, "COMPUTE_BACKEND_PATH")) return how == ASIDE_ALL;
+  return how >= ASIDE_MOST && !strncmp(name, "COMPUTE_", 8);
+}
+
+/* Opens a context without some of libcompute's variables, which are put back. */
+static compute_status open_without(compute_context **context, aside how) {
+  char *kept[VARIABLES_MOST] = {NULL};
+  const compute_variable *variable;
+  for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
+    const char *value = compute_variable_value(variable->name);
+    if (value && is_aside(variable->name, how) && (kept[i] = strdup(value)))
+      unsetenv(variable->name);
+  }
+  const compute_status status = compute_open(context, NULL);
+  for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
+    if (kept[i]) setenv(variable->name, kept[i], 1);
+    free(kept[i]);
+  }
+  return status;
+}
+
+/* As any program would; then, if that fails, with less and less of what the environment asks for.
+ */
 static compute_status open_context(info_report *report) {
-  compute_status status = compute_open(&report->context, NULL);
+  const compute_status status = compute_open(&report->context, NULL);
   if (!status) return status;
   compute_error_get(NULL, &report->error);
-  const char *asked = compute_variable_value("COMPUTE_DEVICE");
-  char *wish = asked ? strdup(asked) : NULL;
-  if (wish) {
-    unsetenv("COMPUTE_DEVICE");
-    compute_open(&report->context, NULL);
-    setenv("COMPUTE_DEVICE", wish, 1);
-  }
-  free(wish);
+  for (aside how = ASIDE_DEVICE; how <= ASIDE_ALL; how++)
+    if (!open_without(&report->context, how)) break;
   return status;
 }
 
