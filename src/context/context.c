@@ -93,6 +93,7 @@ static int32_t threads_wanted(const compute_open_options *options) {
 
 static compute_status context_fill(compute_context *context, const compute_open_options *options) {
   services_fill(context);
+  origins_open(context);
   context->threads = thread_pool_create(threads_wanted(options));
   context->disk_cache = disk_cache_create();
   context->tuning = tuning_create();
@@ -120,6 +121,7 @@ static void context_destroy(compute_context *context) {
   validation_release(context->validation);
   disk_cache_release(context->disk_cache);
   tuning_release(context->tuning);
+  origins_close(context);
   pthread_mutex_destroy(&context->registry_mutex);
   error_context_closed(context);
   context_delist(context);
@@ -166,14 +168,17 @@ compute_status compute_close(compute_context *context) {
   if (!context) return COMPUTE_OK;
   eager_cache_release(context->eager);
   context->eager = NULL;
-  int64_t alive = __atomic_load_n(&context->live_objects, __ATOMIC_ACQUIRE);
+  char kinds[160];
+  const int64_t alive = objects_count(context, kinds, sizeof kinds);
   if (alive != 0) {
+    origins_list(context);
     return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
-                            "release them, and close again",
-                            "%lld object%s of the context (tensors, graphs, plans, jobs, queues, "
-                            "events) "
-                            "%s not been released",
-                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have");
+                            context->origins ? "release them, and close again"
+                                             : "release them, and close again; COMPUTE_LEAKS=1 "
+                                               "lists where they were made",
+                            "%lld object%s of the context %s not been released: %s",
+                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have",
+                            kinds);
   }
   profile_at_close(context);
   context_destroy(context);
