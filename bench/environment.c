@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "tools/describe.h"
 #include "tools/json_text.h"
 #include "output.h"
@@ -139,7 +140,7 @@ void environment_print(const bench_session *session) {
   output_wrapped(session, INDENT, "libcompute %s on %s: %s, %s, %s", compute_version_text(),
                  info->name, info->model, info->isa, info->driver);
   output_wrapped(session, INDENT, "processor  %s, %d threads, last cache %s", cpu, session->threads,
-                 describe_bytes(info->cache_bytes, bytes, sizeof bytes));
+                 bytes_text(info->cache_bytes, bytes, sizeof bytes));
   output_wrapped(
       session, INDENT,
       "limits     %.0f GFLOP/s f32, %.0f f64 (%s multiply-adds); memory %.1f GB/s copy, %.1f add",

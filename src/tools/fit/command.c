@@ -102,7 +102,7 @@ int session_open(const fit_arguments *a, session *s) {
     return fit_say_error(NULL, NULL);
   int result = find_devices(s, a->device);
   if (!result && s->device_count == 0) {
-    fit_say("no device here computes; compute-info says why");
+    fit_say("no device can compute; compute-info says why");
     result = EXIT_FAILED;
   }
   list_names(s);

@@ -108,7 +108,7 @@ static int prepare(simulate_job *job) {
 }
 
 static int no_memory(void) {
-  fit_say("no memory for a piece of the images");
+  fit_say("out of memory for the images");
   return EXIT_FAILED;
 }
 
@@ -181,7 +181,7 @@ static int make_all(simulate_job *job) {
     if (!fit_progress_show(&bar, &p)) result = EXIT_INTERRUPTED;
   }
   progress_hide(&bar.bar);
-  if (result == EXIT_INTERRUPTED) fit_say("interrupted; nothing is left of '%s'", job->a->output);
+  if (result == EXIT_INTERRUPTED) fit_say("interrupted; '%s' was not written", job->a->output);
   return result;
 }
 

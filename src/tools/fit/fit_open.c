@@ -46,8 +46,7 @@ static int choose_format(fit_job *job) {
     known = true;
   }
   if (!known) {
-    fit_say("--output: '%s' ends in none of .csv, .hdf5, .h5 and .npy; --format says what to write",
-            a->output);
+    fit_say("--output: '%s' does not end in .csv, .hdf5, .h5 or .npy; give --format", a->output);
     return EXIT_USAGE;
   }
   if (results_format_available(job->format)) return EXIT_GOOD;
@@ -79,7 +78,7 @@ static int check_arguments(fit_job *job) {
       return EXIT_USAGE;
     }
   if (a->picture && !ends_with(a->picture, ".png") && !ends_with(a->picture, ".svg")) {
-    fit_say("--picture: '%s' ends in neither .png nor .svg", a->picture);
+    fit_say("--picture: '%s' must end in .png or .svg", a->picture);
     return EXIT_USAGE;
   }
   if (a->picture && ends_with(a->picture, ".png") && !picture_available()) {
@@ -87,7 +86,8 @@ static int check_arguments(fit_job *job) {
     return EXIT_FAILED;
   }
   if (a->start_file && !a->roi_stack && !a->corners) {
-    fit_say("--start-file needs --roi-stack or --corners: found spots have no numbers before");
+    fit_say("--start-file needs --roi-stack or --corners: the numbers of spots to be found are "
+            "unknown");
     return EXIT_USAGE;
   }
   return choose_format(job);
@@ -108,7 +108,7 @@ static int check_roi(fit_job *job) {
   }
   if (m->rows > COMPUTE_FIT_MAX_SIDE || m->columns > COMPUTE_FIT_MAX_SIDE) {
     fit_say("--roi-stack: the images of '%s' have %" PRId64 " x %" PRId64
-            " pixels; ROIs have %d x %d at most. Without --roi-stack they are taken for frames",
+            " pixels; ROIs have %d x %d at most. Without --roi-stack they are treated as frames",
             a->line.operand, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
     return EXIT_FAILED;
   }
@@ -131,7 +131,7 @@ static void hint_at_stacks(const fit_job *job) {
   if (job->frames && !job->a->find && !job->a->corners && !job->a->quiet && m->rows <= SMALL_SIDE &&
       m->columns <= SMALL_SIDE)
     fit_say("note: the images of %" PRId64 " x %" PRId64
-            " pixels are taken for frames; if they are ROIs, give --roi-stack",
+            " pixels are treated as frames; if they are ROIs, give --roi-stack",
             m->rows, m->columns);
 }
 
@@ -337,7 +337,7 @@ static int cut_corners(fit_job *job) {
   if (job->first_frame == 0 || job->run_corner_count == 0) return EXIT_GOOD;
   job->shifted = malloc((size_t)job->run_corner_count * 3 * sizeof *job->shifted);
   if (!job->shifted) {
-    fit_say("no memory for the corners");
+    fit_say("out of memory for the corners");
     return EXIT_FAILED;
   }
   for (int64_t i = 0; i < 3 * job->run_corner_count; i++)
@@ -360,7 +360,7 @@ static int make_observers(fit_job *job) {
   }
   if (image) job->picture = picture_create(job->problem.model, rows, columns);
   if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
-  fit_say("no memory for statistics and picture");
+  fit_say("out of memory for statistics and picture");
   return EXIT_FAILED;
 }
 

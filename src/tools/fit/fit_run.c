@@ -160,7 +160,7 @@ static int write_picture(const fit_job *job) {
 int command_fit(const fit_arguments *a) {
   fit_job *job = calloc(1, sizeof *job);
   if (!job) {
-    fit_say("no memory");
+    fit_say("out of memory");
     return EXIT_FAILED;
   }
   int result = fit_job_open(job, a);

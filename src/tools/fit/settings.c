@@ -117,7 +117,8 @@ static int take_outputs(const char *list, uint32_t *outputs) {
     while (i < count && (strlen(output[i].name) != length || strncmp(output[i].name, list, length)))
       i++;
     if (i == count) {
-      fit_say("--outputs: there is no '%.*s'; there are parameters, std, covariance, ratio, p-raw, "
+      fit_say("--outputs: unknown output '%.*s'; the outputs are parameters, std, covariance, "
+              "ratio, p-raw, "
               "p-value, iterations, status, usual and all",
               (int)length, list);
       return EXIT_USAGE;

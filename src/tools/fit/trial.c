@@ -102,7 +102,7 @@ int trial_run(session *s, int64_t batch, trial *t) {
   int result = EXIT_GOOD;
   t->statistics = statistics_create(t->simulation.problem.model);
   if (!t->statistics || !allocate(&b, t)) {
-    fit_say("no memory for %lld ROIs", (long long)t->count);
+    fit_say("out of memory for %lld ROIs", (long long)t->count);
     result = EXIT_FAILED;
   } else if (compute_simulate_rois(s->context, &t->simulation, 0, t->count, b.pixels, b.truth)) {
     result = fit_say_error(NULL, s->context);
