@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "compute/status.h"
 
@@ -316,21 +315,14 @@ static void describe(const variable_row *row, char *text, size_t bytes) {
   }
 }
 
-compute_status variable_refuse(const char *name, const char *value, const char *rule) {
-  return error_set_native(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, 0, "compute_open",
-                          "correct or unset it; docs/reference/environment.md lists what each variable takes",
-                          "the environment variable %s is '%.200s': %s", name, value, rule);
-}
-
-compute_status variables_check(bool (*overridden)(const void *user, const char *name),
-                               const void *user) {
+const char *variables_check(bool (*overridden)(const void *user, const char *name),
+                            const void *user, char *rule, size_t rule_bytes) {
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     const variable_row *row = &table[i];
     const char *text = variable_text(row->shown.name);
-    char rule[200];
     if (!text || is_right(row, text) || overridden(user, row->shown.name)) continue;
-    describe(row, rule, sizeof rule);
-    return variable_refuse(row->shown.name, text, rule);
+    describe(row, rule, rule_bytes);
+    return row->shown.name;
   }
-  return COMPUTE_OK;
+  return NULL;
 }

@@ -3,9 +3,8 @@
 #define BASE_VARIABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#include "compute/status.h"
 
 /* The value of a variable that is in the table, or NULL if it is unset, empty, not in the table, or
  * to be ignored because the program runs with raised privileges. */
@@ -15,13 +14,12 @@ const char *variable_text(const char *name);
  * context does not open with one, so it was set since. */
 int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback);
 
-/* Fails with _INVALID_ARGUMENT at the first of libcompute's own variables whose value is invalid,
- * unless options take its place, which `overridden` says. */
-compute_status variables_check(bool (*overridden)(const void *user, const char *name),
-                               const void *user);
-
-/* The same failure for a variable that only its reader can check, with the rule that it breaks. */
-compute_status variable_refuse(const char *name, const char *value, const char *rule);
+/* The first of libcompute's own variables whose value is invalid, and the rule that it breaks: "it
+ * must be …"; NULL if there is none. Those whose place options take, as `overridden` says, are
+ * passed over.
+ */
+const char *variables_check(bool (*overridden)(const void *user, const char *name),
+                            const void *user, char *rule, size_t rule_bytes);
 
 /* ---- Privileges ------------------------------------------------------------------------------ */
 

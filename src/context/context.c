@@ -52,13 +52,19 @@ static bool is_overridden(const void *user, const char *name) {
   return false;
 }
 
+static compute_status variable_refuse(const char *name, const char *value, const char *rule) {
+  return error_set_native(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_open,
+                          "correct or unset it; docs/environment.md lists what each variable takes",
+                          "the environment variable %s is '%.200s': %s", name, value, rule);
+}
+
 static compute_status environment_check(const compute_open_options *options) {
-  char reason[128] = "";
+  char rule[200] = "", reason[128] = "";
   const char *tuning = variable_text("COMPUTE_TUNING");
-  compute_status status = variables_check(is_overridden, options);
-  if (status == COMPUTE_OK && !tuning_text_valid(tuning, reason))
-    status = variable_refuse("COMPUTE_TUNING", tuning, reason);
-  return status;
+  const char *name = variables_check(is_overridden, options, rule, sizeof rule);
+  if (name) return variable_refuse(name, variable_text(name), rule);
+  if (tuning_text_valid(tuning, reason)) return COMPUTE_OK;
+  return variable_refuse("COMPUTE_TUNING", tuning, reason);
 }
 
 /* Every name of COMPUTE_BACKENDS is a module's that was found, loaded or not. */

@@ -1,7 +1,7 @@
 # Manual pages and completions of bash, zsh and fish, from the programs' tables of options. The program
 # that prints them, compute-options, needs the tables and the C library alone. When cross-compiling
 # it is built for the machine that builds, by any C compiler found there.
-set(page_sources src/tools/option_pages.c src/tools/option_parse.c src/tools/option_help.c
+set(page_sources src/tools/pages/pages.c src/tools/option_parse.c src/tools/option_help.c
   src/tools/info/options.c src/tools/tune/options.c src/tools/fit/options.c bench/options.c
   tests/backend/options.c)
 list(TRANSFORM page_sources PREPEND ${PROJECT_SOURCE_DIR}/)
