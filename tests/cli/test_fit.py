@@ -95,6 +95,22 @@ class Usage(Base):
             self.assertIn("--json", re.findall(r"^  (--[a-z-]+)", text, re.M))
             self.assertLess(max(map(len, text.splitlines())), 80)
 
+    def test_a_file_that_exists_is_kept_without_force(self):
+        for name in ("s.npy", "s.raw", "s.tif"):
+            make = ("simulate", "--rois", "5", "-o", name, "--quiet")
+            self.fit(*make)
+            before = self.bytes_of(name)
+            error = self.fit(*make, "--seed", "2", expected=1)
+            self.assertEqual(error, f"compute-fit: {name} exists; use --force to overwrite it\n")
+            self.assertEqual(self.bytes_of(name), before)
+            self.fit(*make, "--seed", "2", "--force")
+            self.assertNotEqual(self.bytes_of(name), before)
+
+    def test_a_save_that_fails_names_the_file_that_was_asked_for(self):
+        error = self.fit("simulate", "--rois", "5", "-o", "/proc/s.npy", expected=1)
+        self.assertIn("/proc/s.npy:", error)
+        self.assertNotIn("incomplete", error)
+
     def test_wrong_values_name_the_option_and_what_is_allowed(self):
         for arguments, words in {
                 "fit s.npy -o r.csv --roi 0": "--roi rows columns 1 to 64",
