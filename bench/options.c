@@ -29,7 +29,8 @@ static const option_row rows[] = {
      .choices = peers},
     {"--list", OPTION_FLAG, AT(list), .help = "lists suites and cases, and measures nothing"},
     {"--json", OPTION_FILE, AT(json), .value = "FILE",
-     .help = "also writes the records as JSON; see docs/performance.md", .section = "Results"},
+     .help = "also writes the records as JSON; see docs/internals/performance.md",
+     .section = "Results"},
     {"--wide", OPTION_FLAG, AT(wide),
      .help = "also shows the 10th and 90th percentiles and the part of the machine's limit; the "
              "default on terminals of 130 columns and more"},
@@ -82,7 +83,7 @@ static const option_section sections[] = {
      "  compute-bench --suite matmul,reduce --device opencl:0 --json bench.json\n"
      "  compute-bench --filter 'softmax*' --peers torch",
      false},
-    {"See also", "`compute-info`(1), docs/performance.md", false},
+    {"See also", "`compute-info`(1), docs/internals/performance.md", false},
     {0},
 };
 

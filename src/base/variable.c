@@ -102,7 +102,8 @@ static const variable_row table[] = {
      .kind = VARIABLE_WORD,
      .words = "1"},
     {.shown = {"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
-               "Overrides the parameters of generated kernels, tuned or not; see docs/internals/tuning.md. "
+               "Overrides the parameters of generated kernels, tuned or not; see "
+               "docs/internals/tuning.md. "
                "Ignored in "
                "privileged programs."},
      .trusted_only = true},

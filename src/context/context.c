@@ -53,9 +53,10 @@ static bool is_overridden(const void *user, const char *name) {
 }
 
 static compute_status variable_refuse(const char *name, const char *value, const char *rule) {
-  return error_set_native(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_open,
-                          "correct or unset it; docs/environment.md lists what each variable takes",
-                          "the environment variable %s is '%.200s': %s", name, value, rule);
+  return error_set_native(
+      NULL, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_open,
+      "correct or unset it; docs/reference/environment.md lists what each variable takes",
+      "the environment variable %s is '%.200s': %s", name, value, rule);
 }
 
 static compute_status environment_check(const compute_open_options *options) {

@@ -50,7 +50,7 @@ static const option_section sections[] = {
      "  compute-conformance cpu\n"
      "  compute-conformance --module ./libcompute-yours.so --filter kernel/gemm",
      false},
-    {"See also", "`compute-info`(1), docs/backends.md", false},
+    {"See also", "`compute-info`(1), docs/internals/backends.md", false},
     {0},
 };
 

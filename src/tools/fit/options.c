@@ -268,7 +268,7 @@ static const option_section sections[] = {
      "\n"
      "  compute-fit crlb --roi 7 --sigma 1.0 --photons 1000 --background 10",
      false},
-    {"See also", "`compute-info`(1), `compute-tune`(1), docs/fitting.md", false},
+    {"See also", "`compute-info`(1), `compute-tune`(1), docs/guide/fitting.md", false},
     {0},
 };
 

@@ -63,7 +63,7 @@ static const option_section sections[] = {
      "  compute-tune --export tuning.txt\n"
      "  compute-tune --costs",
      false},
-    {"See also", "`compute-info`(1), docs/tuning.md", false},
+    {"See also", "`compute-info`(1), docs/internals/tuning.md", false},
     {0},
 };
 
