@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "compute/compute.h"
+#include "tools/option.h"
+#include "tools/terminal.h"
 #include "judge.h"
 #include "machine_limits.h"
 #include "peer.h"
@@ -50,6 +52,7 @@ struct bench_record {
 };
 
 typedef struct bench_options {
+  option_line line;
   const char *suites; /* "matmul,reduce"; NULL: all */
   const char *device;
   const char *filter;
@@ -57,8 +60,8 @@ typedef struct bench_options {
   const char *peers; /* "torch,dnnl"; NULL: all; "none" */
   const char *commit;
   const char *plant; /* what goes wrong on purpose: tests of this program ask for it */
-  int threads;
-  bool quick, list, strict;
+  int64_t threads;   /* 0: all */
+  bool quick, list, strict, wide;
   bool first_result; /* be the process that first_result.h measures */
   bool fit_memory;   /* be the process that fit.h measures */
 } bench_options;
@@ -78,6 +81,10 @@ typedef struct bench_session {
   char **notes; /* skipped cases, warnings: text for the environment object */
   size_t note_count, note_capacity;
   compute_tensor *leak; /* planted */
+  progress_bar progress;
+  int columns;  /* of standard output */
+  bool wide;    /* the table with all its columns */
+  bool colours; /* of failures */
 } bench_session;
 
 enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3 };
@@ -100,10 +107,27 @@ typedef struct bench_suite {
   size_t case_count;
 } bench_suite;
 
-extern const bench_suite bench_suite_elementwise, bench_suite_matmul, bench_suite_reduce,
-    bench_suite_memory, bench_suite_overhead, bench_suite_routing, bench_suite_batch,
-    bench_suite_faults, bench_suite_fit, bench_suite_conv, bench_suite_pool, bench_suite_norm,
-    bench_suite_train;
+/* In the order in which they run: overhead before the peers' libraries have filled the process. */
+#define BENCH_SUITES(SUITE)                                                                        \
+  SUITE(overhead)                                                                                  \
+  SUITE(elementwise)                                                                               \
+  SUITE(matmul)                                                                                    \
+  SUITE(reduce)                                                                                    \
+  SUITE(conv)                                                                                      \
+  SUITE(pool)                                                                                      \
+  SUITE(norm)                                                                                      \
+  SUITE(train)                                                                                     \
+  SUITE(memory)                                                                                    \
+  SUITE(fit)                                                                                       \
+  SUITE(routing)                                                                                   \
+  SUITE(batch)                                                                                     \
+  SUITE(faults)
+
+#define BENCH_SUITE(name) extern const bench_suite bench_suite_##name;
+BENCH_SUITES(BENCH_SUITE)
+#undef BENCH_SUITE
+
+extern const option_program bench_program;
 
 /* A record for a case with all its numbers NaN, and right until something of judge.h says that it
  * is not. */
@@ -111,9 +135,6 @@ bench_record bench_record_new(const bench_session *session, const char *suite, c
 
 /* Keeps a copy of the record; its line of the table is printed when its case has ended. */
 void bench_record_add(bench_session *session, const bench_record *record);
-
-/* Progress on stderr: in place on a terminal, else a line every few seconds. NULL ends it. */
-void bench_progress(size_t done, size_t total, const char *suite, const char *name);
 
 /* Keeps a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
 void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);

@@ -8,9 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "tools/describe.h"
 #include "tools/json_text.h"
+#include "output.h"
 #include "peers.h"
+
+/* Under the text of the lines that environment_print writes. */
+enum { INDENT = 11 };
 
 extern char **environ;
 
@@ -132,22 +137,26 @@ void environment_print(const bench_session *session) {
   const bench_limits *l = &session->limits;
   char cpu[128], bytes[32];
   environment_cpu_model(cpu, sizeof cpu);
-  printf("libcompute %s on %s: %s, %s, %s\n", compute_version_text(), info->name, info->model,
-         info->isa, info->driver);
-  printf("processor  %s, %d threads, last cache %s\n", cpu, session->threads,
-         describe_bytes(info->cache_bytes, bytes, sizeof bytes));
-  printf(
-      "limits     %.0f GFLOP/s f32, %.0f f64 (%s multiply-adds); memory %.1f GB/s copy, %.1f add\n",
+  output_wrapped(session, INDENT, "libcompute %s on %s: %s, %s, %s", compute_version_text(),
+                 info->name, info->model, info->isa, info->driver);
+  output_wrapped(session, INDENT, "processor  %s, %d threads, last cache %s", cpu, session->threads,
+                 bytes_text(info->cache_bytes, bytes, sizeof bytes));
+  output_wrapped(
+      session, INDENT,
+      "limits     %.0f GFLOP/s f32, %.0f f64 (%s multiply-adds); memory %.1f GB/s copy, %.1f add",
       l->fma_f32, l->fma_f64, l->isa, l->stream_copy, l->stream_add);
   for (char **entry = environ; *entry; entry++)
-    if (is_relevant(*entry)) printf("variable   %s\n", *entry);
-  if (info->notes[0]) printf("WARNING    %s\n", info->notes);
+    if (is_relevant(*entry)) output_wrapped(session, INDENT, "variable   %s", *entry);
+  if (info->notes[0]) output_wrapped(session, INDENT, "WARNING    %s", info->notes);
 }
 
 void environment_print_peers(const bench_session *session) {
   const bench_peer *peer;
-  printf("\npeers: ");
-  for (size_t i = 0; (peer = bench_peer_at(session->peers, i)); i++)
-    printf("%s%s %s", i ? ", " : "", peer->name, peer->version);
-  puts(bench_peer_at(session->peers, 0) ? "" : "none");
+  char text[512] = "";
+  size_t used = 0;
+  for (size_t i = 0; (peer = bench_peer_at(session->peers, i)) && used < sizeof text; i++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", i ? ", " : "", peer->name,
+                             peer->version);
+  puts("");
+  output_wrapped(session, INDENT, "peers: %s", used ? text : "none");
 }

@@ -123,9 +123,10 @@ bool fault_cache_is_damaged(fault *f) {
   const double start = clock_seconds();
   ok = ok && works(info.name);
   f->seconds = clock_seconds() - start;
-  fault_says(f,
-             "%d built kernels, the tuning file and the costs were damaged: made anew, passed over",
-             damaged);
+  fault_says(
+      f,
+      "%d built kernels, the tuning file and the costs were damaged; they were rebuilt or skipped",
+      damaged);
   restore("COMPUTE_CACHE_DIR", cache_before);
   restore("COMPUTE_TUNING_FILE", tuning_before);
   each_file(kernels, false);
@@ -183,7 +184,7 @@ bool fault_module_is_none(fault *f) {
   for (size_t i = 0; context && (probe = compute_probe_at(context, i)) != NULL; i++)
     if (strcmp(probe->name, "broken") == 0) {
       noticed = probe->state == COMPUTE_PROBE_NOT_A_MODULE && probe->detail[0] != '\0';
-      fault_says(f, "a module that is no library: %s", compute_probe_state_text(probe->state));
+      fault_says(f, "a module that is not a library: %s", compute_probe_state_text(probe->state));
     }
   ok = ok && noticed && !compute_close(context);
   unlink(path);

@@ -401,6 +401,6 @@ static const bench_case cases[] = {
     CASE("module_is_none"),
 };
 
-const bench_suite bench_suite_faults = {
-    "faults", "what goes wrong on purpose, and how long it takes to go on", cases,
-    sizeof cases / sizeof *cases};
+const bench_suite bench_suite_faults = {"faults",
+                                        "faults injected on purpose, and how long recovery takes",
+                                        cases, sizeof cases / sizeof *cases};

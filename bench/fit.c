@@ -87,7 +87,7 @@ static void run_stack(bench_session *session, const char *suite, const bench_cas
     if (!results.status) s = COMPUTE_ERROR_OUT_OF_MEMORY;
   }
   for (int i = 0; i < sides && !s; i++) {
-    side_open(session, i == 0 ? session->options->threads : 1, &stack, results, &side[i]);
+    side_open(session, i == 0 ? (int)session->options->threads : 1, &stack, results, &side[i]);
     if (!side[i].status) side_run(&side[i], 1);
     s = side[i].status;
   }

@@ -67,9 +67,9 @@ void network_memory_run(bench_session *session, const char *suite, const bench_c
   network_data data = {0};
   bench_record record = bench_record_new(session, suite, c);
   const int64_t steps = session->options->quick ? c->size[2] / 10 : c->size[2];
-  compute_status s =
-      compute_open(&context, &(compute_open_options){.device = session->info.name,
-                                                     .threads = session->options->threads});
+  compute_status s = compute_open(
+      &context, &(compute_open_options){.device = session->info.name,
+                                        .threads = (int32_t)session->options->threads});
   compute_device *device = s ? NULL : compute_default_device(context);
   if (!s)
     s = network_own_create(context, device, NULL, &bench_networks[c->size[0]], c->size[1], true,

@@ -3,18 +3,68 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/json_text.h"
 #include "environment.h"
 #include "measure.h"
 
-void output_heading(const bench_suite *suite) {
-  printf("\n%s: %s\n", suite->name, suite->text);
-  printf("  %-24s %-5s %11s %19s %9s %8s %7s %9s  %s\n", "case", "dtype", "median", "p10 ... p90",
-         "GFLOP/s", "GB/s", "limit", "error", "times as fast as");
+/* ---- The terminal -------------------------------------------------------------------------- */
+
+enum { WIDE_COLUMNS = 130, INDENT = 4 };
+
+void output_begin(bench_session *session) {
+  const int columns = terminal_columns(stdout);
+  session->wide = session->options->wide || columns >= WIDE_COLUMNS;
+  session->columns = session->wide && columns < WIDE_COLUMNS ? WIDE_COLUMNS : columns;
+  session->colours = terminal_has_colours(stdout);
+}
+
+void output_wrapped(const bench_session *session, int indent, const char *format, ...) {
+  char line[1024], *text = line;
+  int column = 0;
+  va_list list;
+  va_start(list, format);
+  vsnprintf(line, sizeof line, format, list);
+  va_end(list);
+  while (*text) {
+    const int spaces = (int)strspn(text, " "), width = (int)strcspn(text + spaces, " ");
+    if (column > indent && column + spaces + width > session->columns)
+      column = printf("\n%*s%.*s", indent, "", width, text + spaces) - 1;
+    else
+      column += printf("%.*s", spaces + width, text);
+    text += spaces + width;
+  }
+  puts("");
+}
+
+typedef enum paint { PAINT_FAILED = 31, PAINT_MISSED = 33 } paint;
+
+/* A line that ought to be seen. It is not wrapped: scripts read it. */
+static void print_coloured(const bench_session *session, paint colour, const char *format, ...)
+    COMPUTE_PRINTF(3, 4);
+static void print_coloured(const bench_session *session, paint colour, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  if (session->colours) printf("\033[%dm", (int)colour);
+  vprintf(format, list);
+  puts(session->colours ? "\033[0m" : "");
+  va_end(list);
+}
+
+/* ---- The table ----------------------------------------------------------------------------- */
+
+void output_heading(const bench_session *session, const bench_suite *suite) {
+  puts("");
+  output_wrapped(session, INDENT, "%s: %s", suite->name, suite->text);
+  if (session->wide)
+    printf("  %-24s %-5s %11s %23s %8s %8s %7s %9s  %s\n", "case", "dtype", "median", "p10 ... p90",
+           "GFLOP/s", "GB/s", "limit", "error", "speed-up over");
+  else
+    printf("  %-24s %-5s %11s %8s %8s %9s\n", "case", "dtype", "median", "GFLOP/s", "GB/s",
+           "error");
 }
 
 /* "1.23 ms" with a unit that fits. */
@@ -52,24 +102,27 @@ static double limit_part(const bench_session *session, const bench_record *r) {
 }
 
 /* A line below the record. */
-static void print_fit(const bench_fit *f) {
-  printf("    %.3g M ROIs/s", f->rate * 1e-6);
-  if (f->rate_one_thread > 0) printf(", %.3g M on one thread", f->rate_one_thread * 1e-6);
-  printf("; %dx%d, %d parameters, %.2f steps, %.2f %% converged", f->rows, f->columns,
-         f->parameters, f->iterations, 100 * f->converged);
+static void print_fit(const bench_session *session, const bench_fit *f) {
+  char one[64] = "", quality[128] = "";
+  if (f->rate_one_thread > 0)
+    snprintf(one, sizeof one, ", %.3g M on one thread", f->rate_one_thread * 1e-6);
   if (f->std_over_bound > 0)
-    printf(", std/CRLB %.3f (worst %.3f), p-values %.3f on average", f->std_over_bound,
-           f->worst_std_over_bound, f->p_mean);
-  printf("\n");
+    snprintf(quality, sizeof quality, ", std/CRLB %.3f (worst %.3f), mean p-value %.3f",
+             f->std_over_bound, f->worst_std_over_bound, f->p_mean);
+  output_wrapped(session, INDENT,
+                 "    %.3g M ROIs/s%s; %dx%d, %d parameters, %.2f steps, %.2f %% converged%s",
+                 f->rate * 1e-6, one, f->rows, f->columns, f->parameters, f->iterations,
+                 100 * f->converged, quality);
 }
 
-static void print_training(const bench_training *t) {
-  printf("    %.4g samples/s", t->rate);
+static void print_training(const bench_session *session, const bench_training *t) {
+  char memory[160] = "";
   if (t->planned_bytes > 0)
-    printf("; memory: %.2f MB planned, %.2f MB measured (%.3f); %.0f steps, %.2f MB of growth",
-           t->planned_bytes * 1e-6, t->measured_bytes * 1e-6, t->measured_bytes / t->planned_bytes,
-           t->steps, t->growth_bytes * 1e-6);
-  printf("\n");
+    snprintf(memory, sizeof memory,
+             "; memory: %.2f MB planned, %.2f MB measured (%.3f); %.2f MB of growth in %.0f steps",
+             t->planned_bytes * 1e-6, t->measured_bytes * 1e-6,
+             t->measured_bytes / t->planned_bytes, t->growth_bytes * 1e-6, t->steps);
+  output_wrapped(session, INDENT, "    %.4g samples/s%s", t->rate, memory);
 }
 
 /* A case has one record for each peer, all with one verdict, or one for each device. */
@@ -79,38 +132,61 @@ static bool same_verdict(const bench_record *a, const bench_record *b) {
          a->verdict.goal.seen == b->verdict.goal.seen;
 }
 
-static void print_verdict(const bench_record *r) {
+static void print_verdict(const bench_session *session, const bench_record *r) {
   char text[240];
-  if (r->verdict.wrong) printf("    FAILED on %s: %s\n", r->device, r->verdict.words);
+  if (r->verdict.wrong)
+    print_coloured(session, PAINT_FAILED, "    FAILED on %s: %s", r->device, r->verdict.words);
   if (bench_record_missed(r))
-    printf("    missed: %s\n", bench_bound_text(&r->verdict.goal, true, text, sizeof text));
+    print_coloured(session, PAINT_MISSED, "    missed: %s",
+                   bench_bound_text(&r->verdict.goal, true, text, sizeof text));
+}
+
+/* "torch 15.70, dnnl 1.03": how many times faster libcompute is than each peer. */
+static const char *peers_text(const bench_record *records, size_t count, char *text, size_t bytes) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < count && used < bytes; i++)
+    if (records[i].peer[0])
+      used += (size_t)snprintf(text + used, bytes - used, "%s%s %.2f", used ? ", " : "",
+                               records[i].peer, records[i].peer_ms / records[i].ms);
+  return text;
+}
+
+static void print_wide(const bench_session *session, const bench_record *r, const char *peers) {
+  char median[32], p10[32], p90[32], range[72], gflops[32], gbytes[32], error[32], part[32] = "";
+  const double limit = limit_part(session, r);
+  if (isfinite(limit)) snprintf(part, sizeof part, "%.0f %%", 100 * limit);
+  snprintf(range, sizeof range, isnan(r->ms) ? "%s%s" : "%s ... %s",
+           time_text(r->ms_p10, p10, sizeof p10), time_text(r->ms_p90, p90, sizeof p90));
+  printf("  %-24s %-5s %11s %23s %8s %8s %7s %9s  %s\n", r->name, r->dtype,
+         time_text(r->ms, median, sizeof median), range,
+         number_text(r->gflops, "", gflops, sizeof gflops),
+         number_text(r->gbytes_s, "", gbytes, sizeof gbytes), part,
+         number_text(r->max_rel_err, "%.1e", error, sizeof error), peers);
+}
+
+static void print_narrow(const bench_session *session, const bench_record *r, const char *peers) {
+  char median[32], gflops[32], gbytes[32], error[32];
+  printf("  %-24s %-5s %11s %8s %8s %9s\n", r->name, r->dtype,
+         time_text(r->ms, median, sizeof median), number_text(r->gflops, "", gflops, sizeof gflops),
+         number_text(r->gbytes_s, "", gbytes, sizeof gbytes),
+         number_text(r->max_rel_err, "%.1e", error, sizeof error));
+  if (peers[0]) output_wrapped(session, INDENT, "    speed-up over %s", peers);
 }
 
 void output_case(const bench_session *session, const bench_record *records, size_t count) {
   const bench_record *r = &records[0];
-  char median[32], p10[32], p90[32], range[72], gflops[32], gbytes[32], error[32], part[32] = "";
-  double limit = limit_part(session, r);
-  if (isfinite(limit)) snprintf(part, sizeof part, "%.0f %%", 100 * limit);
-  snprintf(range, sizeof range, isnan(r->ms) ? "%s%s" : "%s ... %s",
-           time_text(r->ms_p10, p10, sizeof p10), time_text(r->ms_p90, p90, sizeof p90));
-  printf("  %-24s %-5s %11s %23s %8s %8s %7s %9s ", r->name, r->dtype,
-         time_text(r->ms, median, sizeof median), range,
-         number_text(r->gflops, "", gflops, sizeof gflops),
-         number_text(r->gbytes_s, "", gbytes, sizeof gbytes), part,
-         number_text(r->max_rel_err, "%.1e", error, sizeof error));
+  char peers[512];
+  peers_text(records, count, peers, sizeof peers);
+  (session->wide ? print_wide : print_narrow)(session, r, peers);
   for (size_t i = 0; i < count; i++)
-    if (records[i].peer[0])
-      printf(" %s %.2f%s", records[i].peer, records[i].peer_ms / records[i].ms,
-             i + 1 < count ? "," : "");
-  puts("");
-  for (size_t i = 0; i < count; i++)
-    if (i == 0 || !same_verdict(&records[i - 1], &records[i])) print_verdict(&records[i]);
-  if (r->fit.rate > 0) print_fit(&r->fit);
-  if (r->training.rate > 0) print_training(&r->training);
+    if (i == 0 || !same_verdict(&records[i - 1], &records[i])) print_verdict(session, &records[i]);
+  if (r->fit.rate > 0) print_fit(session, &r->fit);
+  if (r->training.rate > 0) print_training(session, &r->training);
   fflush(stdout);
 }
 
-/* 0 stands for what was not measured. */
+/* 0 is what was not measured. */
 static json_t *known(double value) {
   return json_number(value > 0 || value < 0 ? value : NAN);
 }
@@ -183,9 +259,10 @@ static size_t print_those(const bench_session *session, bool wrong, const char *
     if (i > 0 && same_verdict(r - 1, r)) continue;
     count++;
     if (word)
-      printf("%s: %s/%s on %s: %s\n", word, r->suite, r->name, r->device,
-             wrong ? r->verdict.words
-                   : bench_bound_text(&r->verdict.goal, true, text, sizeof text));
+      print_coloured(session, wrong ? PAINT_FAILED : PAINT_MISSED, "%s: %s/%s on %s: %s", word,
+                     r->suite, r->name, r->device,
+                     wrong ? r->verdict.words
+                           : bench_bound_text(&r->verdict.goal, true, text, sizeof text));
   }
   return count;
 }

@@ -4,8 +4,15 @@
 
 #include "bench.h"
 
+/* Finds out what standard output is: how wide, whether in colours. */
+void output_begin(bench_session *session);
+
+/* Words with a line break where the next one would not fit; lines after the first are indented. */
+void output_wrapped(const bench_session *session, int indent, const char *format, ...)
+    COMPUTE_PRINTF(3, 4);
+
 /* The heading of a suite's table. */
-void output_heading(const bench_suite *suite);
+void output_heading(const bench_session *session, const bench_suite *suite);
 
 /* One line for the records of one case (several if there were several peers). */
 void output_case(const bench_session *session, const bench_record *records, size_t count);

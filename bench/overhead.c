@@ -20,7 +20,7 @@ static compute_status open_again(bench_session *session, int threads, compute_co
 static compute_status open_call(void *state) {
   compute_context *context;
   bench_session *session = state;
-  compute_status status = open_again(session, session->options->threads, &context);
+  compute_status status = open_again(session, (int)session->options->threads, &context);
   return status ? status : compute_close(context);
 }
 

@@ -1,13 +1,11 @@
-/* The list of records and notes of a session, and how far it is (bench.h). */
+/* The list of records and notes of a session (bench.h). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench.h"
-#include "measure.h"
 
 bench_record bench_record_new(const bench_session *session, const char *suite,
                               const bench_case *c) {
@@ -24,7 +22,7 @@ static void *grow(void *array, size_t count, size_t *capacity, size_t size) {
   *capacity = *capacity ? 2 * *capacity : 64;
   void *larger = realloc(array, *capacity * size);
   if (!larger) {
-    fprintf(stderr, "compute-bench: out of memory\n");
+    option_say(&bench_program, "out of memory");
     exit(1);
   }
   return larger;
@@ -44,28 +42,15 @@ void bench_record_add(bench_session *session, const bench_record *record) {
   plant_verdict(session, &session->records[session->record_count - 1]);
 }
 
-void bench_progress(size_t done, size_t total, const char *suite, const char *name) {
-  static double last;
-  bool terminal = isatty(STDERR_FILENO);
-  if (terminal) {
-    fprintf(stderr, "\r\033[K");
-    if (suite) fprintf(stderr, "[%zu/%zu] %s/%s", done, total, suite, name);
-    fflush(stderr);
-  } else if (suite && clock_seconds() - last > 5) {
-    if (last > 0) fprintf(stderr, "[%zu/%zu] %s/%s\n", done, total, suite, name);
-    last = clock_seconds();
-  }
-}
-
 void bench_note(bench_session *session, const char *format, ...) {
   char text[1024];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  bench_progress(0, 0, NULL, NULL);
+  progress_hide(&session->progress);
   fflush(stdout); /* in order, where both go to one place */
-  fprintf(stderr, "compute-bench: %s\n", text);
+  option_say(&bench_program, "%s", text);
   session->notes =
       grow(session->notes, session->note_count, &session->note_capacity, sizeof *session->notes);
   char *copy = strdup(text);

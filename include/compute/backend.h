@@ -570,6 +570,8 @@ typedef struct compute_backend {
   void (*close)(void *instance);
 
   uint32_t (*device_count)(void *instance);
+  /* _INVALID_ARGUMENT is for an environment variable that asks for what the device cannot do:
+   * compute_open fails with it. With another failure the device is left out. */
   compute_status (*device_open)(void *instance, uint32_t index, void **device);
   void (*device_close)(void *device);
 

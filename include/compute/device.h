@@ -34,8 +34,9 @@ typedef struct compute_open_options {
 } compute_open_options;
 
 /* Opens a context: finds modules and devices. `options` may be NULL. A missing driver, library or
- * device is no error (see compute_probe_at); no usable device at all, a named default device that
- * does not exist, and an invalid option are. Ownership of *context passes to the caller.
+ * device is not an error (see compute_probe_at); no usable device at all, a default device that
+ * does not exist, an invalid option, and an invalid value of an environment variable that no option
+ * overrides are. Ownership of *context passes to the caller.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _NO_DEVICE, _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_open(compute_context **context,
                                         const compute_open_options *options);

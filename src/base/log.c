@@ -43,7 +43,7 @@ static void read_environment(void) {
     if (level < 0) {
       level = COMPUTE_LOG_WARNING;
       write_to_stderr(NULL, COMPUTE_LOG_WARNING, "core",
-                      "COMPUTE_LOG is none of off, error, warning, info, debug; taken as warning");
+                      "COMPUTE_LOG must be one of off, error, warning, info, debug; using warning");
     }
     receiver = write_to_stderr;
   }
@@ -84,5 +84,17 @@ void log_write(compute_log_level level, const char *module, const char *format, 
   va_list list;
   va_start(list, format);
   log_write_list(level, module, format, list);
+  va_end(list);
+}
+
+void log_write_asked(compute_log_level level, const char *module, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  if (log_enabled(level)) {
+    log_write_list(level, module, format, list);
+  } else {
+    char line[LINE_BYTES];
+    if (vsnprintf(line, sizeof line, format, list) >= 0) write_to_stderr(NULL, level, module, line);
+  }
   va_end(list);
 }

@@ -1,9 +1,11 @@
-/* Growing text, for explanations and messages longer than a fixed buffer; and UTF-8. */
+/* Growing text, for explanations and messages longer than a fixed buffer; sizes in words; UTF-8. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "compute/export.h"
 
@@ -15,6 +17,19 @@ typedef struct text_buffer {
 
 void text_add(text_buffer *text, const char *format, ...) COMPUTE_PRINTF(2, 3);
 void text_release(text_buffer *text);
+
+/* "22.9 GiB", "512 bytes" in `text`, which is returned. */
+static inline const char *bytes_text(uint64_t bytes, char *text, size_t text_size) {
+  static const char unit[] = "KMGTPE";
+  double value = (double)bytes / 1024;
+  size_t i = 0;
+  for (; value >= 1024 && unit[i + 1]; i++) value /= 1024;
+  if (bytes < 1024)
+    snprintf(text, text_size, "%d byte%s", (int)bytes, bytes == 1 ? "" : "s");
+  else
+    snprintf(text, text_size, value < 100 ? "%.1f %ciB" : "%.0f %ciB", value, unit[i]);
+  return text;
+}
 
 /* UTF-8, for those who print texts of unknown origin as JSON. A header alone, so that the programs
  * can use it without a private symbol of the library. */

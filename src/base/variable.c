@@ -3,119 +3,194 @@
 #include "base/variable.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "compute/status.h"
 
+/* What a value must be. Only our own variables are checked. */
+typedef enum variable_kind {
+  VARIABLE_ANY,     /* checked by whoever reads it, or nobody: other software's */
+  VARIABLE_NUMBER,  /* whole, low … high */
+  VARIABLE_WORD,    /* one of `words` */
+  VARIABLE_WORDS,   /* some of `words` with ',' between them */
+  VARIABLE_NAMES,   /* of modules, with ',' between them */
+  VARIABLE_PATH,    /* absolute; or one of `words` */
+  VARIABLE_PATHS,   /* absolute ones with ':' between them */
+  VARIABLE_NEW_FILE /* in a folder that may be written to */
+} variable_kind;
+
 typedef struct variable_row {
   compute_variable shown;
   bool trusted_only; /* names files, or parameters of the code that runs: see privilege.h */
+  variable_kind kind;
+  int64_t low, high;
+  const char *words; /* "off error": with ' ' between them */
 } variable_row;
 
 static const variable_row table[] = {
-    {{"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …, auto",
-      "The default device of a context that names none in its options. With auto it is the best "
-      "one, and plans that name none place each step where they run fastest."},
-     false},
-    {{"COMPUTE_BACKENDS", "names with ',' between them",
-      "Only these backend modules are loaded; without it, all that are found."},
-     false},
-    {{"COMPUTE_BACKEND_PATH", "absolute folders with ':' between them",
-      "Folders searched for backend modules before the library's own; ignored in privileged "
-      "programs."},
-     true},
-    {{"COMPUTE_LOG", "off, error, warning, info, debug",
-      "Writes the log to standard error from this level on; initially nothing is written."},
-     false},
-    {{"COMPUTE_THREADS", "1 … 4096",
-      "CPU threads of a context; without it, as many as the process may use."},
-     false},
-    {{"COMPUTE_CACHE_DIR", "absolute folder",
-      "Where compiled kernels and tuning results are kept; without it, compute under "
-      "XDG_CACHE_HOME or ~/.cache. Ignored in privileged programs."},
-     true},
-    {{"COMPUTE_CACHE_LIMIT", "bytes; 0: no cache",
-      "What the compiled kernels kept on disk may take, 256 MiB without it; the least recently "
-      "used go first."},
-     false},
-    {{"COMPUTE_PROFILE", "file",
-      "Every context records, and writes its profile (compute_profile_write) to this file when it "
-      "closes. Ignored in privileged programs."},
-     true},
-    {{"COMPUTE_TRACE", "file",
-      "Every context records, and writes its timeline (compute_profile_write_trace) to this file "
-      "when it closes. Ignored in privileged programs."},
-     true},
-    {{"COMPUTE_VALIDATE", "1, warn, replace, strict",
-      "Every context checks each step against a plain evaluation (compute_validation_start): warn "
-      "(or 1) reports, replace also goes on with the plain result, strict fails the run."},
-     false},
-    {{"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
-      "Parameters forced upon generated kernels, whatever was tuned; see docs/internals/tuning.md. Ignored "
-      "in privileged programs."},
-     true},
-    {{"COMPUTE_TUNING_FILE", "absolute path, or none",
-      "The tuning file; without it, tuning in the cache folder. Ignored in privileged programs."},
-     true},
-    {{"COMPUTE_COSTS", "measure, stored, guess",
-      "What placing the steps of a plan automatically goes by: figures of each device, measured "
-      "when they are first needed (without it); or those measured before; or guesses."},
-     false},
-    {{"COMPUTE_CPU_ISA", "scalar, avx2, avx512",
-      "The instruction set of the CPU backend, if the machine has it; without it, the best."},
-     false},
-    {{"COMPUTE_POOL_BUDGET", "bytes; 0: no limit",
-      "What the buffer pool of each device may hold until compute_pool_set_budget says otherwise."},
-     false},
-    {{"COMPUTE_BLAS", "path or soname, or none",
-      "The CBLAS library of the CPU backend; none for its own kernels. Ignored in privileged "
-      "programs."},
-     true},
-    {{"COMPUTE_CC", "path or name, or none",
-      "The C compiler that makes kernels of your own for the CPU; without it, the first of cc, gcc "
-      "and clang in PATH; none for none. Ignored in privileged programs."},
-     true},
-    {{"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
-      "Divides each OpenCL device that is a CPU into so many devices, if its driver can; 0 and 1: "
-      "none."},
-     false},
-    {{"COMPUTE_CUDA_LIBRARIES", "none, or cublas, cudnn with ',' between them",
-      "Which of NVIDIA's libraries the CUDA backend may use for products and convolutions; without "
-      "it, all that are found."},
-     false},
-    {{"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
-      "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks there "
-      "for which drivers are registered."},
-     false},
-    {{"POCL_CACHE_DIR", "absolute folder",
-      "Read by PoCL itself, which keeps its compiled kernels there; libcompute looks whether it "
-      "does."},
-     false},
-    {{"CUDA_VISIBLE_DEVICES", "numbers or names of GPUs with ',' between them",
-      "Read by the NVIDIA driver itself, which shows only these GPUs; libcompute only reports it, "
-      "when there are none."},
-     false},
-    {{"LD_LIBRARY_PATH", "folders with ':' between them",
-      "The loader's, not ours: which NVRTC was found is remembered in the cache for as long as "
-      "this stays the same."},
-     true},
-    {{"PATH", "absolute folders with ':' between them",
-      "Where a C compiler is looked for, and what it then gets as its own PATH."},
-     true},
-    {{"XDG_CACHE_HOME", "absolute folder",
-      "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
-     true},
-    {{"HOME", "absolute folder",
-      "The user's folder; its .cache is used when XDG_CACHE_HOME is not set either."},
-     true},
-    {{"OPENBLAS_CORETYPE", "an OpenBLAS kernel name",
-      "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
-     false},
-    {{"OPENBLAS_L2_SIZE", "bytes",
-      "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
-     false},
+    {.shown = {"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …, auto",
+               "The default device of a context that names none in its options. With auto it is "
+               "the best "
+               "one, and plans that name none place each step where they run fastest."},
+     .trusted_only = false},
+    {.shown = {"COMPUTE_BACKENDS", "names with ',' between them",
+               "Only these backend modules are loaded; by default all that are found."},
+     .trusted_only = false,
+     .kind = VARIABLE_NAMES},
+    {.shown =
+         {"COMPUTE_BACKEND_PATH", "absolute folders with ':' between them",
+          "Folders searched for backend modules before the library's own; ignored in privileged "
+          "programs."},
+     .trusted_only = true,
+     .kind = VARIABLE_PATHS},
+    {.shown =
+         {"COMPUTE_LOG", "off, error, warning, info, debug",
+          "Writes the log to standard error from this level on; by default nothing is written."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORD,
+     .words = "off error warning info debug"},
+    {.shown = {"COMPUTE_THREADS", "1 … 4096",
+               "CPU threads of a context; by default as many as the process may use."},
+     .trusted_only = false,
+     .kind = VARIABLE_NUMBER,
+     .low = 1,
+     .high = 4096},
+    {.shown = {"COMPUTE_CACHE_DIR", "absolute folder",
+               "Where compiled kernels and tuning results are kept; by default, compute under "
+               "XDG_CACHE_HOME or ~/.cache. Ignored in privileged programs."},
+     .trusted_only = true,
+     .kind = VARIABLE_PATH},
+    {.shown = {"COMPUTE_CACHE_LIMIT", "bytes; 0: no cache",
+               "How much the compiled kernels on disk may take, by default 256 MiB; the least "
+               "recently used "
+               "are deleted first."},
+     .trusted_only = false,
+     .kind = VARIABLE_NUMBER,
+     .high = INT64_MAX},
+    {.shown = {"COMPUTE_PROFILE", "file",
+               "Every context records, and writes its profile (compute_profile_write) to this file "
+               "when it "
+               "closes. Ignored in privileged programs."},
+     .trusted_only = true,
+     .kind = VARIABLE_NEW_FILE},
+    {.shown = {"COMPUTE_TRACE", "file",
+               "Every context records, and writes its timeline (compute_profile_write_trace) to "
+               "this file "
+               "when it closes. Ignored in privileged programs."},
+     .trusted_only = true,
+     .kind = VARIABLE_NEW_FILE},
+    {.shown =
+         {"COMPUTE_VALIDATE", "1, warn, replace, strict",
+          "Every context checks each step against a plain evaluation (compute_validation_start): "
+          "warn "
+          "(or 1) reports, replace also continues with the plain result, strict fails the run."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORD,
+     .words = "1 warn replace strict"},
+    {.shown = {"COMPUTE_LEAKS", "1",
+               "Every context remembers where its tensors, graphs, plans and other objects are "
+               "made, and if "
+               "some are left when it is closed, lists them in the log, or on standard error "
+               "without one."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORD,
+     .words = "1"},
+    {.shown = {"COMPUTE_TUNING", "gemm:tile_m=64,tile_n=64;map:vector=4, …",
+               "Overrides the parameters of generated kernels, tuned or not; see "
+               "docs/internals/tuning.md. "
+               "Ignored in "
+               "privileged programs."},
+     .trusted_only = true},
+    {.shown = {"COMPUTE_TUNING_FILE", "absolute path, or none",
+               "The tuning file; by default, tuning in the cache folder. Ignored in privileged "
+               "programs."},
+     .trusted_only = true,
+     .kind = VARIABLE_PATH,
+     .words = "none"},
+    {.shown = {"COMPUTE_COSTS", "measure, stored, guess",
+               "What automatic placement is based on: figures of each device, measured when they "
+               "are first "
+               "needed (default); figures measured earlier; or guesses."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORD,
+     .words = "measure stored guess"},
+    {.shown = {"COMPUTE_CPU_ISA", "scalar, avx2, avx512",
+               "The instruction set of the CPU backend; by default the best that the machine has."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORD,
+     .words = "scalar avx2 avx512"},
+    {.shown = {"COMPUTE_POOL_BUDGET", "bytes; 0: no limit",
+               "What the buffer pool of each device may hold until compute_pool_set_budget says "
+               "otherwise."},
+     .trusted_only = false,
+     .kind = VARIABLE_NUMBER,
+     .high = INT64_MAX},
+    {.shown =
+         {"COMPUTE_BLAS", "path or soname, or none",
+          "The CBLAS library of the CPU backend; none for its own kernels. Ignored in privileged "
+          "programs."},
+     .trusted_only = true},
+    {.shown = {"COMPUTE_CC", "path or name, or none",
+               "The C compiler that builds portable kernels for the CPU; by default the first of "
+               "cc, gcc and clang in PATH. Ignored in privileged programs."},
+     .trusted_only = true},
+    {.shown = {"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
+               "Divides each OpenCL device that is a CPU into this number of devices, if its "
+               "driver can; 0 "
+               "and 1: not at all."},
+     .trusted_only = false,
+     .kind = VARIABLE_NUMBER,
+     .high = 64},
+    {.shown =
+         {"COMPUTE_CUDA_LIBRARIES", "none, or cublas, cudnn with ',' between them",
+          "Which of NVIDIA's libraries the CUDA backend may use for products and convolutions; by "
+          "default all that are found."},
+     .trusted_only = false,
+     .kind = VARIABLE_WORDS,
+     .words = "none cublas cudnn"},
+    {.shown = {"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
+               "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks "
+               "there "
+               "for which drivers are registered."},
+     .trusted_only = false},
+    {.shown = {"POCL_CACHE_DIR", "absolute folder",
+               "Read by PoCL itself, which keeps its compiled kernels there; libcompute checks "
+               "whether it "
+               "does."},
+     .trusted_only = false},
+    {.shown = {"CUDA_VISIBLE_DEVICES", "numbers or names of GPUs with ',' between them",
+               "Read by the NVIDIA driver itself, which shows only these GPUs; libcompute only "
+               "reports it, "
+               "when there are none."},
+     .trusted_only = false},
+    {.shown = {"LD_LIBRARY_PATH", "folders with ':' between them",
+               "Read by the loader itself; which NVRTC was found is remembered in the cache as "
+               "long as this "
+               "stays the same."},
+     .trusted_only = true},
+    {.shown = {"PATH", "absolute folders with ':' between them",
+               "Where a C compiler is looked for; the compiler gets the same PATH."},
+     .trusted_only = true},
+    {.shown = {"XDG_CACHE_HOME", "absolute folder",
+               "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
+     .trusted_only = true},
+    {.shown = {"HOME", "absolute folder",
+               "The user's folder; its .cache is used when XDG_CACHE_HOME is not set either."},
+     .trusted_only = true},
+    {.shown =
+         {"OPENBLAS_CORETYPE", "an OpenBLAS kernel name",
+          "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
+     .trusted_only = false},
+    {.shown =
+         {"OPENBLAS_L2_SIZE", "bytes",
+          "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},
+     .trusted_only = false},
 };
 
 enum { VARIABLE_COUNT = sizeof table / sizeof *table };
@@ -150,4 +225,112 @@ int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fa
             "%s=%s is ignored: it must be a whole number from %lld to %lld", name, text,
             (long long)low, (long long)high);
   return fallback;
+}
+
+/* ---- Checking -------------------------------------------------------------------------------- */
+
+/* Whether `word` is one of `words`, which have ' ' between them. */
+static bool is_word(const char *words, const char *word, size_t length) {
+  while (words && *words) {
+    const size_t one = strcspn(words, " ");
+    if (one == length && !strncmp(words, word, length)) return true;
+    words += one + (words[one] == ' ');
+  }
+  return false;
+}
+
+static bool all_words(const char *words, const char *text) {
+  for (;; text++) {
+    const size_t length = strcspn(text, ",");
+    if (!is_word(words, text, length)) return false;
+    text += length;
+    if (!*text) return true;
+  }
+}
+
+/* As file names hold them: lower case, digits and '_'. Empty entries are passed over. */
+static bool all_names(const char *text) {
+  return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_,")] == '\0';
+}
+
+static bool all_absolute(const char *text) {
+  for (; *text; text += *text == ':') {
+    const size_t length = strcspn(text, ":");
+    if (length && *text != '/') return false;
+    text += length;
+  }
+  return true;
+}
+
+static bool in_bounds(const variable_row *row, const char *text) {
+  char *end;
+  errno = 0;
+  const long long value = strtoll(text, &end, 10);
+  return errno == 0 && end != text && *end == '\0' && value >= row->low && value <= row->high;
+}
+
+/* Whether a file of this name can be written: it is one that can, or its folder can. */
+static bool can_be_written(const char *path) {
+  char folder[PATH_MAX];
+  if (access(path, F_OK) == 0) {
+    struct stat found;
+    return stat(path, &found) == 0 && !S_ISDIR(found.st_mode) && access(path, W_OK) == 0;
+  }
+  const char *slash = strrchr(path, '/');
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+  return access(folder, W_OK | X_OK) == 0;
+}
+
+static bool is_right(const variable_row *row, const char *text) {
+  switch (row->kind) {
+  case VARIABLE_ANY: return true;
+  case VARIABLE_NUMBER: return in_bounds(row, text);
+  case VARIABLE_WORD: return is_word(row->words, text, strlen(text));
+  case VARIABLE_WORDS: return all_words(row->words, text);
+  case VARIABLE_NAMES: return all_names(text);
+  case VARIABLE_PATH: return *text == '/' || is_word(row->words, text, strlen(text));
+  case VARIABLE_PATHS: return all_absolute(text);
+  case VARIABLE_NEW_FILE: return can_be_written(text);
+  }
+  return true;
+}
+
+/* "it must be a whole number from 1 to 4096" */
+static void describe(const variable_row *row, char *text, size_t bytes) {
+  switch (row->kind) {
+  case VARIABLE_NUMBER:
+    if (row->high == INT64_MAX)
+      snprintf(text, bytes, "it must be a whole number of bytes, 0 or more");
+    else
+      snprintf(text, bytes, "it must be a whole number from %lld to %lld", (long long)row->low,
+               (long long)row->high);
+    break;
+  case VARIABLE_NEW_FILE: snprintf(text, bytes, "this file cannot be written"); break;
+  case VARIABLE_PATH:
+    snprintf(text, bytes, "it must be an absolute path%s%s", row->words ? " or " : "",
+             row->words ? row->words : "");
+    break;
+  case VARIABLE_PATHS:
+    snprintf(text, bytes, "it must be absolute paths with ':' between them");
+    break;
+  case VARIABLE_WORD:
+    snprintf(text, bytes, "it must be %s%s", strchr(row->words, ' ') ? "one of " : "",
+             row->shown.values);
+    break;
+  case VARIABLE_ANY:
+  case VARIABLE_WORDS:
+  case VARIABLE_NAMES: snprintf(text, bytes, "it must be %s", row->shown.values); break;
+  }
+}
+
+const char *variables_check(bool (*overridden)(const void *user, const char *name),
+                            const void *user, char *rule, size_t rule_bytes) {
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    const variable_row *row = &table[i];
+    const char *text = variable_text(row->shown.name);
+    if (!text || is_right(row, text) || overridden(user, row->shown.name)) continue;
+    describe(row, rule, rule_bytes);
+    return row->shown.name;
+  }
+  return NULL;
 }

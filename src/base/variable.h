@@ -3,14 +3,23 @@
 #define BASE_VARIABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The value of a variable that is in the table, or NULL if it is unset, empty, not in the table, or
  * to be ignored because the program runs with raised privileges. */
 const char *variable_text(const char *name);
 
-/* A whole number low … high; `fallback` when unset. A value that is none is logged and ignored. */
+/* A whole number low … high; `fallback` when unset. An invalid value is logged and ignored: a
+ * context does not open with one, so it was set since. */
 int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback);
+
+/* The first of libcompute's own variables whose value is invalid, and the rule that it breaks: "it
+ * must be …"; NULL if there is none. Those whose place options take, as `overridden` says, are
+ * passed over.
+ */
+const char *variables_check(bool (*overridden)(const void *user, const char *name),
+                            const void *user, char *rule, size_t rule_bytes);
 
 /* ---- Privileges ------------------------------------------------------------------------------ */
 

@@ -230,7 +230,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
     batch->source_files[i] = batch->sink_files[i] = -1;
   pthread_mutex_init(&batch->build_mutex, NULL);
   pthread_mutex_init(&batch->run_mutex, NULL);
-  context_object_created(context);
+  context_object_created(context, OBJECT_BATCH, batch);
   status = fill(batch, options);
   if (status) {
     compute_batch_release(batch);
@@ -257,9 +257,10 @@ void compute_batch_release(compute_batch *batch) {
   base_release(batch->name);
   pthread_mutex_destroy(&batch->build_mutex);
   pthread_mutex_destroy(&batch->run_mutex);
+  context_object_leaves(context, batch);
   base_release(batch);
   error_restore(context, &before);
-  context_object_released(context);
+  context_object_released(context, OBJECT_BATCH);
 }
 
 compute_status compute_batch_device_at(compute_batch *batch, size_t index,

@@ -3,6 +3,7 @@
  * While modules are probed they record why they cannot start. That is what probes are for, not a
  * failure of compute_open, so after a success the thread's error is again what it was before. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -43,6 +44,54 @@ static compute_status options_check(const compute_open_options *options) {
   return COMPUTE_OK;
 }
 
+/* Whether the options say what an environment variable would have said. */
+static bool is_overridden(const void *user, const char *name) {
+  const compute_open_options *options = user;
+  if (!strcmp(name, "COMPUTE_THREADS")) return options->threads > 0;
+  if (!strcmp(name, "COMPUTE_BACKENDS")) return options->backends && *options->backends;
+  return false;
+}
+
+static compute_status variable_refuse(const char *name, const char *value, const char *rule) {
+  return error_set_native(
+      NULL, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation_open,
+      "correct or unset it; docs/reference/environment.md lists what each variable takes",
+      "the environment variable %s is '%.200s': %s", name, value, rule);
+}
+
+static compute_status environment_check(const compute_open_options *options) {
+  char rule[200] = "", reason[128] = "";
+  const char *tuning = variable_text("COMPUTE_TUNING");
+  const char *name = variables_check(is_overridden, options, rule, sizeof rule);
+  if (name) return variable_refuse(name, variable_text(name), rule);
+  if (tuning_text_valid(tuning, reason)) return COMPUTE_OK;
+  return variable_refuse("COMPUTE_TUNING", tuning, reason);
+}
+
+/* Every name of COMPUTE_BACKENDS is a module's that was found, loaded or not. */
+static compute_status backends_check(const compute_context *context,
+                                     const compute_open_options *options) {
+  const char *list = variable_text("COMPUTE_BACKENDS");
+  char found[256] = "it must be some of ";
+  size_t used = strlen(found);
+  if (!list || is_overridden(options, "COMPUTE_BACKENDS") || !context->module_count)
+    return COMPUTE_OK;
+  for (size_t i = 0; i < context->module_count && used < sizeof found; i++) {
+    const char *name = context->modules[i].probe.name;
+    if (i > 0 && names_list_contains(found + strlen("it must be some of "), name)) continue;
+    used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? "," : "", name);
+  }
+  for (const char *entry = list; *entry; entry += *entry == ',') {
+    char name[NAMES_BACKEND_BYTES];
+    const size_t length = strcspn(entry, ",");
+    snprintf(name, sizeof name, "%.*s", (int)length, entry);
+    if (length && !names_list_contains(found + strlen("it must be some of "), name))
+      return variable_refuse("COMPUTE_BACKENDS", list, found);
+    entry += length;
+  }
+  return COMPUTE_OK;
+}
+
 static int32_t threads_wanted(const compute_open_options *options) {
   if (options->threads > 0) return options->threads;
   int32_t wanted = (int32_t)variable_integer("COMPUTE_THREADS", 1, THREADS_MAX, 0);
@@ -51,6 +100,7 @@ static int32_t threads_wanted(const compute_open_options *options) {
 
 static compute_status context_fill(compute_context *context, const compute_open_options *options) {
   services_fill(context);
+  origins_open(context);
   context->threads = thread_pool_create(threads_wanted(options));
   context->disk_cache = disk_cache_create();
   context->tuning = tuning_create();
@@ -60,6 +110,7 @@ static compute_status context_fill(compute_context *context, const compute_open_
                      "out of memory for the thread pool and the caches");
   }
   compute_status status = module_search(context, options);
+  if (status == COMPUTE_OK) status = backends_check(context, options);
   if (status == COMPUTE_OK) status = registry_open_modules(context);
   if (status == COMPUTE_OK) status = registry_choose_default(context, options->device);
   return status;
@@ -77,6 +128,7 @@ static void context_destroy(compute_context *context) {
   validation_release(context->validation);
   disk_cache_release(context->disk_cache);
   tuning_release(context->tuning);
+  origins_close(context);
   pthread_mutex_destroy(&context->registry_mutex);
   error_context_closed(context);
   context_delist(context);
@@ -93,6 +145,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
   compute_error before, failure;
   compute_error_get(NULL, &before);
   compute_status status = options_check(options);
+  if (status == COMPUTE_OK) status = environment_check(options);
   if (status != COMPUTE_OK) return status;
   compute_context *context = base_allocate(1, sizeof *context);
   if (!context) {
@@ -122,14 +175,17 @@ compute_status compute_close(compute_context *context) {
   if (!context) return COMPUTE_OK;
   eager_cache_release(context->eager);
   context->eager = NULL;
-  int64_t alive = __atomic_load_n(&context->live_objects, __ATOMIC_ACQUIRE);
+  char kinds[160];
+  const int64_t alive = objects_count(context, kinds, sizeof kinds);
   if (alive != 0) {
+    origins_list(context);
     return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
-                            "release them, and close again",
-                            "%lld object%s of the context (tensors, graphs, plans, jobs, queues, "
-                            "events) "
-                            "%s not been released",
-                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have");
+                            context->origins ? "release them, and close again"
+                                             : "release them, and close again; COMPUTE_LEAKS=1 "
+                                               "lists where they were made",
+                            "%lld object%s of the context %s not been released: %s",
+                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have",
+                            kinds);
   }
   profile_at_close(context);
   context_destroy(context);

@@ -129,7 +129,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
     base_release(made);
     return status;
   }
-  context_object_created(device->context);
+  context_object_created(device->context, OBJECT_KERNEL, made);
   *kernel = made;
   return COMPUTE_OK;
 }
@@ -143,8 +143,9 @@ void compute_kernel_release(compute_kernel *kernel) {
   compute_device *device = kernel->device;
   if (!device_release_later(device, destroy_handle, kernel->handle))
     destroy_handle(device, kernel->handle);
+  context_object_leaves(device->context, kernel);
   base_release(kernel);
-  context_object_released(device->context);
+  context_object_released(device->context, OBJECT_KERNEL);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------- */

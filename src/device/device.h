@@ -52,6 +52,20 @@ struct compute_event {
   void *handle; /* NULL: the backend has no events, and the work was waited for */
 };
 
+/* What a program makes of a context and must release before it closes. */
+typedef enum object_kind {
+  OBJECT_TENSOR,
+  OBJECT_GRAPH,
+  OBJECT_PLAN,
+  OBJECT_JOB,
+  OBJECT_QUEUE,
+  OBJECT_EVENT,
+  OBJECT_FIT,
+  OBJECT_BATCH,
+  OBJECT_KERNEL,
+  OBJECT_KINDS
+} object_kind;
+
 struct compute_context {
   uint64_t serial; /* unique in the process */
   thread_pool *threads;
@@ -62,20 +76,21 @@ struct compute_context {
   compute_device **devices; /* best first */
   size_t device_count;
   compute_device *default_device;
-  bool automatic;       /* plans that name no device place their steps by cost */
-  compute_device *cpu;  /* the device for fallback; NULL only if no CPU module is loaded */
-  int64_t live_objects; /* atomic: tensors, graphs, plans, queues, events that are not released */
-  struct eager_cache *eager;         /* src/eager/eager.c */
-  struct disk_cache *disk_cache;     /* src/cache/disk_cache.h */
-  struct tuning_store *tuning;       /* src/tune/tuning.h */
-  pthread_mutex_t registry_mutex;    /* held while modules that could wait are opened */
-  bool modules_waiting;              /* atomic: some candidate has not been opened yet */
-  uint64_t fallbacks[16];            /* atomic, by fallback_kind: src/device/collector.h */
-  struct profile_collector *profile; /* src/device/collector.h; NULL in a context of a test */
-  struct job_runners *jobs;          /* atomic; src/job/job.h; NULL until the first job */
-  struct validation *validation;     /* src/validate/validate.h; NULL until it is first started */
-  uint32_t watch;                    /* atomic: WATCH_… of device/collector.h */
-  compute_context *next_open;        /* device_scope.c: all open contexts of the process */
+  bool automatic;      /* plans that name no device place their steps by cost */
+  compute_device *cpu; /* the device for fallback; NULL only if no CPU module is loaded */
+  int64_t live_objects[OBJECT_KINDS]; /* atomic: those that are not released */
+  struct object_origins *origins;     /* origins.c; NULL: nobody asks where they are made */
+  struct eager_cache *eager;          /* src/eager/eager.c */
+  struct disk_cache *disk_cache;      /* src/cache/disk_cache.h */
+  struct tuning_store *tuning;        /* src/tune/tuning.h */
+  pthread_mutex_t registry_mutex;     /* held while modules that could wait are opened */
+  bool modules_waiting;               /* atomic: some candidate has not been opened yet */
+  uint64_t fallbacks[16];             /* atomic, by fallback_kind: src/device/collector.h */
+  struct profile_collector *profile;  /* src/device/collector.h; NULL in a context of a test */
+  struct job_runners *jobs;           /* atomic; src/job/job.h; NULL until the first job */
+  struct validation *validation;      /* src/validate/validate.h; NULL until it is first started */
+  uint32_t watch;                     /* atomic: WATCH_… of device/collector.h */
+  compute_context *next_open;         /* device_scope.c: all open contexts of the process */
 };
 
 /* ---- Lost devices (loss.c) ------------------------------------------------------------------ */
@@ -124,13 +139,32 @@ bool device_give_up(compute_device *device);
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
+/* Where objects are made (origins.c): open, if COMPUTE_LEAKS asks for it; close; write what is left
+ * to the log. Thread-safe but for opening and closing. */
+void origins_open(compute_context *context);
+void origins_close(compute_context *context);
+void origins_add(struct object_origins *origins, object_kind kind, const void *object);
+void origins_remove(struct object_origins *origins, const void *object);
+void origins_list(const compute_context *context);
+
+/* How many objects there are, and in `text` of which kinds: "2 tensors, 1 plan". */
+int64_t objects_count(const compute_context *context, char *text, size_t bytes);
+
 /* Counts an object that must be gone before the context closes. */
-static inline void context_object_created(compute_context *context) {
-  __atomic_add_fetch(&context->live_objects, 1, __ATOMIC_RELAXED);
+static inline void context_object_created(compute_context *context, object_kind kind,
+                                          const void *object) {
+  if (context->origins) origins_add(context->origins, kind, object);
+  __atomic_add_fetch(&context->live_objects[kind], 1, __ATOMIC_RELAXED);
 }
 
-static inline void context_object_released(compute_context *context) {
-  __atomic_sub_fetch(&context->live_objects, 1, __ATOMIC_RELEASE);
+/* Before an object is freed: its address may then be another's. */
+static inline void context_object_leaves(compute_context *context, const void *object) {
+  if (context->origins) origins_remove(context->origins, object);
+}
+
+/* After it is freed: the context may close as soon as nothing is counted. */
+static inline void context_object_released(compute_context *context, object_kind kind) {
+  __atomic_sub_fetch(&context->live_objects[kind], 1, __ATOMIC_RELEASE);
 }
 
 /* Gives a context its serial number and counts it among those that are open; and takes it off. */

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/variable.h"
 #include "device/collector.h"
 
@@ -165,12 +166,14 @@ static pool_block *take_cached(memory_pool *pool, uint32_t size_class, uint64_t 
 
 static compute_status fail_budget(memory_pool *pool, uint64_t bytes, uint64_t budget,
                                   uint64_t active) {
+  char wanted[32], allowed[32], used[32];
   return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, "pool",
                           "release tensors, or raise the budget (compute_pool_set_budget, "
                           "COMPUTE_POOL_BUDGET)",
-                          "%s: %" PRIu64 " bytes do not fit into the pool's budget of %" PRIu64
-                          " bytes, of which %" PRIu64 " are in use",
-                          pool->device_name, bytes, budget, active);
+                          "%s: %s do not fit into the pool's budget of %s, of which %s are in use",
+                          pool->device_name, bytes_text(bytes, wanted, sizeof wanted),
+                          bytes_text(budget, allowed, sizeof allowed),
+                          bytes_text(active, used, sizeof used));
 }
 
 /* Counts `block_bytes` as allocated if the budget has room for them, evicting for it. A request
@@ -194,9 +197,11 @@ static compute_status reserve(memory_pool *pool, uint64_t block_bytes) {
 /* Tests have pools without a context. */
 static void note_eviction(const memory_pool *pool, uint64_t freed, uint64_t wanted) {
   if (!pool->context) return;
+  char evicted[32], needed[32];
   fallback_note(pool->context, NULL, FALLBACK_EVICTED, false,
-                "%s: out of memory; evicted %" PRIu64 " cached bytes to allocate %" PRIu64,
-                pool->device_name, freed, wanted);
+                "%s: out of memory; evicted %s from the cache to allocate %s", pool->device_name,
+                bytes_text(freed, evicted, sizeof evicted),
+                bytes_text(wanted, needed, sizeof needed));
 }
 
 /* Asks the source; each time it has no memory, evicts about as much as is wanted and asks again. */
@@ -214,13 +219,17 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
   compute_error cause; /* in the device's words */
   pool_query(pool, &now);
   compute_error_get(pool->context, &cause);
+  /* Without a code of the driver it only says once more how much there is no memory for. */
+  const bool says_more =
+      cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && cause.native_code != 0;
+  char wanted[32], used[32];
   return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, cause.native_code,
                           "pool", "release tensors, use smaller batches or another device",
-                          "%s: no memory for %" PRIu64 " bytes; %" PRIu64 " are in use in %" PRIu64
+                          "%s: no memory for %s; %s are in use in %" PRIu64
                           " blocks, and nothing is left to evict%s%.200s",
-                          pool->device_name, block_bytes, now.bytes_active, now.blocks_active,
-                          cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY ? ": " : "",
-                          cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY ? cause.message : "");
+                          pool->device_name, bytes_text(block_bytes, wanted, sizeof wanted),
+                          bytes_text(now.bytes_active, used, sizeof used), now.blocks_active,
+                          says_more ? ": " : "", says_more ? cause.message : "");
 }
 
 /* A struct for a new block: a spare one, or a fresh one. */

@@ -103,15 +103,16 @@ compute_status compute_queue_create(compute_device *device, compute_queue **queu
   if (missing) return missing;
   *queue = NULL;
   compute_status status = queue_create_internal(device, queue);
-  if (status == COMPUTE_OK) context_object_created(device->context);
+  if (status == COMPUTE_OK) context_object_created(device->context, OBJECT_QUEUE, *queue);
   return status;
 }
 
 void compute_queue_release(compute_queue *queue) {
   if (!queue) return;
   compute_context *context = queue->device->context;
+  context_object_leaves(context, queue);
   queue_destroy_internal(queue);
-  context_object_released(context);
+  context_object_released(context, OBJECT_QUEUE);
 }
 
 compute_device *compute_queue_device(const compute_queue *queue) {
@@ -256,7 +257,7 @@ compute_status compute_event_record(compute_queue *queue, compute_event **result
     base_release(event);
     return status;
   }
-  context_object_created(device->context);
+  context_object_created(device->context, OBJECT_EVENT, event);
   *result = event;
   return COMPUTE_OK;
 }
@@ -270,8 +271,9 @@ void compute_event_release(compute_event *event) {
   compute_device *device = event->device;
   if (event->handle && !device_release_later(device, destroy_handle, event->handle))
     destroy_handle(device, event->handle);
+  context_object_leaves(device->context, event);
   base_release(event);
-  context_object_released(device->context);
+  context_object_released(device->context, OBJECT_EVENT);
 }
 
 compute_status compute_event_wait(compute_event *event) {

@@ -60,7 +60,8 @@ static compute_status add_module(compute_context *context, device_module *module
       device_insert(context, device);
       module->probe.device_count++;
       module->probe.state = COMPUTE_PROBE_LOADED;
-    } else if (opened == COMPUTE_ERROR_OUT_OF_MEMORY) {
+    } else if (opened == COMPUTE_ERROR_OUT_OF_MEMORY ||
+               opened == COMPUTE_ERROR_INVALID_ARGUMENT) { /* a variable asks for the impossible */
       status = opened;
     } else {
       status = device_refused(context, module, index, opened);

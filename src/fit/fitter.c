@@ -130,7 +130,7 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
   fit->context = context;
   pthread_mutex_init(&fit->mutex, NULL);
   pthread_mutex_init(&fit->parts_mutex, NULL);
-  context_object_created(context);
+  context_object_created(context, OBJECT_FIT, fit);
   compute_status status = check_options(fit, options);
   if (!status) status = take_problem(fit, options);
   if (!status) status = take_maps(fit, options);
@@ -162,7 +162,8 @@ void compute_fit_release(compute_fit *fit) {
   base_release(fit->name);
   pthread_mutex_destroy(&fit->mutex);
   pthread_mutex_destroy(&fit->parts_mutex);
+  context_object_leaves(context, fit);
   base_release(fit);
   error_restore(context, &before);
-  context_object_released(context);
+  context_object_released(context, OBJECT_FIT);
 }

@@ -75,7 +75,7 @@ compute_graph *compute_graph_create(compute_context *context) {
   }
   graph->context = context;
   graph->serial = next_serial();
-  context_object_created(context);
+  context_object_created(context, OBJECT_GRAPH, graph);
   return graph;
 }
 
@@ -120,10 +120,11 @@ void compute_graph_release(compute_graph *graph) {
   if (!graph) return;
   graph_truncate(graph, 0);
   compute_context *context = graph->context;
+  context_object_leaves(context, graph);
   base_release(graph->nodes);
   base_release(graph->states);
   base_release(graph);
-  context_object_released(context);
+  context_object_released(context, OBJECT_GRAPH);
 }
 
 compute_status compute_graph_status(const compute_graph *graph) {

@@ -15,8 +15,9 @@
 #include "base/file.h"
 #include "base/text.h"
 
-static compute_status fail(const new_file *file, const char *path, const char *what, int code) {
-  return file_error(file->context, file->operation, path, what, code);
+/* Names the file that was asked for: nobody knows the one beside it. */
+static compute_status fail(const new_file *file, const char *what, int code) {
+  return file_error(file->context, file->operation, file->path, what, code);
 }
 
 compute_status new_file_open(const compute_context *context, const char *operation,
@@ -36,14 +37,14 @@ compute_status new_file_open(const compute_context *context, const char *operati
     if (file->descriptor >= 0) return COMPUTE_OK;
     if (errno != EEXIST) break;
   }
-  compute_status status = fail(file, file->name, "create", errno);
+  compute_status status = fail(file, "create", errno);
   base_release(file->name);
   return status;
 }
 
 compute_status new_file_write(new_file *file, const void *data, size_t bytes) {
   int code = file_write(file->descriptor, data, bytes);
-  if (code) return fail(file, file->name, "write", code);
+  if (code) return fail(file, "write", code);
   file->bytes += bytes;
   return COMPUTE_OK;
 }
@@ -51,18 +52,18 @@ compute_status new_file_write(new_file *file, const void *data, size_t bytes) {
 compute_status new_file_write_at(new_file *file, uint64_t offset, const void *data, size_t bytes) {
   off_t end = lseek(file->descriptor, 0, SEEK_CUR);
   if (end < 0 || lseek(file->descriptor, (off_t)offset, SEEK_SET) < 0)
-    return fail(file, file->name, "write", errno);
+    return fail(file, "write", errno);
   int code = file_write(file->descriptor, data, bytes);
   if (!code && lseek(file->descriptor, end, SEEK_SET) < 0) code = errno;
-  return code ? fail(file, file->name, "write", code) : COMPUTE_OK;
+  return code ? fail(file, "write", code) : COMPUTE_OK;
 }
 
 compute_status new_file_close(new_file *file, compute_status status) {
   if (!status && fsync(file->descriptor) != 0 && errno != EINVAL)
-    status = fail(file, file->name, "write", errno);
-  if (close(file->descriptor) != 0 && !status) status = fail(file, file->name, "write", errno);
+    status = fail(file, "write", errno);
+  if (close(file->descriptor) != 0 && !status) status = fail(file, "write", errno);
   if (!status && rename(file->name, file->path) != 0) {
-    status = fail(file, file->path, "create", errno);
+    status = fail(file, "create", errno);
   }
   if (status) unlink(file->name);
   base_release(file->name);

@@ -160,9 +160,10 @@ void life_drop_inputs(compute_job *job) {
 void life_unreference(compute_job *job) {
   if (__atomic_sub_fetch(&job->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = job->context;
+  context_object_leaves(context, job);
   base_release(job->links);
   base_release(job);
-  context_object_released(context);
+  context_object_released(context, OBJECT_JOB);
 }
 
 void life_inherit(compute_job *job, const compute_job *before) {

@@ -290,7 +290,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   if (is_automatic(context, options) && context->cpu != NULL)
     plan->device[PLAN_MAIN] = context->cpu; /* until something else turns out to be better */
   pthread_mutex_init(&plan->idle_mutex, NULL);
-  context_object_created(context);
+  context_object_created(context, OBJECT_PLAN, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
   if (!indices) s = short_of_memory(plan);
   for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;

@@ -31,7 +31,8 @@ void compute_plan_release(compute_plan *plan) {
   base_release(plan->parameters);
   base_release(plan->name);
   pthread_mutex_destroy(&plan->idle_mutex);
-  context_object_released(plan->context);
+  context_object_leaves(plan->context, plan);
+  context_object_released(plan->context, OBJECT_PLAN);
   base_release(plan);
 }
 

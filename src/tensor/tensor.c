@@ -77,7 +77,7 @@ static compute_status create_dense(compute_device *device, const char *operation
     base_release(tensor);
     return status;
   }
-  context_object_created(device->context);
+  context_object_created(device->context, OBJECT_TENSOR, tensor);
   *result = tensor;
   return COMPUTE_OK;
 }
@@ -211,7 +211,7 @@ compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, 
     base_release(made);
     return status;
   }
-  context_object_created(context);
+  context_object_created(context, OBJECT_TENSOR, made);
   *tensor = made;
   return scope_register(made);
 }
@@ -227,9 +227,10 @@ void compute_tensor_release(compute_tensor *tensor) {
   if (!tensor || __atomic_sub_fetch(&tensor->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = tensor->buffer->device->context;
   scope_forget(tensor);
+  context_object_leaves(context, tensor);
   buffer_release(tensor->buffer);
   base_release(tensor);
-  context_object_released(context);
+  context_object_released(context, OBJECT_TENSOR);
 }
 
 /* ---- Facts --------------------------------------------------------------------------------- */

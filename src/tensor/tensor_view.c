@@ -41,7 +41,7 @@ static compute_status create_view(compute_tensor *tensor, const char *operation,
   view->offset = offset;
   view->buffer = buffer_retain(tensor->buffer);
   view->read_only = tensor->read_only || read_only;
-  context_object_created(context_of(tensor));
+  context_object_created(context_of(tensor), OBJECT_TENSOR, view);
   *result = view;
   return scope_register(view);
 }

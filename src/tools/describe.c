@@ -1,7 +1,6 @@
 /* Words for what a context reports; see describe.h. */
 #include "tools/describe.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,19 +26,6 @@ const char *describe_device_type(compute_device_type type) {
   case COMPUTE_DEVICE_ACCELERATOR: return "accelerator";
   }
   return "unknown";
-}
-
-char *describe_bytes(uint64_t bytes, char *text, size_t text_bytes) {
-  static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) {
-    snprintf(text, text_bytes, "%" PRIu64 " B", bytes);
-    return text;
-  }
-  double value = (double)bytes / 1024;
-  size_t i = 0;
-  for (; value >= 1024 && i + 1 < sizeof unit / sizeof *unit; i++) value /= 1024;
-  snprintf(text, text_bytes, value < 100 ? "%.1f %s" : "%.0f %s", value, unit[i]);
-  return text;
 }
 
 void describe_cache_folder(char *text, size_t text_bytes) {

@@ -17,9 +17,6 @@ extern const describe_capability describe_capabilities[];
 
 const char *describe_device_type(compute_device_type type);
 
-/* "22.9 GiB" in `text`, which is returned. */
-char *describe_bytes(uint64_t bytes, char *text, size_t text_bytes);
-
 /* Where caches are kept: COMPUTE_CACHE_DIR, $XDG_CACHE_HOME/compute or ~/.cache/compute, in
  * `text`; empty if none of the variables is set. */
 void describe_cache_folder(char *text, size_t text_bytes);

@@ -142,6 +142,13 @@ struct tuning_store {
   int64_t next_check; /* monotonic time before which the file is not looked at again */
 };
 
+bool tuning_text_valid(const char *text, char reason[128]) {
+  forced_rules *rules = text ? base_allocate(1, sizeof *rules) : NULL;
+  const bool valid = !rules || forced_parse(text, rules, reason);
+  base_release(rules);
+  return valid;
+}
+
 static void read_forced(tuning_store *store) {
   const char *text = variable_text("COMPUTE_TUNING");
   char reason[128] = "";

@@ -43,6 +43,9 @@ typedef struct forced_rules {
 /* False if the text is malformed; then there are no rules and `reason` (≥ 128 bytes) says why. */
 bool forced_parse(const char *text, forced_rules *rules, char *reason);
 
+/* Whether COMPUTE_TUNING may be `text` (NULL: it is not set); if not, why. */
+bool tuning_text_valid(const char *text, char reason[128]);
+
 /* The best rule for a class; of equally good ones, the last. */
 bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tuning *tuning);
 

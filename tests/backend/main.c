@@ -10,66 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/options.h"
 #include "backend/report.h"
 #include "backend/subject.h"
 #include "device/device.h"
+#include "tools/terminal.h"
 
 enum { HANG_SECONDS = 900, KINDS = 64 };
 
-static const char help[] =
-    "usage: compute-conformance [options] DEVICE\n"
-    "Checks that a backend keeps the promises of compute/backend.h, on one of its devices\n"
-    "(cpu, opencl:0, yours:0, ...).\n"
-    "  --module FILE        a module libcompute-NAME.so; DEVICE may then be left out: NAME:0\n"
-    "  --filter PATTERN     only cases whose names contain PATTERN, or match it if it has a '*'\n"
-    "  --list               print the names of the cases, and run none\n"
-    "  --expect FILE        the outcomes that are expected: lines 'refused PATTERN # reason', or\n"
-    "                       'failed' or 'passed'; a case's first line counts, and a case without\n"
-    "                       a line must pass; a line that no case matches is an error\n"
-    "  --write-expect FILE  write such a file from what was seen\n"
-    "  --json FILE          write what became of each case\n"
-    "  --hooks LIBRARY      a library that makes the driver fail (compute/conformance_hooks.h)\n"
-    "  --quick, --full      fewer kernels, or all and in all tunings; otherwise all kernels, but "
-    "a\n"
-    "                       share of them where each takes a compiler\n"
-    "  --seed NUMBER        which share; else COMPUTE_TEST_SEED, else the day\n"
-    "  --verbose            print every case with its outcome\n"
-    "  --help               this text\n"
-    "Modules are found as by every program: COMPUTE_BACKEND_PATH, then the installed ones.\n"
-    "Exit status: 0 if nothing failed and, with --expect, all was as expected; 1 otherwise; 2 for\n"
-    "wrong arguments and devices that do not exist.\n";
-
-typedef struct options {
-  const char *device, *module, *filter, *expect, *write_expect, *json, *hooks, *seed;
-  bool list, verbose;
-  extent extent;
-} options;
-
 /* ---- Arguments ----------------------------------------------------------------------------- */
-
-static bool take_value(options *o, const char *name, const char *value) {
-  const struct {
-    const char *name;
-    const char **value;
-  } known[] = {{"--module", &o->module}, {"--filter", &o->filter},
-               {"--expect", &o->expect}, {"--write-expect", &o->write_expect},
-               {"--json", &o->json},     {"--hooks", &o->hooks},
-               {"--seed", &o->seed}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (strcmp(name, known[i].name) != 0) continue;
-    *known[i].value = value;
-    return true;
-  }
-  return false;
-}
-
-static bool take_flag(options *o, const char *name) {
-  if (!strcmp(name, "--list")) return o->list = true;
-  if (!strcmp(name, "--verbose")) return o->verbose = true;
-  if (strcmp(name, "--quick") != 0 && strcmp(name, "--full") != 0) return false;
-  o->extent = !strcmp(name, "--quick") ? EXTENT_QUICK : EXTENT_FULL;
-  return true;
-}
 
 /* "NAME:0" from "…/libcompute-NAME.so"; NULL if that is not what the file is called. */
 static const char *device_of(const char *module, char *text, size_t bytes) {
@@ -82,28 +31,23 @@ static const char *device_of(const char *module, char *text, size_t bytes) {
   return text;
 }
 
-static bool parse(int argc, char **argv, options *o) {
+/* The device of the command line, or that of --module; NULL with a message. */
+static const char *device_wanted(const options *o) {
   static char device[80];
-  o->extent = EXTENT_DEFAULT;
-  for (int i = 1; i < argc; i++) {
-    if (argv[i][0] != '-' && !o->device) {
-      o->device = argv[i];
-    } else if (i + 1 < argc && take_value(o, argv[i], argv[i + 1])) {
-      i++;
-    } else if (!take_flag(o, argv[i])) {
-      fprintf(stderr, "compute-conformance: unknown argument '%s'; see --help\n", argv[i]);
-      return false;
-    }
+  const char *of_module = o->module ? device_of(o->module, device, sizeof device) : NULL;
+  if (o->module && !of_module) {
+    option_say(&conformance_program, "invalid --module '%s': it must be a file libcompute-NAME.so",
+               o->module);
+    return NULL;
   }
-  if (o->module && !device_of(o->module, device, sizeof device)) {
-    fprintf(stderr, "compute-conformance: --module takes a file libcompute-NAME.so, not %s\n",
-            o->module);
-    return false;
+  if (o->quick && o->full) {
+    option_say(&conformance_program, "--quick and --full exclude each other");
+    return NULL;
   }
-  if (o->module && !o->device) o->device = device;
-  if (!o->device)
-    fprintf(stderr, "compute-conformance: which device? compute-info lists them; see --help\n");
-  return o->device;
+  const char *wanted = o->line.operand ? o->line.operand : of_module;
+  if (!wanted)
+    option_say(&conformance_program, "a DEVICE is missing; compute-info lists them, see --help");
+  return wanted;
 }
 
 /* ---- The module ---------------------------------------------------------------------------- */
@@ -121,7 +65,7 @@ static bool set_path(const options *o) {
   }
   if (o->module) {
     if (!realpath(o->module, folder)) {
-      fprintf(stderr, "compute-conformance: %s: %s\n", o->module, strerror(errno));
+      option_say(&conformance_program, "%s: %s", o->module, strerror(errno));
       return false;
     }
     *strrchr(folder, '/') = '\0';
@@ -155,16 +99,16 @@ static bool load(const char *path, compute_backend *vtable) {
 }
 
 /* Finds the module by opening the device as any program would; then the core lets go of it. */
-static bool find(const options *o, subject *s, compute_backend *vtable) {
+static bool find(const char *name, subject *s, compute_backend *vtable) {
   compute_context *context = NULL;
-  if (compute_open(&context, &(compute_open_options){.device = o->device})) {
-    fprintf(stderr, "compute-conformance: %s\n", compute_error_message(NULL));
+  if (compute_open(&context, &(compute_open_options){.device = name})) {
+    option_say(&conformance_program, "%s", compute_error_message(NULL));
     return false;
   }
   const compute_device *device = compute_default_device(context);
   const char *path = file_of(context, device->info.backend);
   const bool loaded = path && load(path, vtable);
-  if (!loaded) fprintf(stderr, "compute-conformance: cannot load %s: %s\n", path, dlerror());
+  if (!loaded) option_say(&conformance_program, "cannot load %s: %s", path, dlerror());
   s->backend = vtable;
   s->index = device->info.index;
   printf("%s: %s, %s\n", device->info.name, device->info.model, path);
@@ -179,8 +123,8 @@ static bool find_hooks(const char *library, subject *s) {
   memcpy(&function, &symbol, sizeof symbol);
   s->hooks = symbol ? function() : NULL;
   if (s->hooks && s->hooks->struct_size >= sizeof *s->hooks) return true;
-  fprintf(stderr, "compute-conformance: %s has no hooks: %s\n", library,
-          handle ? "it does not export " CONFORMANCE_HOOKS_SYMBOL : dlerror());
+  option_say(&conformance_program, "%s has no hooks: %s", library,
+             handle ? "it does not export " CONFORMANCE_HOOKS_SYMBOL : dlerror());
   return false;
 }
 
@@ -192,18 +136,20 @@ static uint64_t number_of(const char *text, uint64_t otherwise) {
 
 static void choose_share(const options *o, subject *s) {
   const bool compiles = s->backend->device_target;
-  const char *seed = o->seed ? o->seed : getenv("COMPUTE_TEST_SEED");
-  s->extent = o->extent;
-  s->seed = number_of(seed, (uint64_t)time(NULL) / 86400);
+  s->extent = o->quick ? EXTENT_QUICK : o->full ? EXTENT_FULL : EXTENT_DEFAULT;
+  s->seed = option_given(&o->line, "--seed")
+                ? (uint64_t)o->seed
+                : number_of(getenv("COMPUTE_TEST_SEED"), (uint64_t)time(NULL) / 86400);
   s->spread = (uint32_t)number_of(getenv("COMPUTE_TEST_SPREAD"), compiles ? 40 : 1);
-  if (o->extent == EXTENT_QUICK) s->spread = compiles ? 400 : 20;
-  if (o->extent == EXTENT_FULL) s->spread = 1;
+  if (s->extent == EXTENT_QUICK) s->spread = compiles ? 400 : 20;
+  if (s->extent == EXTENT_FULL) s->spread = 1;
   if (s->spread < 1) s->spread = 1;
 }
 
 typedef struct session {
   const options *options;
   const subject *subject;
+  progress_bar progress;
   report report;
   run run;
   char kinds[KINDS][CASE_NAME]; /* of kernels that have been run: the first of each always is */
@@ -280,6 +226,7 @@ static void run_case(const conformance_case *c, void *user) {
   }
   if (!is_in_share(s, c->name)) return;
   snprintf(at_work, sizeof at_work, "%s", c->name);
+  progress_draw(&s->progress, -1, "%zu cases, %s", s->report.count, c->name);
   alarm(HANG_SECONDS);
   if (c->own_device) {
     close_shared(s);
@@ -316,10 +263,11 @@ static bool run_all(session *s) {
   kernel_cases(run_case, s, s->subject->backend->device_target);
   fault_cases(run_case, s, s->subject->hooks);
   close_shared(s);
+  progress_hide(&s->progress);
   if (s->options->list) return true;
   bool good = report_print(&s->report, true);
   if (s->report.count == 0) {
-    fprintf(stderr, "compute-conformance: no case matches '%s'\n", s->options->filter);
+    option_say(&conformance_program, "no case matches '%s'", s->options->filter);
     good = false;
   }
   if (s->options->json) good = report_write_json(&s->report, s->options->json) && good;
@@ -331,18 +279,22 @@ static bool run_all(session *s) {
 int main(int argc, char **argv) {
   static session all;
   static compute_backend vtable;
-  options o = {0};
+  static options o;
   subject tested = {0};
-  for (int i = 1; i < argc; i++)
-    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return fputs(help, stdout) < 0;
-  if (!parse(argc, argv, &o) || !set_path(&o)) return 2;
-  all = (session){.options = &o, .subject = &tested, .report.device = o.device};
+  int wrong;
+  if (!option_read(&conformance_program, argc, argv, &o, &wrong)) return wrong;
+  const char *device = device_wanted(&o);
+  if (!device || !set_path(&o)) return EXIT_USAGE;
+  all = (session){.options = &o,
+                  .subject = &tested,
+                  .report.device = device,
+                  .progress = progress_begin(o.quiet || o.verbose || o.list, 0)};
   if (o.expect && !report_expect(&all.report, o.expect)) return 2;
   if (o.hooks && !find_hooks(o.hooks, &tested)) return 2;
-  if (!find(&o, &tested, &vtable)) return 2;
+  if (!find(device, &tested, &vtable)) return 2;
   compute_context *core = NULL; /* for its services: it has not opened the module under test */
   if (compute_open(&core, &(compute_open_options){.backends = "cpu", .device = "cpu"})) {
-    fprintf(stderr, "compute-conformance: %s\n", compute_error_message(NULL));
+    option_say(&conformance_program, "%s", compute_error_message(NULL));
     return 2;
   }
   tested.core = &core->services;

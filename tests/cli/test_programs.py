@@ -3,12 +3,16 @@
 
 The folder of the programs stands in the variable PROGRAMS, that of the examples in EXAMPLES.
 """
+import fcntl
 import gzip
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,16 +81,103 @@ class Info(unittest.TestCase):
         values = {v["name"]: v["value"] for v in report["variables"]}
         self.assertEqual(values["COMPUTE_DEVICE"], "nothing:7")
 
-    def test_no_module_at_all_is_an_error_with_valid_json(self):
-        report = self.report(1, COMPUTE_BACKENDS="none")
-        self.assertEqual(report["devices"], [])
-        self.assertTrue(report["error"]["message"])
+    def test_a_bad_value_of_any_variable_is_an_error_that_names_it(self):
+        for name, value, words in (
+                ("COMPUTE_BACKENDS", "cpu,cudda", "it must be some of "),
+                ("COMPUTE_BACKENDS", "CPU", "names with ','"),
+                ("COMPUTE_BACKEND_PATH", "relative", "absolute paths"),
+                ("COMPUTE_LOG", "loud", "one of off, error, warning, info, debug"),
+                ("COMPUTE_THREADS", "0", "a whole number from 1 to 4096"),
+                ("COMPUTE_THREADS", "two", "a whole number from 1 to 4096"),
+                ("COMPUTE_CACHE_DIR", "relative", "an absolute path"),
+                ("COMPUTE_CACHE_LIMIT", "-1", "a whole number of bytes"),
+                ("COMPUTE_PROFILE", "/nowhere/profile.json", "cannot be written"),
+                ("COMPUTE_TRACE", "/proc", "cannot be written"),
+                ("COMPUTE_VALIDATE", "yes", "one of 1, warn, replace, strict"),
+                ("COMPUTE_LEAKS", "yes", "it must be 1"),
+                ("COMPUTE_TUNING", "gemm=4", "gemm=4"),
+                ("COMPUTE_TUNING_FILE", "relative", "an absolute path or none"),
+                ("COMPUTE_COSTS", "measured", "one of measure, stored, guess"),
+                ("COMPUTE_CPU_ISA", "avx3", "one of scalar, avx2, avx512"),
+                ("COMPUTE_POOL_BUDGET", "1G", "a whole number of bytes"),
+                ("COMPUTE_BLAS", "/nowhere/libblas.so", "/nowhere/libblas.so"),
+                ("COMPUTE_OPENCL_SUBDEVICES", "65", "a whole number from 0 to 64"),
+                ("COMPUTE_CUDA_LIBRARIES", "cublas,cudn", "none, or cublas, cudnn")):
+            report = self.report(1, **{name: value})
+            message = report["error"]["message"]
+            self.assertIn(name, message)
+            self.assertIn(words, message, name)
+            self.assertTrue(report["error"]["remedy"], name)
+            self.assertIn("cpu", [d["name"] for d in report["devices"]], name)
+            values = {v["name"]: v["value"] for v in report["variables"]}
+            self.assertEqual(values[name], value)
+            program = run("compute-bench", "--quick", "--filter", "pool_hit*", **{name: value})
+            self.assertEqual(program.returncode, 1)
+            self.assertIn(name, program.stderr)
+
+    def test_every_variable_of_libcompute_refuses_a_bad_value(self):
+        """Above or, for COMPUTE_DEVICE, elsewhere: a new variable needs a row there."""
+        names = {v["name"] for v in self.report()["variables"] if v["name"].startswith("COMPUTE_")}
+        with open(__file__, encoding="utf-8") as file:
+            tested = set(re.findall(r'\("(COMPUTE_\w+)", "', file.read()))
+        self.assertEqual(names - tested, {"COMPUTE_DEVICE"})
+
+    def test_options_take_the_place_of_a_bad_value(self):
+        result = run("compute-bench", "--quick", "--filter", "pool_hit*", "--threads", "1", "--plant",
+                     "miss", COMPUTE_THREADS="0")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_text_names_device_modules_variables_and_cache_folder(self):
         result = run("compute-info", COMPUTE_CACHE_DIR="/some/where", OMP_NUM_THREADS="3")
         self.assertEqual(result.returncode, 0)
-        for word in ("cpu", "Modules", "COMPUTE_DEVICE", "/some/where", "OMP_NUM_THREADS=3"):
+        for word in ("cpu", "Modules", "COMPUTE_CACHE_DIR", "/some/where", "OMP_NUM_THREADS=3"):
             self.assertIn(word, result.stdout)
+
+    def test_text_has_variables_that_are_set_and_all_of_them_when_asked(self):
+        some = run("compute-info", COMPUTE_THREADS="1").stdout
+        self.assertRegex(some, r"\n  COMPUTE_THREADS +1\n")
+        self.assertNotIn("COMPUTE_TUNING ", some)
+        self.assertNotIn("(not set)", some)
+        everything = run("compute-info", "--variables").stdout
+        self.assertRegex(everything, r"\n  COMPUTE_TUNING +\(not set\)\n")
+
+    def test_the_null_device_is_shown_when_asked_for(self):
+        self.assertNotIn("null", run("compute-info").stdout)
+        self.assertEqual(run("compute-info", "--names").stdout.splitlines()[0], "cpu")
+        self.assertNotIn("null:0", run("compute-info", "--names").stdout)
+        for result in (run("compute-info", "--all"), run("compute-info", COMPUTE_DEVICE="null:0")):
+            self.assertIn("\n  null:0", result.stdout)
+        self.assertIn("null:0\n", run("compute-info", "--all", "--names").stdout)
+
+    def test_what_to_install_is_said_where_there_is_something_to_use(self):
+        if self.states().get("cuda") != "missing library":
+            self.skipTest("needs the CUDA module and no driver")
+        remedy = "NVIDIA driver"
+        with tempfile.TemporaryDirectory() as bus:
+            def device(vendor, kind):
+                os.makedirs(os.path.join(bus, "0000:01:00.0"), exist_ok=True)
+                for name, value in (("vendor", vendor), ("class", kind)):
+                    with open(os.path.join(bus, "0000:01:00.0", name), "w", encoding="utf-8") as file:
+                        file.write(value + "\n")
+                return self.cuda_lines("--pci", bus)
+            self.assertNotIn(remedy, self.cuda_lines("--pci", bus))
+            self.assertNotIn(remedy, device("0x8086", "0x030000"))
+            self.assertNotIn(remedy, device("0x10de", "0x040300"))  # the sound of such a card
+            self.assertIn(remedy, device("0x10de", "0x030000"))
+            self.assertIn(remedy, device("0x10de", "0x030200"))
+        self.assertNotIn(remedy, self.cuda_lines("--pci", "/nonexistent"))
+        self.assertIn(remedy, self.cuda_lines("--pci", "/nonexistent", "--all"))
+        asked = self.cuda_lines("--pci", "/nonexistent", COMPUTE_DEVICE="cuda:0")
+        self.assertIn(remedy, asked)
+
+    def states(self):
+        return {m["name"]: m["state"] for m in reversed(self.report()["modules"])}
+
+    def cuda_lines(self, *arguments, **variables):
+        """The remedy that the text shows for the CUDA module."""
+        text = run("compute-info", *arguments, **variables).stdout
+        found = re.search(r"\n  cuda: .*?(?=\n  \w|\n\n)", text, re.S)
+        return next((line for line in found.group(0).splitlines() if line.startswith("    remedy")), "")
 
     def test_help_and_wrong_arguments(self):
         self.assertEqual(run("compute-info", "--help").returncode, 0)
@@ -258,6 +349,57 @@ class Bench(unittest.TestCase):
             result, last, _ = self.planted(what)
             self.assertNotEqual(result.returncode, 0, what)
             self.assertRegex(last, f"^FAILED: {words}")
+
+    def on_terminal(self, *arguments, columns=80, **variables):
+        """What a terminal shows of a run with something planted in its only case."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        environment = {**os.environ, "TERM": "xterm", **variables}
+        environment.pop("NO_COLOR", None) if "NO_COLOR" not in variables else None
+        process = subprocess.Popen(
+            [os.path.join(os.environ["PROGRAMS"], "compute-bench"), "--quick", "--peers", "none",
+             "--device", "cpu", "--filter", "pool_hit*", *arguments],
+            stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        shown = b""
+        try:
+            while piece := os.read(master, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        process.wait(timeout=HANG)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_the_table_fits_a_terminal_and_has_all_columns_where_there_is_room(self):
+        narrow = run("compute-bench", "--quick", "--device", "cpu", "--filter", "matmul_64").stdout
+        for line in narrow.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        self.assertIn("median", narrow)
+        self.assertNotIn("p10", narrow)
+        for wide in (run("compute-bench", "--quick", "--peers", "none", "--device", "cpu", "--filter",
+                         "pool_hit*", "--wide", "--plant", "miss").stdout,
+                     self.on_terminal("--plant", "miss", columns=140)):
+            self.assertIn("p10 ... p90", wide)
+        self.assertNotIn("p10", self.on_terminal("--plant", "miss", columns=129))
+
+    def test_failures_are_coloured_on_terminals_that_have_colours(self):
+        failed = "FAILED: memory/pool_hit_1MiB on cpu: planted error 0.500, at most 1.00e-06 allowed"
+        self.assertIn(f"\033[31m{failed}\033[0m\n", self.on_terminal("--plant", "wrong"))
+        self.assertIn("\033[33mmissed:", self.on_terminal("--plant", "miss"))
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            shown = self.on_terminal("--plant", "wrong", **variables)
+            self.assertIn(f"\n{failed}\n", shown)
+            self.assertNotIn("\033[3", shown)
+        self.assertNotIn("\033", self.planted("wrong")[0].stdout)
+
+    def test_progress_is_shown_before_anything_is_measured(self):
+        shown = self.on_terminal("--plant", "leak")
+        self.assertTrue(shown.startswith("\ropening the device\033[K"), shown[:200])
+        self.assertIn("\rmeasuring what the machine can do\033[K", shown)
+        self.assertIn("[1/1] memory/pool_hit_1MiB\033[K\r\033[K", shown)
+        self.assertNotIn("\r", self.on_terminal("--plant", "leak", TERM="dumb").replace("\r\n", "\n"))
+        self.assertTrue(self.planted("miss")[0].stderr.startswith("opening the device\n"))
 
     def test_what_may_be_slow_has_a_goal_and_is_right_however_busy_the_machine_is(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -109,7 +109,7 @@ class Tune(unittest.TestCase):
             file.write("damaged\n")
         taken = self.tune("--import", target, "--list")
         self.assertEqual(taken.returncode, 0)
-        self.assertIn("1 line", taken.stderr)
+        self.assertIn("1 invalid line was skipped", taken.stderr)
         self.assertIn("vector=4", taken.stdout)
         self.assertEqual(self.tune("--import", self.folder + "/nothing").returncode, 1)
         self.assertEqual(self.tune("--export", "/nowhere/at/all").returncode, 1)
@@ -143,9 +143,9 @@ class Tune(unittest.TestCase):
             env={**os.environ, "COMPUTE_TUNING_FILE": self.file})
         os.close(slave)
         shown = ""
-        while "/" not in shown:  # the first line of progress
+        while "/" not in shown:  # the first drawing of progress
             shown += os.read(master, 4096).decode()
-        self.assertIn("\r[1/", shown)
+        self.assertRegex(shown, r"\r\[[#.]{16}\]   \d%  \[1/")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=HANG)
         os.close(master)

@@ -262,13 +262,58 @@ static void a_context_with_live_objects_stays_open(void **state) {
   assert_ok(compute_event_record(queue, &event));
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(3), &tensor));
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
-  test_check_message(context, "3 objects");
+  test_check_message(context,
+                     "3 objects of the context have not been released: 1 tensor, 1 queue, 1 "
+                     "event");
+  compute_error error;
+  compute_error_get(context, &error);
+  assert_non_null(strstr(error.remedy, "COMPUTE_LEAKS=1"));
   compute_event_release(event);
   compute_tensor_release(tensor);
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
-  test_check_message(context, "1 object ");
+  test_check_message(context, "1 object of the context has not been released: 1 queue");
   assert_ok(compute_queue_wait(queue));
   compute_queue_release(queue);
+  assert_ok(compute_close(context));
+}
+
+static char listed[4096];
+
+static void keep_listed(void *user, compute_log_level level, const char *module,
+                        const char *message) {
+  (void)user;
+  (void)level;
+  (void)module;
+  const size_t used = strlen(listed);
+  snprintf(listed + used, sizeof listed - used, "%s\n", message);
+}
+
+static void a_variable_asks_where_what_is_left_was_made(void **state) {
+  (void)state;
+  setenv("COMPUTE_LEAKS", "1", 1);
+  compute_context *context = open_null();
+  unsetenv("COMPUTE_LEAKS");
+  compute_device *device = compute_default_device(context);
+  compute_tensor *kept = NULL, *gone = NULL, *view = NULL;
+  compute_graph *graph = compute_graph_create(context);
+  assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(3), &gone));
+  compute_tensor_release(gone);
+  assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(3), &kept));
+  assert_ok(compute_tensor_slice_view(kept, 0, 0, 2, 1, &view));
+  compute_log_set(keep_listed, NULL, COMPUTE_LOG_ERROR);
+  listed[0] = '\0';
+  assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
+  compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
+  test_check_message(context, "have not been released: 2 tensors, 1 graph");
+  size_t lines = 0;
+  for (const char *c = listed; *c; c++) lines += *c == '\n';
+  assert_int_equal(lines, 3);
+  assert_non_null(strstr(listed, "a tensor that is not released was made by "));
+  assert_non_null(strstr(listed, "a graph that is not released was made by "));
+  assert_non_null(strstr(listed, "called from "));
+  compute_tensor_release(view);
+  compute_tensor_release(kept);
+  compute_graph_release(graph);
   assert_ok(compute_close(context));
 }
 
@@ -379,6 +424,7 @@ int main(void) {
       cmocka_unit_test(a_description_is_complete),
       cmocka_unit_test(the_pool_controls_reach_the_devices_pool),
       cmocka_unit_test(a_context_with_live_objects_stays_open),
+      cmocka_unit_test(a_variable_asks_where_what_is_left_was_made),
       cmocka_unit_test(several_contexts_live_side_by_side),
       cmocka_unit_test(threads_may_open_contexts_at_once),
       cmocka_unit_test(a_failing_allocation_while_opening_leaves_nothing),

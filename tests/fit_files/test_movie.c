@@ -122,7 +122,7 @@ static void npy_of_another_form_is_refused(void **state) {
   write_npy("<u2", "(2, 2, 2)", "False", data, 15);
   assert_refused(NPY, COMPUTE_ERROR_FORMAT, "15 bytes");
   write_npy("<u2", "(2, 0, 2)", "False", data, 0);
-  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "make no sense");
+  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "are not possible");
 }
 
 #ifdef FIT_WITH_YAML
@@ -157,24 +157,24 @@ static void side_cars_that_lie_are_refused(void **state) {
     const char *yaml, *part;
   } cases[] = {
       {"Data Type: uint16\nFrames: 3\nHeight: 2\nWidth: 3\n", "which hold 2 frames"},
-      {"Data Type: uint16\nFrames: 2\nHeight: 2\nWidth: 4\n", "do not make the 24 bytes"},
+      {"Data Type: uint16\nFrames: 2\nHeight: 2\nWidth: 4\n", "are not the 24 bytes"},
       {"Data Type: uint16\nFrames: 9223372036854775807\nHeight: 32768\nWidth: 32768\n",
-       "do not make"},
+       "are not the"},
       {"Data Type: uint16\nFrames: 99999999999999999999\nHeight: 2\nWidth: 3\n", "not a number"},
       {"Data Type: uint16\nFrames: -2\nHeight: 2\nWidth: 3\n", "not a number"},
-      {"Data Type: uint16\nFrames: 2\nHeight: 0\nWidth: 3\n", "make no sense"},
-      {"Data Type: uint16\nFrames: 2\nHeight: 4294967296\nWidth: 4294967296\n", "make no sense"},
+      {"Data Type: uint16\nFrames: 2\nHeight: 0\nWidth: 3\n", "are not possible"},
+      {"Data Type: uint16\nFrames: 2\nHeight: 4294967296\nWidth: 4294967296\n", "are not possible"},
       {"Data Type: int16\nFrames: 2\nHeight: 2\nWidth: 3\n", "int16"},
       {"Data Type: uint16\nHeight: 2\nWidth: 3\n", "lacks \"Frames\""},
       {"Frames: 2\nHeight: 2\nWidth: 3\n", "lacks \"Data Type\""},
       {"Data Type: uint16\nFrames: 2\nFrames: 2\nHeight: 2\nWidth: 3\n", "twice"},
-      {"Data Type: uint16\nFrames: [2]\nHeight: 2\nWidth: 3\n", "makes no sense"},
+      {"Data Type: uint16\nFrames: [2]\nHeight: 2\nWidth: 3\n", "invalid value"},
       {"Data Type: uint16\nByte Order: x\nFrames: 2\nHeight: 2\nWidth: 3\n", "neither < nor >"},
       {"Data Type: <u2\nByte Order: '>'\nFrames: 2\nHeight: 2\nWidth: 3\n", "contradict"},
       {"- 1\n- 2\n", "not a list of keys"},
       {"", "lacks"},
-      {"Other: [\n", "no valid YAML"},
-      {"\x01\x02", "no valid YAML"},
+      {"Other: [\n", "invalid YAML"},
+      {"\x01\x02", "invalid YAML"},
   };
   static const uint16_t pixels[12];
   write_file(RAW, pixels, sizeof pixels);
@@ -323,7 +323,7 @@ static void pages_of_another_kind_are_named(void **state) {
       {{.bits = 32}, "32-bit unsigned"},
       {{.bits = 16, .format = 2}, "16-bit signed"},
       {{.bits = 16, .format = 3}, "16-bit floats"},
-      {{.bits = 64, .format = 6}, "no usual kind"},
+      {{.bits = 64, .format = 6}, "unsupported kind"},
       {{.bits = 8, .samples = 3, .photometric = 2}, "3 samples per pixel"},
       {{.compression = 12345}, "number 12345"},
   };
@@ -425,14 +425,14 @@ static void tiffs_need_libtiff(void **state) {
 static void other_files_are_refused(void **state) {
   (void)state;
   write_file(TIFF, "hello, world", 12);
-  assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "is not what its name says");
+  assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "is not a file of the kind");
   write_file(NPY, "", 0);
-  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "is not what its name says");
+  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "is not a file of the kind");
   assert_refused("/dev/null", COMPUTE_ERROR_FILE, "not a regular file");
   assert_refused(TEST_SCRATCH_DIR, COMPUTE_ERROR_FILE, "not a regular file");
   assert_refused(TEST_SCRATCH_DIR "/none.tif", COMPUTE_ERROR_FILE, "No such file");
   write_file(TEST_SCRATCH_DIR "/notes.txt", "hello, world", 12);
-  assert_refused(TEST_SCRATCH_DIR "/notes.txt", COMPUTE_ERROR_FORMAT, "of no kind");
+  assert_refused(TEST_SCRATCH_DIR "/notes.txt", COMPUTE_ERROR_FORMAT, "of an unknown kind");
 }
 
 static void images_that_are_not_there_cannot_be_read(void **state) {

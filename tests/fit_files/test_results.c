@@ -154,9 +154,9 @@ static void complete_files_are_only_replaced_on_demand(void **state) {
   (void)state;
   results_options options = usual(CSV);
   write_whole(CSV, &options, 30);
-  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "already exists");
+  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "exists; use --force");
   options.resume = true;
-  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "nothing is left to do");
+  assert_refused(CSV, &options, COMPUTE_ERROR_FILE, "nothing is left to resume");
   assert_false(exists(CSV, ".incomplete"));
   options.resume = false;
   options.overwrite = true;
@@ -172,7 +172,7 @@ static void places_that_cannot_be_written_are_refused_at_once(void **state) {
   (void)state;
   results_options options = usual(CSV);
   assert_refused(TEST_SCRATCH_DIR "/none/locs.csv", &options, COMPUTE_ERROR_FILE, "No such file");
-  assert_refused("/proc/locs.csv", &options, COMPUTE_ERROR_FILE, "cannot create");
+  assert_refused("/proc/locs.csv", &options, COMPUTE_ERROR_FILE, "cannot create /proc/locs.csv:");
   problem.outputs = COMPUTE_FIT_STATUS;
   assert_refused(CSV, &options, COMPUTE_ERROR_INVALID_ARGUMENT, "without the parameters");
   problem.outputs = 0;
@@ -233,7 +233,7 @@ static void hdf5_does_not_take_the_movies_side_car(void **state) {
   fputs("Width: 3\n", file);
   fclose(file);
   results_options options = usual(HDF5);
-  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "already exists");
+  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "exists; use --force");
   options.overwrite = true;
   options.input = TEST_SCRATCH_DIR "/locs.raw";
   assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "would replace that of the input");

@@ -22,7 +22,7 @@ static int close_context(void **state) {
 }
 
 static int64_t live(void) {
-  return __atomic_load_n(&context->live_objects, __ATOMIC_RELAXED);
+  return __atomic_load_n(&context->live_objects[OBJECT_TENSOR], __ATOMIC_RELAXED);
 }
 
 static compute_tensor *create(void) {
@@ -109,7 +109,7 @@ static void contexts_have_scopes_of_their_own(void **state) {
       compute_tensor_create(compute_default_device(other), COMPUTE_F32, COMPUTE_SCALAR, &theirs));
   assert_ok(compute_memory_scope_pop(context)); /* in any order */
   assert_int_equal(live(), before);
-  assert_int_equal(other->live_objects, 1);
+  assert_int_equal(other->live_objects[OBJECT_TENSOR], 1);
   assert_ok(compute_memory_scope_pop(other));
   assert_ok(compute_close(other));
 }

@@ -17,7 +17,7 @@ static bool can_wrap(const compute_device *device) {
 }
 
 static int64_t live(void) {
-  return __atomic_load_n(&test_context->live_objects, __ATOMIC_RELAXED);
+  return __atomic_load_n(&test_context->live_objects[OBJECT_TENSOR], __ATOMIC_RELAXED);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------ */

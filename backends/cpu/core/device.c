@@ -146,9 +146,13 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   device->services = services;
   const char *problem;
   device->isa = cpu_isa_select(services->variable(services->host, "COMPUTE_CPU_ISA"), &problem);
-  if (problem)
-    services->log(services->host, COMPUTE_LOG_WARNING, "cpu", "%s; using %s", problem,
-                  device->isa->name);
+  if (problem) {
+    const compute_status status = services->fail(
+        services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, "correct or unset the variable",
+        "cpu: %s; %s is the best that it has", problem, device->isa->name);
+    cpu_release(device, device);
+    return status;
+  }
   device->threads = services->thread_count(services->host);
   device->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 256 << 10);
   device->l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 8 << 20);
@@ -158,6 +162,14 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   if (!device->workspaces) {
     const compute_status status = cpu_out_of_memory(device, 0);
     cpu_release(device, device);
+    return status;
+  }
+  if (!cpu_blas_wanted(device)) {
+    const compute_status status = services->fail(
+        services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, "correct or unset the variable",
+        "cpu: the library that COMPUTE_BLAS names cannot be used: %s",
+        cpu_blas_describe(device) + strlen("none: "));
+    cpu_device_close(device);
     return status;
   }
   *result = device;
@@ -243,8 +255,8 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
   if (problem)
     return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
                                   problem, "use smaller batches, or close other programs",
-                                  "cpu: no memory for %llu bytes; the machine has %llu",
-                                  (unsigned long long)bytes, (unsigned long long)total);
+                                  "the machine has %.1f GiB, other programs use a part of it",
+                                  (double)total / 1073741824);
   if (huge) madvise(data, (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1)), MADV_HUGEPAGE);
   *memory = (compute_memory){.handle = data, .host = data, .bytes = bytes};
   return COMPUTE_OK;

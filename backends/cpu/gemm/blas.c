@@ -144,6 +144,12 @@ const cpu_blas_functions *cpu_blas_open(cpu_device *device) {
   return present ? &process.functions : NULL;
 }
 
+bool cpu_blas_wanted(cpu_device *device) {
+  const compute_services *services = device->services;
+  const char *name = services->variable(services->host, "COMPUTE_BLAS");
+  return !name || !strcmp(name, "none") || !is_trusted(device) || cpu_blas_open(device);
+}
+
 void cpu_blas_close(cpu_device *device) {
   pthread_mutex_lock(&process.mutex);
   if (device->blas && --process.references == 0) {

@@ -149,6 +149,10 @@ typedef struct cpu_blas_functions {
  * until the device is closed. */
 const cpu_blas_functions *cpu_blas_open(cpu_device *device);
 
+/* False if COMPUTE_BLAS names a library that cannot be used; it is only opened here if it is named.
+ */
+bool cpu_blas_wanted(cpu_device *device);
+
 /* Brackets around calls of the functions; a task's calls need none of their own. */
 void cpu_blas_enter(void);
 void cpu_blas_leave(void);

@@ -78,14 +78,14 @@ static compute_status make_room(const char *path, compute_dtype dtype, array_dat
     bytes = INT64_MAX;
   array->values = malloc(bytes > 0 ? (size_t)bytes : 1);
   if (array->values) return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", path);
+  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
 }
 
 static compute_status refuse_value(const char *path, compute_dtype dtype, int64_t index,
                                    double value, failure *why) {
   return failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
-                     "%s: element number %" PRId64 " is %.9g, and %s are wanted", path, index,
-                     value, dtype == COMPUTE_U8 ? "whole numbers from 0 to 255" : "whole numbers");
+                     "%s: element %" PRId64 " is %.9g; it must hold %s", path, index, value,
+                     dtype == COMPUTE_U8 ? "whole numbers from 0 to 255" : "whole numbers");
 }
 
 /* Where an element that stands at `place` in Fortran's order belongs in C's. */
@@ -173,7 +173,7 @@ static compute_status read_picture(const char *path, compute_dtype dtype, int32_
   if (!status) status = check_rank(path, &array->shape, least, most, why);
   if (!status) status = make_room(path, dtype, array, why);
   if (!status && !pixels) {
-    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", path);
+    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
   }
   if (!status) status = movie_read(picture, 0, 1, pixels, why);
   for (int64_t i = 0; i < array->count && !status; i++) {
@@ -228,7 +228,7 @@ static compute_status open_reader(array_reader *reader, int32_t rank, failure *w
   if (reader->info.fortran_order) {
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
                        "in Python: np.save(path, np.ascontiguousarray(array))",
-                       "%s is in Fortran's order: no row of it lies in one piece", reader->path);
+                       "%s is in Fortran order; its rows must be contiguous", reader->path);
   }
   reader->each = 1;
   for (int32_t i = 1; i < rank; i++) reader->each *= reader->info.shape.size[i];
@@ -244,7 +244,7 @@ compute_status array_reader_open(const char *path, compute_dtype dtype, int32_t 
   if (reader) reader->path = strdup(path);
   if (!reader || !reader->path) {
     array_reader_close(reader);
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
   }
   reader->dtype = dtype;
   compute_status status = open_reader(reader, rank, why);
@@ -262,7 +262,8 @@ compute_status array_reader_read(array_reader *reader, int64_t first, int64_t co
   int64_t all = reader->info.shape.size[0];
   if (first < 0 || count < 0 || first > all || count > all - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
-                       "%s has %" PRId64 " rows, not %" PRId64 " from number %" PRId64 " on",
+                       "%s has %" PRId64 " rows; %" PRId64 " from number %" PRId64
+                       " on were asked for",
                        reader->path, all, count, first);
   uint64_t size = compute_dtype_size(reader->info.dtype);
   uint64_t offset = reader->info.offset + (uint64_t)(first * reader->each) * size;
@@ -343,7 +344,7 @@ void array_writer_abandon(array_writer *writer) {
 }
 
 static compute_status fail_write(const array_writer *writer, int code, failure *why) {
-  return failure_set_system(why, code, NULL, "cannot write %s", writer->incomplete);
+  return failure_set_system(why, code, NULL, "cannot write %s", writer->path);
 }
 
 static compute_status open_writer(array_writer *writer, bool overwrite, failure *why) {
@@ -352,12 +353,12 @@ static compute_status open_writer(array_writer *writer, bool overwrite, failure 
     return failure_set(why, COMPUTE_ERROR_DTYPE, NULL, "%s cannot hold items of %s", writer->path,
                        compute_dtype_name(writer->dtype));
   if (!overwrite && access(writer->path, F_OK) == 0)
-    return failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
-                       "%s is there already", writer->path);
+    return failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s exists; use --force to overwrite it",
+                       writer->path);
   writer->file = fopen(writer->incomplete, "wbe");
   if (!writer->file)
     return failure_set_system(why, errno, "choose another place for it", "cannot create %s",
-                              writer->incomplete);
+                              writer->path);
   return fwrite(head, 1, HEAD_BYTES, writer->file) == HEAD_BYTES ? COMPUTE_OK
                                                                  : fail_write(writer, errno, why);
 }
@@ -372,7 +373,7 @@ compute_status array_writer_create(const char *path, compute_dtype dtype, comput
   }
   if (!writer || !writer->path || !writer->incomplete) {
     if (writer) release(writer);
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s", path);
   }
   writer->dtype = dtype;
   writer->item = item;

@@ -1,13 +1,31 @@
 /* What the subcommands of compute-fit share: words about failures, the context and its devices, and
- * how far a run is: a line on standard error that changes in place, if that is a terminal. */
+ * how far a run is. */
 #include "tools/fit/command.h"
 
-#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 volatile sig_atomic_t interrupted;
+
+const compute_dtype fit_dtypes[] = {COMPUTE_U16, COMPUTE_F32};
+
+void fit_say(const char *format, ...) {
+  char text[2048];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  option_say(&fit_program, "%s", text);
+}
+
+int fit_say_error(const char *what, const compute_context *context) {
+  compute_error error = {0};
+  compute_error_get(context, &error);
+  fit_say("%s%s%s", what ? what : "", what ? ": " : "", error.message);
+  if (error.remedy[0]) fprintf(stderr, "  %s\n", error.remedy);
+  return EXIT_FAILED;
+}
 
 int fit_say_failure(const failure *why) {
   fit_say("%s", why->what);
@@ -84,7 +102,7 @@ int session_open(const fit_arguments *a, session *s) {
     return fit_say_error(NULL, NULL);
   int result = find_devices(s, a->device);
   if (!result && s->device_count == 0) {
-    fit_say("no device here computes; compute-info says why");
+    fit_say("no device can compute; compute-info says why");
     result = EXIT_FAILED;
   }
   list_names(s);
@@ -100,57 +118,17 @@ void session_close(session *s) {
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-enum { BAR_WIDTH = 24 };
-
-char *progress_time(double seconds, char *text, size_t bytes) {
-  const long long whole = seconds > 0 && seconds < 1e12 ? (long long)ceil(seconds) : 0;
-  if (whole >= 3600)
-    snprintf(text, bytes, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-  else
-    snprintf(text, bytes, "%lld:%02lld", whole / 60, whole % 60);
-  return text;
-}
-
-char *progress_number(double number, char *text, size_t bytes) {
-  static const struct {
-    double scale;
-    const char *unit;
-  } step[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}};
-  size_t i = 0;
-  while (i < 3 && number < step[i].scale) i++;
-  snprintf(text, bytes, i == 3 ? "%.0f%s" : "%.3g%s", number / step[i].scale, step[i].unit);
-  return text;
-}
-
-void progress_begin(progress_bar *bar, const char *verb, const char *items, bool quiet) {
-  *bar = (progress_bar){.verb = verb, .items = items, .wanted = !quiet && isatty(STDERR_FILENO)};
-}
-
-bool progress_show(void *user, const compute_batch_progress *p) {
-  progress_bar *bar = user;
-  char done[32], rate[32], left[32], drawn[BAR_WIDTH + 1];
-  if (!bar->wanted) return !interrupted;
-  const double items = (double)(p->items + bar->before);
-  bar->shown = true;
-  if (p->total > 0) {
-    const double fraction = items / (double)(p->total + bar->before);
-    for (int i = 0; i < BAR_WIDTH; i++) drawn[i] = i < fraction * BAR_WIDTH ? '#' : '.';
-    drawn[BAR_WIDTH] = '\0';
-    fprintf(stderr, "\r[%s] %3.0f%%  ", drawn, 100 * fraction);
-  } else {
-    fputc('\r', stderr);
-  }
-  fprintf(stderr, "%s %s %s, %s/s", bar->verb, progress_number(items, done, sizeof done),
-          bar->items, progress_number(p->rate, rate, sizeof rate));
+bool fit_progress_show(void *user, const compute_batch_progress *p) {
+  fit_progress *shown = user;
+  char done[32], rate[32], time[32], left[48] = "";
+  if (!progress_due(&shown->bar)) return !interrupted;
+  const double items = (double)(p->items + shown->before),
+               total = (double)(p->total + shown->before);
   if (p->seconds_left >= 0)
-    fprintf(stderr, ", %s left", progress_time(p->seconds_left, left, sizeof left));
-  if (bar->slowest) fprintf(stderr, ", slowest: %s", bar->slowest);
-  fputs("\033[K", stderr);
-  fflush(stderr);
+    snprintf(left, sizeof left, ", %s left", progress_time(p->seconds_left, time, sizeof time));
+  progress_draw(&shown->bar, p->total > 0 ? items / total : -1, "%s %s %s, %s/s%s%s%s", shown->verb,
+                progress_number(items, done, sizeof done), shown->items,
+                progress_number(p->rate, rate, sizeof rate), left,
+                shown->slowest ? ", slowest: " : "", shown->slowest ? shown->slowest : "");
   return !interrupted;
-}
-
-void progress_end(progress_bar *bar) {
-  if (bar->shown) fputs("\r\033[K", stderr);
-  bar->shown = false;
 }

@@ -8,13 +8,17 @@
 #include "compute/compute.h"
 #include "tools/fit/failure.h"
 #include "tools/fit/options.h"
+#include "tools/terminal.h"
 
-/* Each returns an exit status; what went wrong stands on standard error. */
+/* Each returns an exit status; what went wrong is on standard error. */
 int command_fit(const fit_arguments *a);
 int command_simulate(const fit_arguments *a);
 int command_crlb(const fit_arguments *a);
 int command_validate(const fit_arguments *a);
 int command_bench(const fit_arguments *a);
+
+/* The choices of --dtype, in its order. */
+extern const compute_dtype fit_dtypes[];
 
 /* Set by the first Ctrl-C or SIGTERM; the second one ends the program as usual. */
 extern volatile sig_atomic_t interrupted;
@@ -41,26 +45,15 @@ typedef struct session {
 int session_open(const fit_arguments *a, session *s);
 void session_close(session *s);
 
-typedef struct progress_bar {
+/* How far a run is. */
+typedef struct fit_progress {
+  progress_bar bar;
   const char *verb, *items; /* "fitted", "ROIs" */
-  int64_t before;           /* items that were done already when the run began (--resume) */
-  const char *slowest;      /* the part that holds up the others; NULL: not said */
-  bool shown;               /* a bar stands on the line */
-  bool wanted;              /* standard error is a terminal, and not --quiet */
-} progress_bar;
+  int64_t before;           /* items that were done when the run began (--resume) */
+  const char *slowest;      /* the part that holds up the rest; NULL: not said */
+} fit_progress;
 
-void progress_begin(progress_bar *bar, const char *verb, const char *items, bool quiet);
-
-/* A compute_batch_progress_function; `user` is a progress_bar. false after Ctrl-C. */
-bool progress_show(void *user, const compute_batch_progress *progress);
-
-/* Takes the bar away. */
-void progress_end(progress_bar *bar);
-
-/* "3:07", "1:02:59" in `text`, which is returned. */
-char *progress_time(double seconds, char *text, size_t bytes);
-
-/* "12.3 M", "940" in `text`, which is returned. */
-char *progress_number(double number, char *text, size_t bytes);
+/* A compute_batch_progress_function; `user` is a fit_progress. false after Ctrl-C. */
+bool fit_progress_show(void *user, const compute_batch_progress *progress);
 
 #endif

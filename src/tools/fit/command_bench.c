@@ -53,7 +53,7 @@ static int run_cases(const fit_arguments *a, session *s, json_t *list) {
   static const compute_dtype both[] = {COMPUTE_F32, COMPUTE_U16};
   trial_case cases[TRIAL_MOST_CASES];
   const int32_t count = trial_cases(a, false, cases);
-  const bool given = arguments_given(a, "--dtype");
+  const bool given = option_given(&a->line, "--dtype");
   int result = EXIT_GOOD;
   for (int32_t i = 0; i < count && !result; i++)
     for (int k = 0; k < (given ? 1 : 2) && !result; k++)

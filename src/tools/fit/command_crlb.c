@@ -18,7 +18,7 @@ typedef struct bound {
 static int one_value(const char *option, const compute_range *range, double *value) {
   *value = range->low;
   if (range->low == range->high) return EXIT_GOOD;
-  fit_say("%s: crlb speaks of one spot; give a number, not a range", option);
+  fit_say("%s: crlb is about one spot; give a number, not a range", option);
   return EXIT_USAGE;
 }
 

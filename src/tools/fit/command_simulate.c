@@ -57,20 +57,20 @@ static int check_arguments(const fit_arguments *a) {
     return EXIT_USAGE;
   }
   for (size_t i = 0; !a->movie && i < sizeof movie_only / sizeof *movie_only; i++)
-    if (arguments_given(a, movie_only[i])) {
+    if (option_given(&a->line, movie_only[i])) {
       fit_say("%s is for --movie; a stack has --rois and --roi", movie_only[i]);
       return EXIT_USAGE;
     }
-  if (a->movie && (arguments_given(a, "--rois") || arguments_given(a, "--position"))) {
+  if (a->movie && (option_given(&a->line, "--rois") || option_given(&a->line, "--position"))) {
     fit_say("%s is for stacks; a --movie has --frames, --size and --spots",
-            arguments_given(a, "--rois") ? "--rois" : "--position");
+            option_given(&a->line, "--rois") ? "--rois" : "--position");
     return EXIT_USAGE;
   }
   if (!a->movie && a->rois == 0) {
     fit_say("simulate needs --rois N, or --movie");
     return EXIT_USAGE;
   }
-  if (arguments_given(a, "--sigma-range") && a->model != COMPUTE_FIT_XYNBS &&
+  if (option_given(&a->line, "--sigma-range") && a->model != COMPUTE_FIT_XYNBS &&
       a->model != COMPUTE_FIT_XYNBSXSY) {
     fit_say("--sigma-range is for the models XYNBS and XYNBSXSY; others take --sigma");
     return EXIT_USAGE;
@@ -98,7 +98,8 @@ static int prepare(simulate_job *job) {
   if (result) return result;
   job->simulation = simulation_from_arguments(a, &problem, &job->maps);
   compute_simulation *s = &job->simulation;
-  s->dtype = a->noise_free && !arguments_given(a, "--dtype") ? COMPUTE_F32 : fit_dtypes[a->dtype];
+  s->dtype =
+      a->noise_free && !option_given(&a->line, "--dtype") ? COMPUTE_F32 : fit_dtypes[a->dtype];
   s->frame_rows = a->movie ? job->rows : 0;
   s->frame_columns = a->movie ? job->columns : 0;
   s->spots = a->movie ? a->spots : 0;
@@ -107,7 +108,7 @@ static int prepare(simulate_job *job) {
 }
 
 static int no_memory(void) {
-  fit_say("no memory for a piece of the images");
+  fit_say("out of memory for the images");
   return EXIT_FAILED;
 }
 
@@ -161,9 +162,10 @@ static int make_piece(simulate_job *job, int64_t first, int64_t count) {
 
 static int make_all(simulate_job *job) {
   const double start = clock_seconds();
-  progress_bar bar;
+  fit_progress bar = {.bar = progress_begin(job->a->quiet, 0),
+                      .verb = "simulated",
+                      .items = job->a->movie ? "frames" : "ROIs"};
   int result = EXIT_GOOD;
-  progress_begin(&bar, "simulated", job->a->movie ? "frames" : "ROIs", job->a->quiet);
   for (int64_t done = 0; done < job->count && !result;) {
     const int64_t count = job->count - done < job->piece ? job->count - done : job->piece;
     result = make_piece(job, done, count);
@@ -176,10 +178,10 @@ static int make_all(simulate_job *job) {
                                       .seconds = job->seconds,
                                       .rate = rate,
                                       .seconds_left = (double)(job->count - done) / rate};
-    if (!progress_show(&bar, &p)) result = EXIT_INTERRUPTED;
+    if (!fit_progress_show(&bar, &p)) result = EXIT_INTERRUPTED;
   }
-  progress_end(&bar);
-  if (result == EXIT_INTERRUPTED) fit_say("interrupted; nothing is left of '%s'", job->a->output);
+  progress_hide(&bar.bar);
+  if (result == EXIT_INTERRUPTED) fit_say("interrupted; '%s' was not written", job->a->output);
   return result;
 }
 

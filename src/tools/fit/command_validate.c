@@ -87,8 +87,8 @@ static json_t *case_json(const trial *t, const verdict *v) {
 static void set_z(const fit_arguments *a, trial *t) {
   compute_fit_problem *p = &t->simulation.problem;
   if (p->model != COMPUTE_FIT_XYZNB) return;
-  if (!arguments_given(a, "--z")) t->simulation.z = (compute_range){-0.2, 0.2};
-  if (arguments_given(a, "--z-start")) return;
+  if (!option_given(&a->line, "--z")) t->simulation.z = (compute_range){-0.2, 0.2};
+  if (option_given(&a->line, "--z-start")) return;
   p->z_start_count = 3;
   p->z_start[0] = -0.3;
   p->z_start[1] = 0;
@@ -103,9 +103,9 @@ static int run_case(const fit_arguments *a, session *s, const trial_case *c, int
   trial t = {.simulation = simulation_from_arguments(a, &problem, NULL),
              .count = a->rois > 0 ? a->rois : USUAL_COUNT};
   t.simulation.dtype = COMPUTE_F32;
-  if (!arguments_given(a, "--photons"))
+  if (!option_given(&a->line, "--photons"))
     t.simulation.photons = (compute_range){level[place].photons, level[place].photons};
-  if (!arguments_given(a, "--background"))
+  if (!option_given(&a->line, "--background"))
     t.simulation.background = (compute_range){level[place].background, level[place].background};
   set_z(a, &t);
   result = trial_run(s, 0, &t);
@@ -131,7 +131,8 @@ int command_validate(const fit_arguments *a) {
   session s;
   bool good = true;
   const int32_t count = trial_cases(a, true, cases);
-  const bool one_level = arguments_given(a, "--photons") && arguments_given(a, "--background");
+  const bool one_level =
+      option_given(&a->line, "--photons") && option_given(&a->line, "--background");
   if (a->offset.file || a->gain.file || a->gain_adu.file || a->variance.file) {
     fit_say("validate takes numbers for the camera, not maps");
     return EXIT_USAGE;

@@ -36,7 +36,7 @@ typedef struct fit_job {
   statistics *statistics;
   match match;
   picture *picture;
-  progress_bar bar;
+  fit_progress bar;
   compute_fit_summary summary;
   compute_fit_times times;             /* of the run's parts */
   double completing;                   /* seconds that the output took after the last result */

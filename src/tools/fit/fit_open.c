@@ -46,8 +46,7 @@ static int choose_format(fit_job *job) {
     known = true;
   }
   if (!known) {
-    fit_say("--output: '%s' ends in none of .csv, .hdf5, .h5 and .npy; --format says what to write",
-            a->output);
+    fit_say("--output: '%s' does not end in .csv, .hdf5, .h5 or .npy; give --format", a->output);
     return EXIT_USAGE;
   }
   if (results_format_available(job->format)) return EXIT_GOOD;
@@ -58,7 +57,7 @@ static int choose_format(fit_job *job) {
 
 static int check_arguments(fit_job *job) {
   const fit_arguments *a = job->a;
-  if (!a->input) {
+  if (!a->line.operand) {
     fit_say("fit needs a movie or a stack: a .tif, .npy or .raw file");
     return EXIT_USAGE;
   }
@@ -73,13 +72,13 @@ static int check_arguments(fit_job *job) {
   }
   static const char *const spot[] = {"--threshold", "--distance", "--filter", "--limit"};
   for (size_t i = 0; i < sizeof spot / sizeof *spot; i++)
-    if (arguments_given(a, spot[i]) && (a->roi_stack || a->corners)) {
+    if (option_given(&a->line, spot[i]) && (a->roi_stack || a->corners)) {
       fit_say("%s is for finding spots; here %s says where the ROIs are", spot[i],
               a->roi_stack ? "--roi-stack" : "--corners");
       return EXIT_USAGE;
     }
   if (a->picture && !ends_with(a->picture, ".png") && !ends_with(a->picture, ".svg")) {
-    fit_say("--picture: '%s' ends in neither .png nor .svg", a->picture);
+    fit_say("--picture: '%s' must end in .png or .svg", a->picture);
     return EXIT_USAGE;
   }
   if (a->picture && ends_with(a->picture, ".png") && !picture_available()) {
@@ -87,7 +86,8 @@ static int check_arguments(fit_job *job) {
     return EXIT_FAILED;
   }
   if (a->start_file && !a->roi_stack && !a->corners) {
-    fit_say("--start-file needs --roi-stack or --corners: found spots have no numbers before");
+    fit_say("--start-file needs --roi-stack or --corners: the numbers of spots to be found are "
+            "unknown");
     return EXIT_USAGE;
   }
   return choose_format(job);
@@ -103,19 +103,19 @@ static int check_roi(fit_job *job) {
     if (p->rows <= m->rows && p->columns <= m->columns) return EXIT_GOOD;
     fit_say("--roi: %" PRId32 " x %" PRId32
             " pixels are more than the frames of '%s' have: %" PRId64 " x %" PRId64,
-            p->rows, p->columns, a->input, m->rows, m->columns);
+            p->rows, p->columns, a->line.operand, m->rows, m->columns);
     return EXIT_FAILED;
   }
   if (m->rows > COMPUTE_FIT_MAX_SIDE || m->columns > COMPUTE_FIT_MAX_SIDE) {
     fit_say("--roi-stack: the images of '%s' have %" PRId64 " x %" PRId64
-            " pixels; ROIs have %d x %d at most. Without --roi-stack they are taken for frames",
-            a->input, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
+            " pixels; ROIs have %d x %d at most. Without --roi-stack they are treated as frames",
+            a->line.operand, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
     return EXIT_FAILED;
   }
-  if (arguments_given(a, "--roi") && (p->rows != m->rows || p->columns != m->columns)) {
+  if (option_given(&a->line, "--roi") && (p->rows != m->rows || p->columns != m->columns)) {
     fit_say("--roi: %" PRId32 " x %" PRId32 ", but the ROIs of '%s' have %" PRId64 " x %" PRId64
             " pixels",
-            p->rows, p->columns, a->input, m->rows, m->columns);
+            p->rows, p->columns, a->line.operand, m->rows, m->columns);
     return EXIT_FAILED;
   }
   p->rows = (int32_t)m->rows;
@@ -131,13 +131,13 @@ static void hint_at_stacks(const fit_job *job) {
   if (job->frames && !job->a->find && !job->a->corners && !job->a->quiet && m->rows <= SMALL_SIDE &&
       m->columns <= SMALL_SIDE)
     fit_say("note: the images of %" PRId64 " x %" PRId64
-            " pixels are taken for frames; if they are ROIs, give --roi-stack",
+            " pixels are treated as frames; if they are ROIs, give --roi-stack",
             m->rows, m->columns);
 }
 
 static int open_movie(fit_job *job) {
   failure why = {0};
-  if (movie_open(job->a->input, &job->movie, &why)) return fit_say_failure(&why);
+  if (movie_open(job->a->line.operand, &job->movie, &why)) return fit_say_failure(&why);
   job->info = *movie_information(job->movie);
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
@@ -299,7 +299,7 @@ static int make_output(fit_job *job) {
   snprintf(generator, sizeof generator, "compute-fit %s", compute_version_text());
   snprintf(fingerprint, sizeof fingerprint,
            "input %" PRIu64 " bytes of %" PRId64 ", options %016" PRIx64 ", files %016" PRIx64,
-           job->info.file_bytes, job->info.file_time, a->fingerprint, files);
+           job->info.file_bytes, job->info.file_time, a->line.fingerprint, files);
   const results_options options = {.format = job->format,
                                    .problem = &job->problem,
                                    .corners = job->frames || a->corners,
@@ -307,7 +307,7 @@ static int make_output(fit_job *job) {
                                    .columns = job->info.columns,
                                    .pixel_size = a->pixel_size,
                                    .generated_by = generator,
-                                   .input = a->input,
+                                   .input = a->line.operand,
                                    .fingerprint = fingerprint,
                                    .resume = a->resume,
                                    .overwrite = a->force,
@@ -337,7 +337,7 @@ static int cut_corners(fit_job *job) {
   if (job->first_frame == 0 || job->run_corner_count == 0) return EXIT_GOOD;
   job->shifted = malloc((size_t)job->run_corner_count * 3 * sizeof *job->shifted);
   if (!job->shifted) {
-    fit_say("no memory for the corners");
+    fit_say("out of memory for the corners");
     return EXIT_FAILED;
   }
   for (int64_t i = 0; i < 3 * job->run_corner_count; i++)
@@ -360,7 +360,7 @@ static int make_observers(fit_job *job) {
   }
   if (image) job->picture = picture_create(job->problem.model, rows, columns, job->a->pixel_size);
   if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
-  fit_say("no memory for statistics and picture");
+  fit_say("out of memory for statistics and picture");
   return EXIT_FAILED;
 }
 

@@ -114,7 +114,7 @@ static bool show_progress(void *user, const compute_batch_progress *progress) {
   fit_job *job = user;
   if (!compute_fit_times_get(job->fit, &job->times))
     job->bar.slowest = fit_job_slowest(&job->times);
-  return progress_show(&job->bar, progress);
+  return fit_progress_show(&job->bar, progress);
 }
 
 int fit_job_run(fit_job *job) {
@@ -131,11 +131,13 @@ int fit_job_run(fit_job *job) {
   };
   if (job->start.values)
     options.start = (const float *)job->start.values + job->first_roi * parameters;
-  progress_begin(&job->bar, "fitted", job->frames ? "frames" : "ROIs", job->a->quiet);
-  job->bar.before = job->frames ? job->first_frame : job->first_roi;
+  job->bar = (fit_progress){.bar = progress_begin(job->a->quiet, 0),
+                            .verb = "fitted",
+                            .items = job->frames ? "frames" : "ROIs",
+                            .before = job->frames ? job->first_frame : job->first_roi};
   skip_truths(job);
   compute_status status = compute_fit_run(job->fit, &options, &job->summary);
-  progress_end(&job->bar);
+  progress_hide(&job->bar.bar);
   (void)compute_fit_times_get(job->fit, &job->times);
   if (status) return say_failed(job, status);
   return finish(job);
@@ -149,14 +151,16 @@ static int write_picture(const fit_job *job) {
   if (!path) return EXIT_GOOD;
   if (job->picture)
     return picture_write_png(job->picture, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
-  const char *folder = strrchr(job->a->input, '/'), *name = folder ? folder + 1 : job->a->input;
-  return plot_write_svg(job->statistics, name, path, &why) ? fit_say_failure(&why) : EXIT_GOOD;
+  const char *input = job->a->line.operand, *folder = strrchr(input, '/');
+  return plot_write_svg(job->statistics, folder ? folder + 1 : input, path, &why)
+             ? fit_say_failure(&why)
+             : EXIT_GOOD;
 }
 
 int command_fit(const fit_arguments *a) {
   fit_job *job = calloc(1, sizeof *job);
   if (!job) {
-    fit_say("no memory");
+    fit_say("out of memory");
     return EXIT_FAILED;
   }
   int result = fit_job_open(job, a);

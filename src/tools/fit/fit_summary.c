@@ -66,7 +66,7 @@ static void print_summary(const fit_job *job, bool complete) {
   const statistics *s = job->statistics;
   const compute_fit_summary *u = &job->summary;
   char number[32], other[32];
-  printf("%s, %s: %s, %" PRId32 " x %" PRId32 " pixels, %s camera, on %s\n", job->a->input,
+  printf("%s, %s: %s, %" PRId32 " x %" PRId32 " pixels, %s camera, on %s\n", job->a->line.operand,
          job->info.stored, compute_fit_model_name(job->problem.model), job->problem.rows,
          job->problem.columns, json_camera_name(job->problem.camera), job->session.names);
   printf("  %-14s %s ROIs", "fitted", progress_number((double)s->count, number, sizeof number));
@@ -99,8 +99,8 @@ static void print_summary(const fit_job *job, bool complete) {
 /* ---- As JSON ------------------------------------------------------------------------------- */
 
 static json_t *input_json(const fit_job *job) {
-  return json_pack("{s:o,s:s,s:o,s:I,s:I,s:I,s:s}", "path", json_text(job->a->input), "format",
-                   job->info.format, "stored", json_text(job->info.stored), "images",
+  return json_pack("{s:o,s:s,s:o,s:I,s:I,s:I,s:s}", "path", json_text(job->a->line.operand),
+                   "format", job->info.format, "stored", json_text(job->info.stored), "images",
                    (json_int_t)job->info.count, "rows", (json_int_t)job->info.rows, "columns",
                    (json_int_t)job->info.columns, "kind", job->frames ? "frames" : "roi-stack");
 }

@@ -125,12 +125,12 @@ static compute_status open_format(image_file *f, bool overwrite, failure *why) {
     return array_writer_create(f->path, f->dtype, COMPUTE_SHAPE(f->rows, f->columns), overwrite,
                                &f->array, why);
   if (!overwrite && access(f->path, F_OK) == 0)
-    return failure_set(why, COMPUTE_ERROR_FILE, "--force writes over it", "'%s' is there already",
+    return failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s exists; use --force to overwrite it",
                        f->path);
   if (ends_with(f->path, ".tif") || ends_with(f->path, ".tiff")) return tiff_create(f, why);
   if (!ends_with(f->path, ".raw"))
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "",
-                       "'%s' ends in none of .npy, .tif and .raw", f->path);
+                       "'%s' must end in .npy, .tif or .raw", f->path);
   f->raw = fopen(f->temporary, "wb");
   if (f->raw) return COMPUTE_OK;
   return failure_set_system(why, errno, "", "'%s' could not be written", f->path);
@@ -140,7 +140,7 @@ compute_status image_file_create(const char *path, compute_dtype dtype, int64_t 
                                  int64_t columns, bool overwrite, image_file **file, failure *why) {
   image_file *f = calloc(1, sizeof *f);
   *file = NULL;
-  if (!f) return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "", "no memory for '%s'", path);
+  if (!f) return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "", "out of memory for '%s'", path);
   if (strlen(path) > sizeof f->path - 32) {
     free(f);
     return failure_set(why, COMPUTE_ERROR_FILE, "", "the name '%.100s…' is too long", path);

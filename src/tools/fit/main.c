@@ -10,7 +10,7 @@ static void on_interrupt(int signal_number) {
 }
 
 static int dispatch(const fit_arguments *a) {
-  switch (a->command) {
+  switch (a->line.command) {
   case COMMAND_FIT: return command_fit(a);
   case COMMAND_SIMULATE: return command_simulate(a);
   case COMMAND_CRLB: return command_crlb(a);
@@ -21,11 +21,9 @@ static int dispatch(const fit_arguments *a) {
 
 int main(int argc, char **argv) {
   static fit_arguments a;
-  if (!arguments_parse(argc, argv, &a)) return EXIT_USAGE;
-  if (a.help) {
-    arguments_print_help(a.command);
-    return fflush(stdout) ? EXIT_FAILED : EXIT_GOOD;
-  }
+  int status;
+  a = fit_defaults;
+  if (!option_read(&fit_program, argc, argv, &a, &status)) return status;
   const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);

@@ -139,7 +139,7 @@ compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, 
                               int64_t columns, failure *why) {
   if (rows < 1 || columns < 1 || columns > MOVIE_MAX_PIXELS / rows)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
-                       "%s: images of %" PRId64 " rows and %" PRId64 " columns make no sense",
+                       "%s: images of %" PRId64 " rows and %" PRId64 " columns are not possible",
                        file->path, rows, columns);
   file->stored = stored;
   file->info.dtype = pixels_dtype(stored);
@@ -174,7 +174,7 @@ static compute_status movie_npy_open(movie *file, failure *why) {
   if (found.fortran_order)
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
                        "in Python: np.save(path, np.ascontiguousarray(array))",
-                       "%s is in Fortran's order: no image of it lies in one piece", file->path);
+                       "%s is in Fortran order; its images must be contiguous", file->path);
   status = movie_set_size(file, found.dtype, found.shape.size[0], found.shape.size[1],
                           found.shape.size[2], why);
   if (status) return status;
@@ -205,13 +205,12 @@ static compute_status open_kind(movie *file, failure *why) {
   if (has_extension(file->path, ".tif") || has_extension(file->path, ".tiff") ||
       has_extension(file->path, ".npy")) {
     return failure_set(why, COMPUTE_ERROR_FORMAT, "copy or make the file again",
-                       "%s is not what its name says: it does not begin as such files do",
-                       file->path);
+                       "%s is not a file of the kind that its name says", file->path);
   }
   return failure_set(why, COMPUTE_ERROR_FORMAT,
                      "images are read from TIFF (.tif), NumPy (.npy) and raw files (.raw with a "
                      ".yaml beside it)",
-                     "%s is of no kind that is known", file->path);
+                     "%s is of an unknown kind", file->path);
 }
 
 static compute_status open_file(movie *file, failure *why) {
@@ -238,7 +237,7 @@ compute_status movie_open(const char *path, movie **opened, failure *why) {
   }
   if (!file || !file->path) {
     movie_close(file);
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to open %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to open %s", path);
   }
   compute_status status = open_file(file, why);
   if (status) {
@@ -264,7 +263,8 @@ const movie_info *movie_information(const movie *file) {
 compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixels, failure *why) {
   if (first < 0 || count < 0 || first > file->info.count || count > file->info.count - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
-                       "%s has %" PRId64 " images, not %" PRId64 " from number %" PRId64 " on",
+                       "%s has %" PRId64 " images; %" PRId64 " from number %" PRId64
+                       " on were asked for",
                        file->path, file->info.count, count, first);
   return count == 0 ? COMPUTE_OK : file->read(file, first, count, pixels, why);
 }

@@ -37,8 +37,9 @@ typedef struct yaml_walk {
 static compute_status fail_syntax(const yaml_walk *walk, failure *why) {
   const yaml_parser_t *parser = &walk->parser;
   if (parser->error == YAML_MEMORY_ERROR)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", walk->path);
-  return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s, line %zu: no valid YAML: %s", walk->path,
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s",
+                       walk->path);
+  return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s, line %zu: invalid YAML: %s", walk->path,
                      parser->problem_mark.line + 1, parser->problem ? parser->problem : "damaged");
 }
 
@@ -61,8 +62,8 @@ static compute_status take_value(yaml_walk *walk, const char *text, failure *why
   walk->matched = NULL;
   if (!entry) return COMPUTE_OK;
   if (strlen(text) == 0 || strlen(text) >= sizeof entry->value) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
-                       walk->path, entry->key);
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: invalid value of \"%s\"", walk->path,
+                       entry->key);
   }
   memcpy(entry->value, text, strlen(text) + 1);
   return COMPUTE_OK;
@@ -74,8 +75,8 @@ static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is not a list of keys and values",
                        walk->path);
   if (walk->depth == 1 && walk->matched)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
-                       walk->path, walk->matched->key);
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: invalid value of \"%s\"", walk->path,
+                       walk->matched->key);
   walk->depth++;
   if (walk->depth == 1) walk->at_key = true;
   return COMPUTE_OK;
@@ -115,7 +116,7 @@ static compute_status yaml_map_read(const char *path, yaml_entry *entries, size_
   if (!file) return failure_set_system(why, errno, NULL, "cannot open %s", path);
   if (!yaml_parser_initialize(&walk.parser)) {
     fclose(file);
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to read %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
   }
   yaml_parser_set_input_file(&walk.parser, file);
   compute_status status = COMPUTE_OK;
@@ -210,7 +211,7 @@ static compute_status check_length(const movie *file, const char *side, int64_t 
     return COMPUTE_OK;
   return failure_set(
       why, COMPUTE_ERROR_FORMAT, "correct the side-car, or copy the file again if it was cut off",
-      "%s: %" PRId64 " frames of %" PRId64 " x %" PRId64 " %s do not make the %" PRIu64
+      "%s: %" PRId64 " frames of %" PRId64 " x %" PRId64 " %s are not the %" PRIu64
       " bytes of %s, which hold %.6g frames",
       side, frames, file->info.rows, file->info.columns, compute_dtype_name(dtype),
       file->info.file_bytes, file->path, (double)file->info.file_bytes / (double)each);
@@ -245,7 +246,8 @@ compute_status movie_raw_open(movie *file, failure *why) {
   size_t stem = strlen(file->path) - 4; /* without ".raw" */
   char *side = malloc(stem + 6);
   if (!side)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to open %s", file->path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to open %s",
+                       file->path);
   memcpy(side, file->path, stem);
   memcpy(side + stem, ".yaml", 6);
   compute_status status = open_with(file, side, why);

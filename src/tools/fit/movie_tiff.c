@@ -145,7 +145,7 @@ static compute_status describe_pixels(const tiff_state *state, int64_t page, com
            kind == SAMPLEFORMAT_INT      ? "signed integers"
            : kind == SAMPLEFORMAT_IEEEFP ? "floats"
            : number                      ? "unsigned integers"
-                                         : "of no usual kind");
+                                         : "of an unsupported kind");
   return refuse_page(state, page,
                      "pixels are 8 or 16 bits unsigned, or 32 or 64 bits float: convert it", why,
                      what);
@@ -199,7 +199,7 @@ static compute_status check_page(tiff_state *state, int64_t page, tiff_page *fou
       found->stored == first->stored) {
     return COMPUTE_OK;
   }
-  return failure_set(why, COMPUTE_ERROR_FORMAT, "all pages must be alike",
+  return failure_set(why, COMPUTE_ERROR_FORMAT, "all pages must have the same size and dtype",
                      "%s: page %" PRId64 " has %u x %u pixels of %s, page 1 %u x %u of %s",
                      state->file->path, page + 1, (unsigned)found->rows, (unsigned)found->columns,
                      compute_dtype_name(found->stored), (unsigned)first->rows,
@@ -313,7 +313,7 @@ static bool make_room(tiff_state *state, size_t bytes) {
 }
 
 static compute_status fail_memory(const tiff_state *state, failure *why) {
-  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to unpack a page of %s",
+  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to unpack a page of %s",
                      state->file->path);
 }
 
@@ -448,7 +448,8 @@ static compute_status complete(movie *file, tiff_state *state, failure *why) {
 compute_status movie_tiff_open(movie *file, failure *why) {
   tiff_state *state = calloc(1, sizeof *state);
   if (!state)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to open %s", file->path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to open %s",
+                       file->path);
   state->file = file;
   state->stride = 1;
   file->state = state;

@@ -1,406 +1,311 @@
-/* Reads the command line by the table of options, and prints help from it. Text becomes numbers,
- * and what would have been allowed becomes text. */
-#include <errno.h>
+/* The options of compute-fit, and what its manual page says besides. Rows of a section are
+ * together, in the order of the help. */
+#include "tools/fit/options.h"
+
+#include <float.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tools/fit/option_table.h"
+#define AT(field) offsetof(fit_arguments, field)
 
-/* ---- Values -------------------------------------------------------------------------------- */
-
-static bool unbounded(const option_row *row) {
-  return row->least == 0 && row->most == 0;
-}
-
-static bool read_number(const char *text, const char *stop, double *value) {
-  char *end;
-  errno = 0;
-  *value = strtod(text, &end);
-  return end == stop && end != text && isfinite(*value);
-}
-
-static bool within(const option_row *row, double value) {
-  return unbounded(row) || (value >= row->least && value <= row->most);
-}
-
-static bool parse_number(const option_row *row, const char *text, double *value) {
-  return read_number(text, text + strlen(text), value) && within(row, *value);
-}
-
-static bool parse_count(const option_row *row, const char *text, int64_t *value) {
-  char *end;
-  errno = 0;
-  long long number = strtoll(text, &end, 10);
-  int64_t scale = 1;
-  if (end == text || errno) return false;
-  if (row->kind == OPTION_BYTES && *end) {
-    static const char unit[] = "KMG";
-    const char *found = strchr(unit, *end);
-    if (!found) return false;
-    scale = (int64_t)1 << (10 * (found - unit + 1));
-    end++;
-  }
-  if (*end || (double)number * (double)scale > MANY_COUNT || !within(row, (double)number))
-    return false;
-  *value = number * scale;
-  return true;
-}
-
-static bool parse_size(const option_row *row, const char *text, size_value *size) {
-  char *end;
-  errno = 0;
-  long rows = strtol(text, &end, 10), columns = rows;
-  if (end == text || errno) return false;
-  if (*end == 'x') {
-    const char *second = end + 1;
-    columns = strtol(second, &end, 10);
-    if (end == second || errno) return false;
-  }
-  if (*end || !within(row, (double)rows) || !within(row, (double)columns)) return false;
-  *size = (size_value){(int32_t)rows, (int32_t)columns};
-  return true;
-}
-
-static bool parse_list(const option_row *row, const char *text, list_value *list) {
-  list->count = 0;
-  for (const char *position = text;; position++) {
-    const char *stop = position + strcspn(position, ",");
-    if (list->count >= (int32_t)row->most) return false;
-    double *value = &list->value[list->count++];
-    if (!read_number(position, stop, value) || !(*value > row->least)) return false;
-    if (!*stop) return true;
-    position = stop;
-  }
-}
-
-static bool parse_range(const option_row *row, const char *text, compute_range *range) {
-  const char *stop = text + strcspn(text, ":");
-  if (!read_number(text, stop, &range->low) || !within(row, range->low)) return false;
-  range->high = range->low;
-  if (!*stop) return true;
-  return parse_number(row, stop + 1, &range->high) && range->high >= range->low;
-}
-
-static bool parse_choice(const option_row *row, const char *text, int32_t *choice) {
-  for (int32_t i = 0; row->choices[i]; i++) {
-    if (strcasecmp(row->choices[i], text)) continue;
-    *choice = i;
-    return true;
-  }
-  return false;
-}
-
-/* What is no number is a file's name; a number out of bounds is an error. */
-static bool parse_camera(const option_row *row, const char *text, camera_value *value) {
-  value->file = NULL;
-  if (parse_number(row, text, &value->number)) return true;
-  char *end;
-  strtod(text, &end);
-  value->file = text;
-  return *text && *end;
-}
-
-/* Reads `text` into the option's field of `a`; false if it is not allowed. Not for flags. */
-static bool option_parse(const option_row *row, const char *text, fit_arguments *a) {
-  void *field = (char *)a + row->offset;
-  switch (row->kind) {
-  case OPTION_FLAG: return false;
-  case OPTION_TEXT:
-    *(const char **)field = text;
-    if (!row->choices) return *text != '\0';
-    return parse_choice(row, text, &(int32_t){0});
-  case OPTION_COUNT:
-  case OPTION_BYTES: return parse_count(row, text, field);
-  case OPTION_NUMBER: return parse_number(row, text, field);
-  case OPTION_SIZE: return parse_size(row, text, field);
-  case OPTION_LIST: return parse_list(row, text, field);
-  case OPTION_RANGE: return parse_range(row, text, field);
-  case OPTION_CHOICE: return parse_choice(row, text, field);
-  case OPTION_CAMERA: return parse_camera(row, text, field);
-  }
-  return false;
-}
-
-/* ---- What is allowed, in words ------------------------------------------------------------- */
-
-/* Text that grows up to its size. */
-typedef struct option_words {
-  char text[400];
-  size_t length;
-} option_words;
-
-static void option_words_add(option_words *w, const char *format, ...) COMPUTE_PRINTF(2, 3);
-static void option_words_add(option_words *w, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  int n = vsnprintf(w->text + w->length, sizeof w->text - w->length, format, list);
-  va_end(list);
-  if (n > 0) w->length += (size_t)n;
-  if (w->length >= sizeof w->text) w->length = sizeof w->text - 1;
-}
-
-static void add_bounds(option_words *w, const option_row *row) {
-  if (unbounded(row)) return;
-  if (row->least <= -1e6 && row->most >= 1e6) return;
-  if (row->least > 0 && row->least < 1e-300)
-    option_words_add(w, " above 0");
-  else if (row->most >= 1e6)
-    option_words_add(w, " of at least %g", row->least);
-  else
-    option_words_add(w, " from %g to %g", row->least, row->most);
-}
-
-/* Adds what is allowed: "a number above 0". */
-static void option_add_allowed(option_words *w, const option_row *row) {
-  switch (row->kind) {
-  case OPTION_FLAG: option_words_add(w, "given without a value"); break;
-  case OPTION_TEXT:
-    if (!row->choices) {
-      option_words_add(w, "not to be empty");
-      break;
-    }
-    /* fallthrough */
-  case OPTION_CHOICE:
-    option_words_add(w, "one of");
-    for (size_t i = 0; row->choices[i]; i++)
-      option_words_add(w, "%s %s", i ? "," : "", row->choices[i]);
-    break;
-  case OPTION_COUNT:
-    option_words_add(w, "a whole number");
-    add_bounds(w, row);
-    break;
-  case OPTION_BYTES: option_words_add(w, "a number of bytes, as 500M"); break;
-  case OPTION_NUMBER:
-    option_words_add(w, "a number");
-    add_bounds(w, row);
-    break;
-  case OPTION_SIZE:
-    option_words_add(w, "rows and columns, each");
-    add_bounds(w, row);
-    option_words_add(w, ", as 5x9, or one number");
-    break;
-  case OPTION_LIST:
-    option_words_add(w, "up to %g numbers%s with commas", row->most,
-                     row->least == 0 ? " above 0" : "");
-    break;
-  case OPTION_RANGE:
-    option_words_add(w, "a number or a range LOW:HIGH");
-    add_bounds(w, row);
-    break;
-  case OPTION_CAMERA:
-    option_words_add(w, "a number");
-    add_bounds(w, row);
-    option_words_add(w, ", or a file");
-    break;
-  }
-}
-
-/* ---- Messages ------------------------------------------------------------------------------ */
-
-void fit_say(const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  fputs("compute-fit: ", stderr);
-  vfprintf(stderr, format, list);
-  fputc('\n', stderr);
-  va_end(list);
-}
-
-int fit_say_error(const char *what, const compute_context *context) {
-  compute_error error = {0};
-  compute_error_get(context, &error);
-  fit_say("%s%s%s", what ? what : "", what ? ": " : "", error.message);
-  if (error.remedy[0]) fprintf(stderr, "  %s\n", error.remedy);
-  return EXIT_FAILED;
-}
-
-static void say_wrong_value(const option_row *row, const char *value) {
-  option_words allowed = {0};
-  option_add_allowed(&allowed, row);
-  fit_say("%s is %s, not '%s'", row->name, allowed.text, value);
-}
-
-/* ---- The command line ---------------------------------------------------------------------- */
-
-static const struct {
-  const char *name;
-  uint32_t bit;
-  const char *arguments, *text;
-} commands[] = {
-    {"fit", COMMAND_FIT, "INPUT -o RESULT", "fits the spots of a movie or of a stack of ROIs"},
-    {"simulate", COMMAND_SIMULATE, "-o IMAGES", "makes ROIs or movies with known truth"},
-    {"crlb", COMMAND_CRLB, "", "the least uncertainties that the light allows"},
-    {"validate", COMMAND_VALIDATE, "",
-     "simulates and fits every model at several light levels; judges the results"},
-    {"bench", COMMAND_BENCH, "", "how many fits per second this machine makes"},
+enum {
+  F = COMMAND_FIT,
+  S = COMMAND_SIMULATE,
+  C = COMMAND_CRLB,
+  V = COMMAND_VALIDATE,
+  B = COMMAND_BENCH,
+  ALL = F | S | C | V | B
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
-const char *arguments_command_name(uint32_t command) {
-  for (size_t i = 0; i < COMMAND_COUNT; i++)
-    if (commands[i].bit == command) return commands[i].name;
-  return "";
-}
+#define SIDE COMPUTE_FIT_MAX_SIDE
+#define MANY MANY_COUNT
 
-static const option_row *find_row(const char *name, size_t length) {
-  if (length == 2 && !strncmp(name, "-o", 2)) return find_row("--output", 8);
-  for (size_t i = 0; i < option_count; i++)
-    if (strlen(option_table[i].name) == length && !strncmp(option_table[i].name, name, length))
-      return &option_table[i];
-  return NULL;
-}
+static const char *const models[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", NULL};
+static const char *const profiles[] = {"integrated", "sampled", NULL};
+static const char *const cameras[] = {"ideal", "emccd", "scmos", NULL};
+static const char *const solvers[] = {"fisher", "newton", "levenberg-marquardt", "least-squares",
+                                      NULL};
+static const char *const filters[] = {"gaussians", "boxes", NULL};
+static const char *const formats[] = {"csv", "hdf5", "npy", NULL};
+static const char *const dtypes[] = {"u16", "f32", NULL};
+static const char *const outputs[] = {"parameters", "std",     "covariance", "ratio",
+                                      "p-raw",      "p-value", "iterations", "status",
+                                      "usual",      "all",     NULL};
+static const char *const any_devices[] = {"auto", "all", NULL};
 
-bool arguments_given(const fit_arguments *a, const char *name) {
-  const option_row *row = find_row(name, strlen(name));
-  return row && (a->given >> (row - option_table) & 1) != 0;
-}
+static const option_row rows[] = {
+    /* Files. */
+    {"--output", OPTION_FILE, AT(output), F | S, .letter = 'o', .value = "FILE",
+     .help = "the result: .csv, .hdf5 or .npy for fits; .npy, .tif or .raw for images",
+     .more = "Columns of .csv have ThunderSTORM's names; .hdf5, with a .yaml beside it, is what "
+             "Picasso opens.",
+     .neutral = true, .section = "Files"},
+    {"--format", OPTION_WORD, AT(format), F, .value = "FORMAT",
+     .help = "the format, if the output's name does not say it: csv, hdf5 or npy",
+     .choices = formats},
+    {"--outputs", OPTION_WORDS, AT(outputs), F, .value = "LIST",
+     .help = "what is written: parameters, std, covariance, ratio, p-raw, p-value, iterations, "
+             "status; usual (default) is all but covariance and p-raw; all",
+     .more = "Parameters and status are always written.", .choices = outputs},
+    {"--roi-stack", OPTION_FLAG, AT(roi_stack), F,
+     .help = "the input holds ROIs, [n, rows, columns], not frames"},
+    {"--corners", OPTION_FILE, AT(corners), F, .value = "FILE.npy",
+     .help = "integers [n, 3]: frame, row and column of each ROI's first pixel, frames ascending"},
+    {"--truth", OPTION_FILE, AT(truth), F | S, .value = "FILE.npy",
+     .help = "true parameters: simulate writes them; fit compares its results with them",
+     .more = "The shape is [n, P] for ROIs, and [spots, 1 + P] with the frame first for movies.",
+     .neutral = true},
+    {"--pixel-size", OPTION_NUMBER, AT(pixel_size), F, .value = "NM",
+     .help = "size of a camera pixel in the sample, in nanometres; without it, lengths in .csv are "
+             "in pixels",
+     .least = DBL_MIN, .most = 1e9},
+    {"--picture", OPTION_FILE, AT(picture), F, .value = "FILE",
+     .help = "draws the localisations (.png), or their uncertainties and p-values (.svg)",
+     .more = "In the .png each localisation is as wide as its uncertainty; the .svg has "
+             "histograms.",
+     .neutral = true},
+    {"--json", OPTION_FILE, AT(json), ALL, .value = "FILE",
+     .help = "writes the summary as JSON; - is standard output, in place of the text",
+     .neutral = true},
+    {"--resume", OPTION_FLAG, AT(resume), F,
+     .help = "continues an output that an interrupted run has left",
+     .more = "The run continues from its last checkpoint. Input and options must be the same.",
+     .neutral = true},
+    {"--checkpoint", OPTION_NUMBER, AT(checkpoint), F, .value = "S",
+     .help = "seconds between the points from which a run can be resumed; default 2",
+     .least = DBL_MIN, .most = 1e6, .neutral = true},
+    {"--force", OPTION_FLAG, AT(force), F | S, .help = "overwrites files that exist",
+     .neutral = true},
+    {"--quiet", OPTION_FLAG, AT(quiet), F | S | V | B, .help = "prints no progress and no summary",
+     .neutral = true},
+    /* What is fitted. */
+    {"--model", OPTION_CHOICE, AT(model), ALL, .value = "MODEL",
+     .help = "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
+             "XYNBSXSY "
+             "(and two), "
+             "XYZNB (x, y, z, photons, background; astigmatic)",
+     .choices = models, .section = "Model"},
+    {"--roi", OPTION_SIZE, AT(roi), ALL, .value = "RxC",
+     .help = "rows and columns of a ROI, one number for a square; default: 7, or the stack's",
+     .least = 1, .most = SIDE},
+    {"--sigma", OPTION_LIST, AT(sigma), ALL, .value = "S[,SY]",
+     .help = "width of the spot in pixels, of both axes or of x and y; the starting value where it "
+             "is fitted, the width in focus for XYZNB; default 1.3",
+     .least = 0, .most = 2},
+    {"--profile", OPTION_CHOICE, AT(profile), ALL, .value = "PROFILE",
+     .help = "the Gaussian integrated over each pixel (default), or sampled at its centre",
+     .more = "Some other programs sample.", .choices = profiles},
+    {"--astigmatism", OPTION_FILE, AT(astigmatism), ALL, .value = "FILE.yaml",
+     .help = "for XYZNB: depth, gamma, ax, ay, bx, by, sigma_x, sigma_y, one on each line",
+     .more = "Options take precedence over the file."},
+    {"--depth", OPTION_NUMBER, AT(depth), ALL, .value = "UM",
+     .help = "for XYZNB: focal depth d in micrometres; default 0.4",
+     .more = "The width is sigma sqrt(1 + t^2 + A t^3 + B t^4), with t = (z - gamma) / depth for x "
+             "and (z + gamma) / depth for y.",
+     .least = DBL_MIN, .most = 1e6},
+    {"--gamma", OPTION_NUMBER, AT(gamma), ALL, .value = "UM",
+     .help = "for XYZNB: the foci are at +gamma (x) and -gamma (y) micrometres; default 0.25",
+     .least = -1e6, .most = 1e6},
+    {"--a", OPTION_LIST, AT(a), ALL, .value = "AX[,AY]",
+     .help = "for XYZNB: cubic term of the width; default 0", .least = -DBL_MAX, .most = 2},
+    {"--b", OPTION_LIST, AT(b), ALL, .value = "BX[,BY]",
+     .help = "for XYZNB: quartic term of the width; default 0", .least = -DBL_MAX, .most = 2},
+    {"--z-start", OPTION_LIST, AT(z_start), F | V | B, .value = "Z[,Z...]",
+     .help = "for XYZNB: up to 8 starting values of z in micrometres; the best fit wins; default 0",
+     .least = -DBL_MAX, .most = COMPUTE_FIT_MAX_Z_STARTS},
+    {"--fix", OPTION_TEXT, AT(fix), F | C, .value = "NAME[=V],...",
+     .help = "parameters that stay at their start, or at V: bg=10,sigma"},
+    {"--start", OPTION_TEXT, AT(start), F, .value = "NAME=V,...",
+     .help = "starting values for all ROIs; the rest are estimated from the pixels"},
+    {"--start-file", OPTION_FILE, AT(start_file), F, .value = "FILE.npy",
+     .help = "starting values of each ROI, f32 [n, P]; NaN: estimate this one"},
+    {"--bounds", OPTION_TEXT, AT(bounds), F, .value = "NAME=L:H,...",
+     .help = "tighter bounds; L or H may be left out: photons=50:,sigma=0.8:2",
+     .more = "By default x and y stay inside the ROI, photons, background and sigma above 0, sigma "
+             "within the ROI's longer side, and z within 2 depth + |gamma| of 0."},
+    /* Camera. */
+    {"--camera", OPTION_CHOICE, AT(camera), ALL, .value = "CAMERA",
+     .help = "kind of camera: ideal (default; pixels are photons), emccd or scmos",
+     .more = "The photons of a pixel are (value - offset) gain / em-gain with the excess noise "
+             "factor 2 for emccd, and (value - offset) gain with readout noise for scmos.",
+     .choices = cameras,
+     .section = "Camera (a number, or a map of the frame's or the ROI's size as .npy or .tif)"},
+    {"--offset", OPTION_MAP, AT(offset), F | S | V, .value = "ADU",
+     .help = "counts without light; default 0", .least = -1e9, .most = 1e9},
+    {"--gain", OPTION_MAP, AT(gain), F | S | V, .value = "E",
+     .help = "photo-electrons per count (ADU); default 1", .least = DBL_MIN, .most = 1e9},
+    {"--gain-adu-per-electron", OPTION_MAP, AT(gain_adu), F | S | V, .value = "ADU",
+     .help = "the inverse of --gain: counts per photo-electron", .least = DBL_MIN, .most = 1e9},
+    {"--em-gain", OPTION_NUMBER, AT(em_gain), F | S | V, .value = "G",
+     .help = "electron-multiplying gain of an emccd; default 1", .least = DBL_MIN, .most = 1e9},
+    {"--variance", OPTION_MAP, AT(variance), F | S | C | V, .value = "E2",
+     .help = "readout variance of an scmos in electrons squared; default 0", .least = 0,
+     .most = 1e12},
+    {"--mask", OPTION_FILE, AT(mask), F, .value = "FILE",
+     .help = "map of the pixels to use: those that are not 0"},
+    /* Solver. */
+    {"--solver", OPTION_CHOICE, AT(solver), F | V | B, .value = "SOLVER",
+     .help = "how: fisher (default), newton (Smith 2010), levenberg-marquardt, least-squares",
+     .more = "newton takes all its steps, in each parameter on its own; least-squares is "
+             "unweighted.",
+     .choices = solvers, .section = "Solver"},
+    {"--iterations", OPTION_COUNT, AT(iterations), F | V | B, .value = "N",
+     .help = "most steps of one fit; default 40, newton: 20", .least = 1, .most = 100000},
+    {"--epsilon", OPTION_NUMBER, AT(epsilon), F | V | B, .value = "E",
+     .help = "a fit has converged when steps are below E standard deviations; default 0.01",
+     .least = DBL_MIN, .most = 1e3},
+    /* Spots. */
+    {"--find", OPTION_FLAG, AT(find), F,
+     .help = "finds spots in the frames; the default without --corners and --roi-stack",
+     .neutral = true, .section = "Finding spots"},
+    {"--threshold", OPTION_NUMBER, AT(threshold), F, .value = "T",
+     .help = "least height of a spot, in standard deviations of the filtered background; default 5",
+     .least = DBL_MIN, .most = 1e9},
+    {"--distance", OPTION_COUNT, AT(distance), F, .value = "PIXELS",
+     .help = "a spot is the highest pixel within this distance; default 2 sigma", .least = 1,
+     .most = SIDE},
+    {"--filter", OPTION_CHOICE, AT(filter), F, .value = "FILTER",
+     .help = "difference of gaussians (default) or of boxes",
+     .more = "At a background of 1 photon, gaussians find 0.37 false spots in an empty frame of "
+             "128 x 128 pixels, and 0.05 at 10 and more. Of spots with 400 photons on a background "
+             "of 100, gaussians find 0.988 and boxes 0.235.",
+     .choices = filters},
+    {"--limit", OPTION_COUNT, AT(limit), F, .value = "N",
+     .help = "most spots of a frame, the brightest ones", .least = 1, .most = MANY},
+    /* Simulation. */
+    {"--rois", OPTION_COUNT, AT(rois), S | V | B, .value = "N",
+     .help = "number of ROIs; for validate and bench: of each case", .least = 1, .most = MANY,
+     .section = "Simulated images"},
+    {"--movie", OPTION_FLAG, AT(movie), S, .help = "frames with spots instead of ROIs"},
+    {"--frames", OPTION_COUNT, AT(frames), S, .value = "N", .help = "number of frames; default 100",
+     .least = 1, .most = MANY},
+    {"--size", OPTION_SIZE, AT(size), S, .value = "RxC",
+     .help = "rows and columns of a frame; default 256", .least = 1, .most = 65536},
+    {"--spots", OPTION_NUMBER, AT(spots), S, .value = "N",
+     .help = "mean number of spots in a frame; default 20", .least = DBL_MIN, .most = 1e6},
+    {"--photons", OPTION_RANGE, AT(photons), S | C | V | B, .value = "N[:N]",
+     .help = "photons of a spot, a number or a range; default 1000", .least = 0, .most = 1e9},
+    {"--background", OPTION_RANGE, AT(background), S | C | V | B, .value = "B[:B]",
+     .help = "photons of a pixel without a spot, a number or a range; default 10", .least = 0,
+     .most = 1e9},
+    {"--position", OPTION_RANGE, AT(position), S | V, .value = "P[:P]",
+     .help = "x and y of a spot in pixels from the ROI's centre; default -0.5:0.5", .least = -1e6,
+     .most = 1e6},
+    {"--x", OPTION_NUMBER, AT(x), C, .value = "X",
+     .help = "the spot's x, from the centre of the first pixel; default: the middle of the ROI",
+     .least = -SIDE, .most = SIDE},
+    {"--y", OPTION_NUMBER, AT(y), C, .value = "Y", .help = "the spot's y, likewise", .least = -SIDE,
+     .most = SIDE},
+    {"--z", OPTION_RANGE, AT(z), S | C | V | B, .value = "Z[:Z]",
+     .help = "the spots' z in micrometres; default 0", .least = -1e6, .most = 1e6},
+    {"--sigma-range", OPTION_RANGE, AT(sigma_range), S, .value = "S[:S]",
+     .help = "widths of the spots where the model fits them; default: --sigma", .least = 0.05,
+     .most = SIDE},
+    {"--noise-free", OPTION_FLAG, AT(noise_free), S, .help = "expected values instead of draws"},
+    {"--dtype", OPTION_CHOICE, AT(dtype), S | B, .value = "DTYPE",
+     .help = "dtype of the pixels: u16 (default) or f32; with --noise-free f32 is the default",
+     .choices = dtypes},
+    {"--seed", OPTION_COUNT, AT(seed), S | V | B, .value = "N",
+     .help = "seed of the random numbers; default 1",
+     .more = "The same seed gives the same images on every machine.", .least = 0, .most = MANY},
+    /* Where. */
+    {"--device", OPTION_DEVICES, AT(device), F | V | B, .value = "NAMES",
+     .help = "the devices: cpu, cuda:0, ..., several with commas, all, or auto (default): the best",
+     .choices = any_devices, .neutral = true, .section = "Where it runs"},
+    {"--threads", OPTION_COUNT, AT(threads), ALL, .value = "N",
+     .help = "CPU threads; default: COMPUTE_THREADS, or all", .least = 1, .most = 4096,
+     .neutral = true},
+    {"--batch", OPTION_COUNT, AT(batch), F | B, .value = "N", .help = "ROIs, or frames, at a time",
+     .least = 1, .most = MANY, .neutral = true},
+    {"--memory", OPTION_BYTES, AT(memory), F, .value = "BYTES",
+     .help = "memory for all batches together, such as 500M or 2G", .least = 1, .most = MANY,
+     .neutral = true},
+    {"--seconds", OPTION_NUMBER, AT(seconds), B, .value = "S",
+     .help = "least time of each case; default 0.5", .least = DBL_MIN, .most = 3600},
+};
 
-static bool say_unknown(const fit_arguments *a, const char *argument, const option_row *row) {
-  const char *command = arguments_command_name(a->command);
-  if (!row) {
-    fit_say("unknown option '%s'; see compute-fit %s --help", argument, command);
-    return false;
-  }
-  option_words others = {0};
-  for (size_t i = 0; i < COMMAND_COUNT; i++)
-    if (row->commands & commands[i].bit)
-      option_words_add(&others, "%s%s", others.length ? ", " : "", commands[i].name);
-  fit_say("%s is not an option of '%s' but of: %s", row->name, command, others.text);
-  return false;
-}
+static const option_command commands[] = {
+    {"fit", COMMAND_FIT, "INPUT -o RESULT", OPTION_FILE,
+     "fits the spots of a movie or of a stack of ROIs"},
+    {"simulate", COMMAND_SIMULATE, "-o IMAGES", OPTION_FLAG,
+     "makes ROIs or movies with known truth"},
+    {"crlb", COMMAND_CRLB, "", OPTION_FLAG,
+     "prints the least uncertainties that any unbiased fit can have"},
+    {"validate", COMMAND_VALIDATE, "", OPTION_FLAG,
+     "simulates and fits every model at several light levels"},
+    {"bench", COMMAND_BENCH, "", OPTION_FLAG, "measures fits per second on this machine"},
+    {0},
+};
 
-/* FNV-1a of "--name=value", to be summed up over all options. */
-static uint64_t hash_option(const char *name, const char *value) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-  hash = (hash ^ '=') * 0x100000001b3u;
-  for (; value && *value; value++) hash = (hash ^ (unsigned char)*value) * 0x100000001b3u;
-  return hash;
-}
+static const option_section sections[] = {
+    {"Interrupted runs",
+     "An output appears under its name only when it is complete. Until then it is called "
+     "FILE.incomplete, and FILE.incomplete.json beside it says how much of it counts. After "
+     "Ctrl-C, "
+     "a failure or a power cut, the same command with `--resume` continues it, to the same bytes "
+     "as "
+     "an uninterrupted run.",
+     false},
+    {"Exit status",
+     "0\tsuccess\n1\tsomething failed, or validate found a case that does not pass\n"
+     "2\tinvalid arguments\n130\tinterrupted by Ctrl-C",
+     true},
+    {"Environment",
+     "COMPUTE_DEVICE, COMPUTE_THREADS\tused where `--device` and `--threads` are not given.\n"
+     "NO_COLOR, TERM\tProgress is shown on terminals only, and not where TERM is dumb.\n"
+     "`compute-info --variables` lists every variable that libcompute reads.",
+     false},
+    {"Files",
+     "FILE.incomplete, FILE.incomplete.json\tan output that is being written.\n"
+     "FILE.yaml\tbeside a .raw movie: its size and camera; beside an .hdf5 output: its history.",
+     false},
+    {"Examples",
+     "  compute-fit fit movie.tif --sigma 1.3 --camera scmos --offset offset.tif \\\n"
+     "      --gain gain.tif --variance variance.tif --pixel-size 108 \\\n"
+     "      -o locs.hdf5 --picture locs.png\n"
+     "\n"
+     "  compute-fit simulate --rois 1000000 --roi 7 -o s.npy --truth t.npy\n"
+     "  compute-fit fit s.npy --roi-stack -o r.csv --truth t.npy --json -\n"
+     "\n"
+     "  compute-fit crlb --roi 7 --sigma 1.0 --photons 1000 --background 10",
+     false},
+    {"See also", "`compute-info`(1), `compute-tune`(1), docs/guide/fitting.md", false},
+    {0},
+};
 
-/* Reads the option at argv[*i], and its value, which may be the next argument. */
-static bool parse_option(int argc, char **argv, int *i, fit_arguments *a) {
-  const char *argument = argv[*i], *value = NULL;
-  size_t length = argument[1] == '-' ? strcspn(argument, "=") : strlen(argument);
-  const option_row *row = find_row(argument, length);
-  if (!row || !(row->commands & a->command)) return say_unknown(a, argument, row);
-  const uint64_t bit = (uint64_t)1 << (row - option_table);
-  if (a->given & bit) {
-    fit_say("%s was given twice", row->name);
-    return false;
-  }
-  a->given |= bit;
-  if (argument[length] == '=') value = argument + length + 1;
-  if (row->kind == OPTION_FLAG && !value) {
-    if (!row->neutral) a->fingerprint += hash_option(row->name, NULL);
-    *(bool *)((char *)a + row->offset) = true;
-    return true;
-  }
-  if (!value && *i + 1 == argc) {
-    option_words allowed = {0};
-    option_add_allowed(&allowed, row);
-    fit_say("%s needs a value: %s is %s", row->name, row->value, allowed.text);
-    return false;
-  }
-  if (!value) value = argv[++*i];
-  if (!row->neutral) a->fingerprint += hash_option(row->name, value);
-  if (option_parse(row, value, a)) return true;
-  say_wrong_value(row, value);
-  return false;
-}
+const option_program fit_program = {
+    .name = "compute-fit",
+    .summary = "fit Gaussian spots in camera images, with uncertainties",
+    .description =
+        "Finds the spots of single molecules in a movie, or takes small images (ROIs) that were "
+        "cut "
+        "out already, and fits each with a two-dimensional Gaussian by maximum likelihood under "
+        "the "
+        "camera's noise. Every fit has a position, photons, background, their standard deviations "
+        "(the Cramer-Rao bound), a p-value and a status.\n"
+        "Pixel (row i, column j) has its centre at y = i, x = j, counted from 0. Lengths are in "
+        "pixels and z is in micrometres unless the format of an output says otherwise; light is in "
+        "photo-electrons, called photons here.",
+    .commands = commands,
+    .rows = rows,
+    .row_count = sizeof rows / sizeof *rows,
+    .sections = sections,
+};
 
-static bool parse_command(const char *name, fit_arguments *a) {
-  for (size_t i = 0; i < COMMAND_COUNT; i++)
-    if (!strcmp(commands[i].name, name)) a->command = commands[i].bit;
-  if (a->command) return true;
-  fit_say("unknown command '%s'; there are fit, simulate, crlb, validate and bench", name);
-  return false;
-}
-
-bool arguments_parse(int argc, char **argv, fit_arguments *a) {
-  *a = (fit_arguments){.sigma = {{1.3}, 1},
-                       .depth = 0.4,
-                       .gamma = 0.25,
-                       .gain = {.number = 1},
-                       .gain_adu = {.number = 1},
-                       .em_gain = 1,
-                       .frames = 100,
-                       .seed = 1,
-                       .size = {256, 256},
-                       .spots = 20,
-                       .photons = {1000, 1000},
-                       .background = {10, 10},
-                       .position = {-0.5, 0.5},
-                       .roi = {7, 7},
-                       .x = NAN,
-                       .y = NAN,
-                       .seconds = 0.5};
-  for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-      a->help = true;
-      return true;
-    }
-    if (!a->command) {
-      if (!parse_command(argv[i], a)) return false;
-    } else if (argv[i][0] == '-' && argv[i][1]) {
-      if (!parse_option(argc, argv, &i, a)) return false;
-    } else if (a->command != COMMAND_FIT || a->input) {
-      fit_say("'%s' is one argument too many; see compute-fit %s --help", argv[i],
-              arguments_command_name(a->command));
-      return false;
-    } else {
-      a->input = argv[i];
-    }
-  }
-  if (a->command) return true;
-  fit_say("a command is missing: fit, simulate, crlb, validate or bench; see compute-fit --help");
-  return false;
-}
-
-/* ---- Help ---------------------------------------------------------------------------------- */
-
-static void print_row(const option_row *row) {
-  char left[80];
-  snprintf(left, sizeof left, "%s%s%s", row->name, row->value ? " " : "",
-           row->value ? row->value : "");
-  printf("  %-29s ", left);
-  for (const char *s = row->help; *s; s++) {
-    putchar(*s);
-    if (*s == '\n') printf("%32s", "");
-  }
-  putchar('\n');
-}
-
-static void print_program_help(void) {
-  printf("usage: compute-fit COMMAND [OPTION…]\n"
-         "Maximum-likelihood fits of Gaussian spots in camera images, with uncertainties.\n\n");
-  for (size_t i = 0; i < COMMAND_COUNT; i++)
-    printf("  %-10s %s\n", commands[i].name, commands[i].text);
-  printf("\n'compute-fit COMMAND --help' lists the options of a command; compute-fit(1) and\n"
-         "docs/guide/fitting.md say more.\n"
-         "Exit status: 0; 1 when something failed; 2 for wrong arguments; 130 after Ctrl-C.\n");
-}
-
-void arguments_print_help(uint32_t command) {
-  if (!command) {
-    print_program_help();
-    return;
-  }
-  for (size_t i = 0; i < COMMAND_COUNT; i++)
-    if (commands[i].bit == command)
-      printf("usage: compute-fit %s %s%s[OPTION…]\n%c%s.\n", commands[i].name,
-             commands[i].arguments, commands[i].arguments[0] ? " " : "",
-             commands[i].text[0] - 'a' + 'A', commands[i].text + 1);
-  const char *section = NULL;
-  for (size_t i = 0; i < option_count; i++) {
-    const option_row *row = &option_table[i];
-    if (row->section) section = row->section;
-    if (!(row->commands & command)) continue;
-    if (section) printf("\n%s\n", section);
-    section = NULL;
-    print_row(row);
-  }
-}
+const fit_arguments fit_defaults = {.sigma = {{1.3}, 1},
+                                    .depth = 0.4,
+                                    .gamma = 0.25,
+                                    .gain = {.number = 1},
+                                    .gain_adu = {.number = 1},
+                                    .em_gain = 1,
+                                    .checkpoint = 2,
+                                    .frames = 100,
+                                    .seed = 1,
+                                    .size = {256, 256},
+                                    .spots = 20,
+                                    .photons = {1000, 1000},
+                                    .background = {10, 10},
+                                    .position = {-0.5, 0.5},
+                                    .roi = {7, 7},
+                                    .x = NAN,
+                                    .y = NAN,
+                                    .seconds = 0.5};

@@ -1,4 +1,4 @@
-/* What the command line of compute-fit said, and how it is read. */
+/* What the command line of compute-fit said, and its table of options. */
 #ifndef TOOLS_FIT_OPTIONS_H
 #define TOOLS_FIT_OPTIONS_H
 
@@ -6,9 +6,7 @@
 #include <stdint.h>
 
 #include "compute/compute.h"
-
-/* Exit statuses. */
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+#include "tools/option.h"
 
 /* Subcommands, as bits, so that an option may belong to several. */
 enum {
@@ -19,32 +17,12 @@ enum {
   COMMAND_BENCH = 1 << 4
 };
 
-typedef struct size_value {
-  int32_t rows, columns;
-} size_value;
-
-/* A number of the camera, or a file that holds it for every pixel. */
-typedef struct camera_value {
-  double number;
-  const char *file; /* NULL: the number */
-} camera_value;
-
-/* A short list of numbers. */
-typedef struct list_value {
-  double value[COMPUTE_FIT_MAX_Z_STARTS];
-  int32_t count;
-} list_value;
-
 /* Every option of every subcommand; what was not given holds its default. */
 typedef struct fit_arguments {
-  uint32_t command; /* one of COMMAND_… */
-  uint64_t given;   /* bit i: row i of the table of options was on the command line */
-  bool help;
-  /* Of the options that change a result, as they were written; in whatever order. */
-  uint64_t fingerprint;
+  option_line line; /* its operand is the input */
 
   /* Files. "-" is standard output where that makes sense. */
-  const char *input, *output, *format, *truth, *json, *picture, *corners, *start_file;
+  const char *output, *format, *truth, *json, *picture, *corners, *start_file;
   bool roi_stack, resume, force, quiet;
   double pixel_size; /* nm */
   double checkpoint; /* seconds */
@@ -60,7 +38,7 @@ typedef struct fit_arguments {
 
   /* Camera. */
   int32_t camera;
-  camera_value offset, gain, gain_adu, variance;
+  map_value offset, gain, gain_adu, variance;
   double em_gain;
   const char *mask;
 
@@ -81,7 +59,7 @@ typedef struct fit_arguments {
   size_value size;
   double spots;
   compute_range photons, background, position, z, sigma_range;
-  int32_t dtype; /* place in fit_dtypes */
+  int32_t dtype; /* its place among the choices: u16, f32 */
   double x, y;
 
   /* Where and how. */
@@ -90,21 +68,10 @@ typedef struct fit_arguments {
   double seconds;
 } fit_arguments;
 
-/* The choices of --dtype, in its order. */
-extern const compute_dtype fit_dtypes[];
+/* What the options hold that are not given. */
+extern const fit_arguments fit_defaults;
 
-/* Reads argv[1] … argv[argc − 1] and sets every default. false when it was wrong: standard error
- * then has the option, what was wrong and what is allowed. */
-bool arguments_parse(int argc, char **argv, fit_arguments *a);
-
-/* Whether option `name` ("--roi") was on the command line. */
-bool arguments_given(const fit_arguments *a, const char *name);
-
-/* The help of a subcommand, or with 0 the program's, on standard output. */
-void arguments_print_help(uint32_t command);
-
-/* "fit", "simulate", … */
-const char *arguments_command_name(uint32_t command);
+extern const option_program fit_program;
 
 /* Writes "compute-fit: " and the message as a line to standard error. */
 void fit_say(const char *format, ...) COMPUTE_PRINTF(1, 2);

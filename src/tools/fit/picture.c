@@ -209,7 +209,7 @@ compute_status picture_write_png(const picture *p, const char *path, failure *wh
   png_byte *rgb = malloc(3 * pixels);
   const float most = brightest(p), scale = most > 0 ? 1 / most : 0;
   if (!rgb)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "", "'%s': no memory for the picture",
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "", "'%s': out of memory for the picture",
                        path);
   for (size_t i = 0; i < pixels; i++) colour(sqrtf(fminf(p->density[i] * scale, 1)), rgb + 3 * i);
   draw_scale(&(canvas){rgb, p->rows, p->columns}, p);

@@ -59,7 +59,7 @@ compute_status results_write_at(const results_file *file, const void *data, size
     if (put <= 0) {
       int code = put < 0 ? errno : EIO;
       return failure_set_system(why, code, "what was written is kept: free some space and resume",
-                                "cannot write %s", file->incomplete);
+                                "cannot write %s", file->path);
     }
     next += put;
     offset += (uint64_t)put;
@@ -79,7 +79,7 @@ compute_status results_keep(const results_file *file, const results_state *state
   if (file->options.format != RESULTS_CSV) status = write_head(file, state->progress.rows, why);
   if (status) return status;
   if (fdatasync(file->descriptor) != 0 && errno != EINVAL) {
-    return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
+    return failure_set_system(why, errno, NULL, "cannot write %s", file->path);
   }
   return results_state_write(file->state_path, state, why);
 }
@@ -182,7 +182,7 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
   if (!*made && errno == EEXIST) file->descriptor = open(file->incomplete, O_RDWR | O_CLOEXEC);
   if (file->descriptor < 0) {
     return failure_set_system(why, errno, "choose another place for the results",
-                              "cannot create %s", file->incomplete);
+                              "cannot create %s", file->path);
   }
   struct stat here, there;
   bool taken = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -194,12 +194,12 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
   close(file->descriptor);
   file->descriptor = -1;
   return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "wait for it, or choose another name",
-                     "%s is being written by another process", file->incomplete);
+                     "%s is being written by another process", file->path);
 }
 
 static compute_status start_over(results_file *file, failure *why) {
   if (ftruncate(file->descriptor, 0) != 0)
-    return failure_set_system(why, errno, NULL, "cannot write %s", file->incomplete);
+    return failure_set_system(why, errno, NULL, "cannot write %s", file->path);
   char head[RESULTS_HEAD_BYTES];
   size_t bytes = results_head(file, 0, head);
   file->state.progress = file->now = file->begin = (results_progress){0};
@@ -236,9 +236,10 @@ static compute_status check_complete(const results_file *file, const results_sta
                                      failure *why) {
   if (file->options.overwrite || access(file->path, F_OK) != 0) return COMPUTE_OK;
   if (found && (found->overwrite || found->finishing)) return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
-                     file->options.resume ? "%s is already complete: nothing is left to do"
-                                          : "%s already exists",
+  return failure_set(why, COMPUTE_ERROR_FILE, NULL,
+                     file->options.resume
+                         ? "%s is complete: nothing is left to resume; use --force to overwrite it"
+                         : "%s exists; use --force to overwrite it",
                      file->path);
 }
 
@@ -255,12 +256,13 @@ static compute_status begin_writing(results_file *file, bool made, failure *why)
   if (!missing && strcmp(found.job, file->state.job) == 0) return resume_from(file, &found, why);
   if (!missing && !file->options.overwrite) {
     return failure_set(why, COMPUTE_ERROR_INVALID_STATE,
-                       "use the same input and options, or overwrite it",
+                       "use the same input and options, or --force to overwrite it",
                        "%s belongs to another job, with other input or options", file->incomplete);
   }
   if (!made && missing && !file->options.resume && !file->options.overwrite)
-    return failure_set(why, COMPUTE_ERROR_INVALID_STATE, "resume it, or overwrite it",
-                       "%s already exists: an earlier run did not finish", file->incomplete);
+    return failure_set(why, COMPUTE_ERROR_INVALID_STATE,
+                       "use --resume to continue, or --force to overwrite it",
+                       "%s exists: an earlier run did not finish", file->incomplete);
   return start_over(file, why);
 }
 
@@ -338,7 +340,7 @@ compute_status results_file_create(const char *path, const results_options *opti
   if (status) return status;
   results_file *file = allocate(path, options);
   if (!file) {
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s", path);
   }
   status = prepare(file, why);
   if (status) {

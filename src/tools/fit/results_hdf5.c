@@ -27,7 +27,8 @@ static bool is_the_inputs(const results_file *file, const char *path) {
 compute_status results_hdf5_check(const results_file *file, failure *why) {
   char *side = side_car(file->path);
   if (!side)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", file->path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
+                       file->path);
   compute_status status = COMPUTE_OK;
   bool there = access(side, F_OK) == 0;
   if (there && is_the_inputs(file, side)) {
@@ -36,8 +37,8 @@ compute_status results_hdf5_check(const results_file *file, failure *why) {
                          "the side-car %s of the results would replace that of the input", side);
   } else if (there && !file->options.overwrite && access(file->path, F_OK) != 0 &&
              access(file->incomplete, F_OK) != 0) {
-    status = failure_set(why, COMPUTE_ERROR_FILE, "choose another name, or overwrite it",
-                         "the results' side-car %s already exists", side);
+    status =
+        failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s exists; use --force to overwrite it", side);
   }
   free(side);
   return status;
@@ -155,7 +156,7 @@ static compute_status copy_records(const results_file *file, const char *path, h
   uint64_t rows = (uint64_t)file->now.rows, offset = file->written - rows * size;
   void *records = malloc(CHUNK_RECORDS * size);
   if (!records)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s", path);
   compute_status status = COMPUTE_OK;
   for (uint64_t row = 0; row < rows && !status; row += CHUNK_RECORDS) {
     uint64_t count = rows - row < CHUNK_RECORDS ? rows - row : CHUNK_RECORDS;
@@ -257,8 +258,8 @@ compute_status results_hdf5_finish(results_file *file, int64_t frames, failure *
   if (results && yaml && side) {
     status = finish_as(file, frames, results, yaml, side, why);
   } else {
-    status =
-        failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", file->path);
+    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
+                         file->path);
   }
   free(results);
   free(yaml);

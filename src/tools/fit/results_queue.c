@@ -109,7 +109,8 @@ compute_status queue_open(results_queue *queue, results_file *file, size_t block
   queue->block_bytes = block_bytes;
   queue->memory = malloc(QUEUE_BLOCKS * block_bytes);
   if (!queue->memory)
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", file->path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
+                       file->path);
   pthread_mutex_init(&queue->mutex, NULL);
   pthread_cond_init(&queue->filled, NULL);
   pthread_cond_init(&queue->freed, NULL);

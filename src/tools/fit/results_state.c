@@ -49,7 +49,7 @@ compute_status results_state_write(const char *path, const results_state *state,
   char *text = make_text(state), *name = NULL;
   if (!text || asprintf(&name, "%s.new", path) < 0) {
     free(text);
-    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "no memory to write %s", path);
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s", path);
   }
   int code = write_durably(name, text);
   if (!code && rename(name, path) != 0) code = errno;

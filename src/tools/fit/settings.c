@@ -117,7 +117,8 @@ static int take_outputs(const char *list, uint32_t *outputs) {
     while (i < count && (strlen(output[i].name) != length || strncmp(output[i].name, list, length)))
       i++;
     if (i == count) {
-      fit_say("--outputs: there is no '%.*s'; there are parameters, std, covariance, ratio, p-raw, "
+      fit_say("--outputs: unknown output '%.*s'; the outputs are parameters, std, covariance, "
+              "ratio, p-raw, "
               "p-value, iterations, status, usual and all",
               (int)length, list);
       return EXIT_USAGE;
@@ -186,9 +187,9 @@ static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
                                        "--a",           "--b",     "--z-start"};
   if (p->model != COMPUTE_FIT_XYZNB) {
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
-      if (!arguments_given(a, option[i])) continue;
+      if (!option_given(&a->line, option[i])) continue;
       /* validate and bench go through the models; one of them may be it */
-      if (a->command & (COMMAND_VALIDATE | COMMAND_BENCH)) continue;
+      if (a->line.command & (COMMAND_VALIDATE | COMMAND_BENCH)) continue;
       fit_say("%s is for --model XYZNB, not for %s", option[i], compute_fit_model_name(p->model));
       return EXIT_USAGE;
     }
@@ -198,9 +199,9 @@ static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
   p->gamma = a->gamma;
   int result = a->astigmatism ? read_astigmatism(a->astigmatism, p) : EXIT_GOOD;
   /* Options stand above the file. */
-  if (arguments_given(a, "--depth")) p->depth = a->depth;
-  if (arguments_given(a, "--gamma")) p->gamma = a->gamma;
-  if (arguments_given(a, "--sigma")) {
+  if (option_given(&a->line, "--depth")) p->depth = a->depth;
+  if (option_given(&a->line, "--gamma")) p->gamma = a->gamma;
+  if (option_given(&a->line, "--sigma")) {
     p->sigma[0] = a->sigma.value[0];
     p->sigma[1] = second(&a->sigma);
   }
@@ -226,17 +227,18 @@ static int take_camera(const fit_arguments *a, compute_fit_problem *p) {
   static const char *const name[] = {"ideal", "emccd", "scmos"};
   for (size_t i = 0; i < sizeof rule / sizeof *rule; i++) {
     const bool allowed[] = {rule[i].ideal, rule[i].emccd, rule[i].scmos};
-    if (!arguments_given(a, rule[i].option) || allowed[a->camera]) continue;
+    if (!option_given(&a->line, rule[i].option) || allowed[a->camera]) continue;
     fit_say("%s is for the cameras %s; the camera here is %s (--camera)", rule[i].option,
             rule[i].allowed, name[a->camera]);
     return EXIT_USAGE;
   }
-  if (arguments_given(a, "--gain") && arguments_given(a, "--gain-adu-per-electron")) {
+  if (option_given(&a->line, "--gain") && option_given(&a->line, "--gain-adu-per-electron")) {
     fit_say("--gain and --gain-adu-per-electron say the same in two ways; give one of them");
     return EXIT_USAGE;
   }
   p->offset = a->offset.file ? 0 : a->offset.number;
-  p->gain = arguments_given(a, "--gain-adu-per-electron") ? 1 / a->gain_adu.number : a->gain.number;
+  p->gain =
+      option_given(&a->line, "--gain-adu-per-electron") ? 1 / a->gain_adu.number : a->gain.number;
   p->em_gain = a->em_gain;
   p->variance = a->variance.file ? 0 : a->variance.number;
   return EXIT_GOOD;
@@ -308,7 +310,7 @@ static int check_pixels(const char *option, const char *path, map_kind kind, flo
   return EXIT_GOOD;
 }
 
-static int read_map(const char *option, const camera_value *from, map_kind kind,
+static int read_map(const char *option, const map_value *from, map_kind kind,
                     const wanted_shape *wanted, compute_fit_map *map) {
   array_data array = {0};
   failure why = {0};

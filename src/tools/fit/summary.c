@@ -17,14 +17,14 @@ const char *json_solver_name(compute_fit_solver solver) {
 
 json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem) {
   json_t *root = json_pack("{s:s,s:s,s:s}", "program", "compute-fit", "version",
-                           compute_version_text(), "command", arguments_command_name(a->command));
+                           compute_version_text(), "command", option_command_name(&a->line));
   json_t *more = json_pack(
       "{s:s,s:s,s:s,s:s,s:[ii],s:[ff]}", "model", compute_fit_model_name(problem->model), "camera",
       json_camera_name(problem->camera), "solver", json_solver_name(problem->solver), "profile",
       problem->profile == COMPUTE_FIT_SAMPLED ? "sampled" : "integrated", "roi", (int)problem->rows,
       (int)problem->columns, "sigma", problem->sigma[0],
       problem->sigma[1] > 0 ? problem->sigma[1] : problem->sigma[0]);
-  if (a->command & (COMMAND_VALIDATE | COMMAND_BENCH)) {
+  if (a->line.command & (COMMAND_VALIDATE | COMMAND_BENCH)) {
     json_object_del(more, "model");
     json_object_del(more, "roi");
   }

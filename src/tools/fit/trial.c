@@ -102,7 +102,7 @@ int trial_run(session *s, int64_t batch, trial *t) {
   int result = EXIT_GOOD;
   t->statistics = statistics_create(t->simulation.problem.model);
   if (!t->statistics || !allocate(&b, t)) {
-    fit_say("no memory for %lld ROIs", (long long)t->count);
+    fit_say("out of memory for %lld ROIs", (long long)t->count);
     result = EXIT_FAILED;
   } else if (compute_simulate_rois(s->context, &t->simulation, 0, t->count, b.pixels, b.truth)) {
     result = fit_say_error(NULL, s->context);
@@ -116,10 +116,10 @@ int trial_run(session *s, int64_t batch, trial *t) {
 int32_t trial_cases(const fit_arguments *a, bool one_size, trial_case cases[TRIAL_MOST_CASES]) {
   static const int32_t usual[COMPUTE_FIT_MODEL_COUNT] = {9, 9, 9, 11};
   static const int32_t both[] = {7, 11};
-  const bool given = arguments_given(a, "--roi");
+  const bool given = option_given(&a->line, "--roi");
   int32_t count = 0;
   for (int32_t m = 0; m < COMPUTE_FIT_MODEL_COUNT; m++) {
-    if (arguments_given(a, "--model") && a->model != m) continue;
+    if (option_given(&a->line, "--model") && a->model != m) continue;
     const compute_fit_model model = (compute_fit_model)m;
     if (given)
       cases[count++] = (trial_case){model, a->roi.rows, a->roi.columns};

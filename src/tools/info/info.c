@@ -1,35 +1,90 @@
 /* compute-info: what libcompute finds on this machine, and why it does not find the rest.
  *
- * It opens a context as any program would. When that fails because of the default device that the
- * environment asks for, it tries again without that wish, so that the modules and devices can be
- * shown beside the error; the exit status tells of the error all the same. */
+ * It opens a context as any program would. When that fails, perhaps because of what the environment
+ * asks for, it tries again without the environment, so that modules and devices can be shown beside
+ * the error; the exit status is that of the error all the same. */
+#include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "compute/compute.h"
 #include "tools/describe.h"
+#include "tools/info/options.h"
 #include "tools/json_text.h"
 
 extern char **environ;
-
-static const char help[] =
-    "usage: compute-info [--json] [--help]\n"
-    "Lists libcompute's backend modules (loaded or why not), devices, environment variables and\n"
-    "cache folder.\n"
-    "  --json    the same as one JSON object\n"
-    "  --help    this text\n"
-    "Exit status: 0; 1 when no device, or not the default device asked for, can be used;\n"
-    "2 for wrong arguments.\n";
 
 typedef struct info_report {
   compute_context *context; /* NULL: it could not be opened */
   compute_error error;      /* why it, or the default device asked for, was not available */
   char cache_folder[4096];
+  const info_arguments *arguments;
 } info_report;
+
+/* ---- What matters on this machine ---------------------------------------------------------- */
+
+/* The first byte of a class, 0x030000, and a vendor. */
+enum { PCI_DISPLAY = 0x03, PCI_ACCELERATOR = 0x12, PCI_NVIDIA = 0x10de };
+
+/* A number that the kernel shows for a device of the PCI bus; 0 where there is none. */
+static unsigned long pci_number(const char *folder, const char *device, const char *name) {
+  char path[PATH_MAX], text[32] = "";
+  snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  if (!fgets(text, sizeof text, file)) text[0] = '\0';
+  fclose(file);
+  return strtoul(text, NULL, 16);
+}
+
+/* Whether there is a device that the vendor (0: anybody) has made for graphics or computing. */
+static bool pci_has(const char *folder, unsigned long vendor) {
+  DIR *bus = opendir(folder);
+  bool found = false;
+  for (struct dirent *entry; bus && !found && (entry = readdir(bus));) {
+    if (entry->d_name[0] == '.') continue;
+    const unsigned long kind = pci_number(folder, entry->d_name, "class") >> 16;
+    if (vendor && pci_number(folder, entry->d_name, "vendor") != vendor) continue;
+    found = kind == PCI_DISPLAY || kind == PCI_ACCELERATOR;
+  }
+  if (bus) closedir(bus);
+  return found;
+}
+
+/* Whether the environment asks for a backend: by a device of it, or among those to load. */
+static bool is_asked_for(const char *backend) {
+  const char *device = compute_variable_value("COMPUTE_DEVICE");
+  const char *backends = compute_variable_value("COMPUTE_BACKENDS");
+  const size_t length = strlen(backend);
+  if (device && !strncmp(device, backend, length)) return true;
+  return backends && strstr(backends, backend);
+}
+
+/* What to install is of use where there is something that could then be used: a driver for NVIDIA's
+ * GPUs where one is on the bus, OpenCL where a GPU or an accelerator is. */
+static bool remedy_applies(const info_report *report, const compute_probe *probe) {
+  const info_arguments *a = report->arguments;
+  const char *pci = a->pci ? a->pci : "/sys/bus/pci/devices";
+  const bool absent =
+      probe->state == COMPUTE_PROBE_NO_DEVICE || probe->state == COMPUTE_PROBE_MISSING_LIBRARY;
+  if (a->all || !absent || is_asked_for(probe->name)) return true;
+  if (!strcmp(probe->name, "cuda"))
+    return compute_variable_value("CUDA_VISIBLE_DEVICES") || pci_has(pci, PCI_NVIDIA);
+  if (!strcmp(probe->name, "opencl"))
+    return compute_variable_value("OCL_ICD_VENDORS") || pci_has(pci, 0);
+  return true;
+}
+
+/* The null device computes nothing: it is for tests. */
+static bool is_hidden(const info_report *report, const char *backend) {
+  return !report->arguments->all && !strcmp(backend, "null") && !is_asked_for(backend);
+}
 
 /* ---- For people: sections of aligned "name  value" lines ----------------------------------- */
 
@@ -57,14 +112,15 @@ static void print_error(const compute_error *error) {
   if (error->remedy[0]) printf("    %s\n", error->remedy);
 }
 
-static void print_modules(const compute_context *context) {
+static void print_modules(const info_report *report) {
   printf("\nModules\n");
-  const compute_probe *probe = compute_probe_at(context, 0);
-  if (!context)
-    printf("    not known: no context could be opened\n");
+  const compute_probe *probe = compute_probe_at(report->context, 0);
+  if (!report->context)
+    printf("    unknown: no context could be opened\n");
   else if (!probe)
     printf("    none found\n");
-  for (size_t i = 0; (probe = compute_probe_at(context, i)); i++) {
+  for (size_t i = 0; (probe = compute_probe_at(report->context, i)); i++) {
+    if (is_hidden(report, probe->name)) continue;
     printf("  %s: %s", probe->name, compute_probe_state_text(probe->state));
     if (probe->device_count)
       printf(", %" PRIu32 " device%s", probe->device_count, probe->device_count > 1 ? "s" : "");
@@ -72,7 +128,7 @@ static void print_modules(const compute_context *context) {
     line("file", "%s", probe->path);
     line("version", "%s", probe->version);
     line("detail", "%s", probe->detail);
-    line("remedy", "%s", probe->remedy);
+    if (remedy_applies(report, probe)) line("remedy", "%s", probe->remedy);
   }
 }
 
@@ -106,33 +162,58 @@ static void print_device(compute_device *device, bool is_default) {
     line("vector width", "%" PRIu32 " %s", info.vector_width,
          info.type == COMPUTE_DEVICE_GPU ? "threads of a warp" : "f32 numbers");
   print_capabilities(info.capabilities);
-  line("memory", "%s, %s free", describe_bytes(info.memory_total, total, sizeof total),
-       describe_bytes(info.memory_free, available, sizeof available));
+  line("memory", "%s, %s free", bytes_text(info.memory_total, total, sizeof total),
+       bytes_text(info.memory_free, available, sizeof available));
   if (info.memory_max_allocation)
-    line("largest buffer", "%s", describe_bytes(info.memory_max_allocation, total, sizeof total));
-  if (info.cache_bytes)
-    line("last cache", "%s", describe_bytes(info.cache_bytes, total, sizeof total));
+    line("largest buffer", "%s", bytes_text(info.memory_max_allocation, total, sizeof total));
+  if (info.cache_bytes) line("last cache", "%s", bytes_text(info.cache_bytes, total, sizeof total));
   line("priority", "%" PRId32, info.priority);
   line("note", "%s", info.notes);
 }
 
-static void print_devices(const compute_context *context) {
+static void print_devices(const info_report *report) {
   printf("\nDevices\n");
-  compute_device *device = compute_device_at(context, 0);
-  if (!device) printf("    none\n");
-  for (size_t i = 0; (device = compute_device_at(context, i)); i++)
-    print_device(device, device == compute_default_device(context));
+  compute_device *device;
+  compute_device_info info;
+  size_t shown = 0;
+  for (size_t i = 0; (device = compute_device_at(report->context, i)); i++) {
+    if (!compute_device_describe(device, &info) && is_hidden(report, info.backend)) continue;
+    print_device(device, device == compute_default_device(report->context));
+    shown++;
+  }
+  if (!shown) printf("    none\n");
 }
 
-static void print_variables(void) {
-  printf("\nEnvironment variables\n");
+/* One name per line, for scripts and completions. */
+static void print_names(const info_report *report) {
+  compute_device *device;
+  compute_device_info info;
+  for (size_t i = 0; (device = compute_device_at(report->context, i)); i++)
+    if (!compute_device_describe(device, &info) && !is_hidden(report, info.backend))
+      printf("%s\n", info.name);
+}
+
+static void print_variable(const compute_variable *variable, const char *value, bool described) {
+  printf("  %-25s %s\n", variable->name, value ? value : "(not set)");
+  if (!described) return;
+  if (variable->values[0]) printf("      %s\n", variable->values);
+  printf("      %s\n", variable->description);
+}
+
+/* Those that are set, or with --variables all of them with what they do. */
+static void print_variables(bool all) {
   const compute_variable *variable;
+  size_t count = 0;
+  printf("\nEnvironment variables%s\n", all ? "" : " that are set");
   for (size_t i = 0; (variable = compute_variable_at(i)); i++) {
     const char *value = compute_variable_value(variable->name);
-    printf("  %-22s %s\n", variable->name, value ? value : "(not set)");
-    printf("      %s\n", variable->description);
+    if (!value && !all) continue;
+    count++;
+    print_variable(variable, value, all);
   }
-  size_t count = 0;
+  if (!count) printf("    none\n");
+  if (!all) printf("    (--variables lists all that libcompute reads)\n");
+  count = 0;
   for (char **entry = environ; *entry; entry++) {
     if (!describe_is_blas_variable(*entry)) continue;
     if (!count++) printf("\nSet for OpenBLAS or OpenMP\n");
@@ -143,9 +224,9 @@ static void print_variables(void) {
 static void info_print_text(const info_report *report) {
   printf("libcompute %s\n", compute_version_text());
   if (report->error.status) print_error(&report->error);
-  print_modules(report->context);
-  print_devices(report->context);
-  print_variables();
+  print_modules(report);
+  print_devices(report);
+  print_variables(report->arguments->variables);
   printf("\nCache folder\n    %s\n", report->cache_folder[0] ? report->cache_folder : "none");
 }
 
@@ -154,16 +235,17 @@ static void info_print_text(const info_report *report) {
 /* Memory running out while it is made is noticed once, at the end: jansson's calls pass NULL on and
  * report it. */
 
-static json_t *modules(const compute_context *context) {
+static json_t *modules(const info_report *report) {
   json_t *list = json_array();
   const compute_probe *probe;
-  for (size_t i = 0; (probe = compute_probe_at(context, i)); i++)
+  for (size_t i = 0; (probe = compute_probe_at(report->context, i)); i++)
     json_array_append_new(
         list,
-        json_pack("{s:o,s:o,s:s,s:o,s:o,s:o,s:I}", "name", json_text(probe->name), "path",
+        json_pack("{s:o,s:o,s:s,s:o,s:o,s:b,s:o,s:I}", "name", json_text(probe->name), "path",
                   json_text(probe->path), "state", compute_probe_state_text(probe->state), "detail",
-                  json_text(probe->detail), "remedy", json_text(probe->remedy), "version",
-                  json_text(probe->version), "device_count", (json_int_t)probe->device_count));
+                  json_text(probe->detail), "remedy", json_text(probe->remedy), "remedy_applies",
+                  (int)remedy_applies(report, probe), "version", json_text(probe->version),
+                  "device_count", (json_int_t)probe->device_count));
   return list;
 }
 
@@ -249,8 +331,8 @@ static int info_print_json(const info_report *report) {
   json_t *root =
       json_pack("{s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "version", compute_version_text(),
                 "version_number", (json_int_t)compute_version(), "error", problem(&report->error),
-                "modules", modules(report->context), "devices", devices(report->context),
-                "variables", variables(), "environment", blas_variables(), "cache_folder",
+                "modules", modules(report), "devices", devices(report->context), "variables",
+                variables(), "environment", blas_variables(), "cache_folder",
                 report->cache_folder[0] ? json_text(report->cache_folder) : json_null());
   int result = root ? json_write(root, "-") : -1;
   json_decref(root);
@@ -259,45 +341,66 @@ static int info_print_json(const info_report *report) {
 
 /* ---- The program --------------------------------------------------------------------------- */
 
-static compute_status open_context(info_report *report) {
-  compute_status status = compute_open(&report->context, NULL);
-  if (!status) return status;
-  compute_error_get(NULL, &report->error);
-  const char *asked = compute_variable_value("COMPUTE_DEVICE");
-  char *wish = asked ? strdup(asked) : NULL;
-  if (wish) {
-    unsetenv("COMPUTE_DEVICE");
-    compute_open(&report->context, NULL);
-    setenv("COMPUTE_DEVICE", wish, 1);
+enum { VARIABLES_MOST = 64 };
+
+/* How much of the environment is set aside: the wish for a device, everything but for where
+ * modules are, everything. */
+typedef enum aside { ASIDE_DEVICE, ASIDE_MOST, ASIDE_ALL } aside;
+
+static bool is_aside(const char *name, aside how) {
+  if (!strcmp(name, "COMPUTE_DEVICE")) return how >= ASIDE_DEVICE;
+  if (!strcmp(name, "COMPUTE_BACKEND_PATH")) return how == ASIDE_ALL;
+  return how >= ASIDE_MOST && !strncmp(name, "COMPUTE_", 8);
+}
+
+/* Opens a context without some of libcompute's variables, which are put back. */
+static compute_status open_without(compute_context **context, aside how) {
+  char *kept[VARIABLES_MOST] = {NULL};
+  const compute_variable *variable;
+  for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
+    const char *value = compute_variable_value(variable->name);
+    if (value && is_aside(variable->name, how) && (kept[i] = strdup(value)))
+      unsetenv(variable->name);
   }
-  free(wish);
+  const compute_status status = compute_open(context, NULL);
+  for (size_t i = 0; i < VARIABLES_MOST && (variable = compute_variable_at(i)); i++) {
+    if (kept[i]) setenv(variable->name, kept[i], 1);
+    free(kept[i]);
+  }
   return status;
 }
 
-int main(int argc, char **argv) {
-  bool json = false;
-  for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--json")) {
-      json = true;
-    } else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-      fputs(help, stdout);
-      return 0;
-    } else {
-      fprintf(stderr, "compute-info: unknown argument '%s'; see compute-info --help\n", argv[i]);
-      return 2;
-    }
-  }
+/* As any program would; then, if that fails, with less and less of what the environment asks for.
+ */
+static compute_status open_context(info_report *report) {
+  const compute_status status = compute_open(&report->context, NULL);
+  if (!status) return status;
+  compute_error_get(NULL, &report->error);
+  for (aside how = ASIDE_DEVICE; how <= ASIDE_ALL; how++)
+    if (!open_without(&report->context, how)) break;
+  return status;
+}
 
-  static info_report report;
+static int print(const info_report *report) {
+  if (report->arguments->json) return info_print_json(report);
+  if (report->arguments->names)
+    print_names(report);
+  else
+    info_print_text(report);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  static info_arguments arguments;
+  static info_report report = {.arguments = &arguments};
+  int wrong;
+  if (!option_read(&info_program, argc, argv, &arguments, &wrong)) return wrong;
   compute_status status = open_context(&report);
   describe_cache_folder(report.cache_folder, sizeof report.cache_folder);
-  int failed = 0;
-  if (json)
-    failed = info_print_json(&report);
-  else
-    info_print_text(&report);
+  int failed = print(&report);
   if (fflush(stdout)) failed = -1;
-  if (failed) fprintf(stderr, "compute-info: the report could not be written\n");
+  if (failed) option_say(&info_program, "the report could not be written");
+  if (arguments.names && report.error.status) option_say(&info_program, "%s", report.error.message);
   compute_close(report.context);
-  return status || failed ? 1 : 0;
+  return status || failed ? EXIT_FAILED : EXIT_GOOD;
 }

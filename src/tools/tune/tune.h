@@ -5,6 +5,17 @@
 #include <signal.h>
 
 #include "compute/compute.h"
+#include "tools/option.h"
+#include "tools/terminal.h"
+
+typedef struct tune_arguments {
+  option_line line;
+  const char *device, *import_path, *export_path;
+  bool list, costs;
+  compute_tune_options options;
+} tune_arguments;
+
+extern const option_program tune_program;
 
 /* What became of one problem. */
 typedef struct tune_row {
@@ -15,8 +26,7 @@ typedef struct tune_row {
 
 /* A run as its callback sees it. */
 typedef struct tune_report {
-  bool terminal;  /* standard error is one: a line that changes in place */
-  double shown;   /* when that line was last written, in the run's seconds */
+  progress_bar bar;
   tune_row *rows; /* finished problems */
   size_t count, capacity;
   bool failed; /* no memory for a row */
@@ -26,21 +36,18 @@ typedef struct tune_report {
 /* The callback for compute_tune; `user` is a tune_report. */
 bool tune_progress(void *user, const compute_tune_progress *progress);
 
-/* Ends the changing line. */
-void tune_report_end(const tune_report *report);
-
 /* Whether some problem has better parameters now. */
 bool tune_found_any(const tune_report *report);
 
 /* The table of results, on standard output. */
 void tune_print_results(const tune_report *report);
 
-/* The entries of the tuning file that are in force, on standard output; of one device if it is not
+/* The entries of the tuning file that are in effect, on standard output; of one device if it is not
  * NULL. Returns 0, or −1 with a message on standard error. */
 int tune_list(compute_context *context, const compute_device *device);
 
 /* Measures the costs of `only` or of every device, at most `limit` seconds each (0: as long as it
- * takes), or with `dry` finds those in force; prints them. */
+ * takes), or with `dry` finds those in effect; prints them. */
 compute_status tune_costs(compute_context *context, compute_device *only, bool dry, double limit);
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "tools/tune/tune.h"
 
-#define REFRESH_SECONDS 0.1
-
 /* "1.234 ms" in `text`, which is returned. */
 static const char *time_text(double seconds, char *text, size_t bytes) {
   if (seconds <= 0)
@@ -29,17 +27,20 @@ static double gain_percent(double before, double after) {
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-static void show_changing(const compute_tune_progress *p) {
-  char best[32], before[32];
-  fprintf(stderr, "\r[%" PRIu32 "/%" PRIu32 "] %s  %" PRIu32 "/%" PRIu32, p->problem_index + 1,
-          p->problem_count, p->problem, p->candidate_index, p->candidate_count);
+static void show_changing(progress_bar *bar, const compute_tune_progress *p) {
+  char best[32], before[32], text[128] = "", refused[32] = "", left[32] = "";
   if (p->best_seconds > 0)
-    fprintf(stderr, "  best %s, untuned %s", time_text(p->best_seconds, best, sizeof best),
-            time_text(p->heuristic_seconds, before, sizeof before));
-  if (p->refused) fprintf(stderr, "  refused %" PRIu32, p->refused);
-  if (p->remaining_seconds >= 0) fprintf(stderr, "  %.0f s left", p->remaining_seconds);
-  fputs("\033[K", stderr);
-  fflush(stderr);
+    snprintf(text, sizeof text, ", best %s, untuned %s",
+             time_text(p->best_seconds, best, sizeof best),
+             time_text(p->heuristic_seconds, before, sizeof before));
+  if (p->refused) snprintf(refused, sizeof refused, ", %" PRIu32 " refused", p->refused);
+  if (p->remaining_seconds >= 0)
+    snprintf(left, sizeof left, ", %s left",
+             progress_time(p->remaining_seconds, before, sizeof before));
+  const double candidates = p->candidate_count ? p->candidate_count : 1;
+  progress_draw(bar, (p->problem_index + p->candidate_index / candidates) / p->problem_count,
+                "[%" PRIu32 "/%" PRIu32 "] %s%s%s%s", p->problem_index + 1, p->problem_count,
+                p->problem, text, refused, left);
 }
 
 static void show_finished(const compute_tune_progress *p) {
@@ -78,19 +79,10 @@ bool tune_progress(void *user, const compute_tune_progress *p) {
   tune_report *report = user;
   if (p->finished) {
     add_row(report, p);
-    if (report->terminal)
-      show_changing(p);
-    else
-      show_finished(p);
-  } else if (report->terminal && p->elapsed_seconds - report->shown >= REFRESH_SECONDS) {
-    report->shown = p->elapsed_seconds;
-    show_changing(p);
+    if (!report->bar.redraws) show_finished(p);
   }
+  show_changing(&report->bar, p);
   return !*report->interrupted;
-}
-
-void tune_report_end(const tune_report *report) {
-  if (report->terminal) fputs("\r\033[K", stderr);
 }
 
 /* ---- Results ------------------------------------------------------------------------------- */

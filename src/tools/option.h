@@ -1,0 +1,145 @@
+/* Command lines: one row for each option of a program, from which parsing, messages, --help, the
+ * manual page and completions of shells are made. Every program has --help (-h) and --version, and
+ * --help-all if it has options for developers; options are given as "--opt value" or "--opt=value",
+ * and "--" ends them. Nothing here needs libcompute, so that the generator of the pages can be
+ * built for the machine that builds. */
+#ifndef TOOLS_OPTION_H
+#define TOOLS_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/simulate.h"
+
+/* Exit statuses of all programs. */
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+typedef enum option_kind {
+  OPTION_FLAG,    /* bool */
+  OPTION_TEXT,    /* const char *: any text that is not empty */
+  OPTION_NAMES,   /* const char *: text with commas; `choices` are only suggestions */
+  OPTION_FILE,    /* const char * */
+  OPTION_DEVICE,  /* const char *: the name of a device */
+  OPTION_DEVICES, /* const char *: names with commas, or one of `choices` */
+  OPTION_WORD,    /* const char *: one of `choices` */
+  OPTION_WORDS,   /* const char *: some of `choices` with commas */
+  OPTION_CHOICE,  /* int32_t: the place of one of `choices` */
+  OPTION_COUNT,   /* int64_t: a whole number within least … most */
+  OPTION_BYTES,   /* int64_t: a whole number, perhaps with K, M or G after it */
+  OPTION_NUMBER,  /* double within least … most */
+  OPTION_SIZE,    /* size_value: RxC or N, each within least … most */
+  OPTION_LIST,    /* list_value: up to `most` numbers with commas, each above `least` */
+  OPTION_RANGE,   /* compute_range: LOW:HIGH or one number, each within least … most */
+  OPTION_MAP      /* map_value: a number within least … most, or a file */
+} option_kind;
+
+typedef struct size_value {
+  int32_t rows, columns;
+} size_value;
+
+enum { LIST_VALUE_MOST = 8 };
+
+typedef struct list_value {
+  double value[LIST_VALUE_MOST];
+  int32_t count;
+} list_value;
+
+/* A number, or a file that holds one for every pixel. */
+typedef struct map_value {
+  double number;
+  const char *file; /* NULL: the number */
+} map_value;
+
+typedef struct option_row {
+  const char *name; /* "--roi" */
+  option_kind kind;
+  size_t offset;              /* of its field in the program's arguments */
+  uint32_t commands;          /* bits of the commands that have it; 0: all */
+  char letter;                /* 'o' for -o; 0: none */
+  const char *value;          /* as shown in the help; NULL for flags */
+  const char *help;           /* a phrase, for the help and the manual page */
+  const char *more;           /* sentences for the manual page alone; may be NULL */
+  double least, most;         /* both 0: any finite number */
+  const char *const *choices; /* ends with NULL */
+  bool neutral;               /* the bytes of a result do not depend on it */
+  bool internal;              /* for developers: --help-all shows it */
+  const char *section;        /* heading, for the first of a group */
+} option_row;
+
+#define MANY_COUNT 9e15 /* the largest count: a double holds it exactly */
+
+/* A subcommand. */
+typedef struct option_command {
+  const char *name;
+  uint32_t bit;
+  const char *arguments; /* "INPUT -o RESULT"; "" for none */
+  option_kind operand;   /* OPTION_FILE or OPTION_DEVICE; OPTION_FLAG: none is taken */
+  const char *text;      /* "fits the spots of a movie" */
+} option_command;
+
+/* A section of the manual page. A line of `text` is a paragraph, or with a tab "term\tmeaning", or
+ * with two spaces before it as it is. Words between `…` are bold. */
+typedef struct option_section {
+  const char *heading;
+  const char *text;
+  bool in_help;
+} option_section;
+
+typedef struct option_program {
+  const char *name;            /* "compute-fit" */
+  const char *summary;         /* for the page's NAME: "fit Gaussian spots in camera images" */
+  const char *const *synopsis; /* lines after the name, ends with NULL; NULL where commands are */
+  const char *description;     /* paragraphs as in a section; shown by --help, too */
+  const option_command *commands; /* ends with a row of zeros; NULL: none */
+  option_kind operand;            /* of a program without commands */
+  const option_row *rows;
+  size_t row_count;
+  const option_section *sections; /* ends with a row of zeros */
+} option_program;
+
+/* What the command line said apart from the fields of its options. The first member of every
+ * program's struct of arguments. */
+typedef struct option_line {
+  const option_program *program;
+  uint32_t command;  /* the bit of the subcommand */
+  uint64_t given[2]; /* bit i: row i was on the command line */
+  uint64_t
+      fingerprint;     /* of the options that are not neutral, as they were written, in any order */
+  const char *operand; /* the one argument that is not an option; NULL: none */
+} option_line;
+
+/* Reads argv[1] … argv[argc − 1] into `arguments`, whose first member is an option_line and whose
+ * other fields hold their defaults. True if the program is to run. False if it is to end with
+ * *status: help or the version was asked for and printed, or the arguments are wrong, and standard
+ * error says what and what would be right. */
+bool option_read(const option_program *program, int argc, char **argv, void *arguments,
+                 int *status);
+
+/* Whether option `name` ("--roi") was on the command line. */
+bool option_given(const option_line *line, const char *name);
+
+/* "fit", "simulate", …; "" without a command. */
+const char *option_command_name(const option_line *line);
+
+/* Writes "compute-fit: " and the message as a line to standard error. */
+void option_say(const option_program *program, const char *format, ...) COMPUTE_PRINTF(2, 3);
+
+/* The nearest of `words` (ends with NULL) to `word`, or NULL if none is near. */
+const char *option_nearest(const char *word, const char *const *words);
+
+/* ---- What the table is written out as -------------------------------------------------------- */
+
+/* Whether a command has an option; command 0 stands for none, or all. */
+bool option_applies(const option_row *row, uint32_t command);
+
+/* The i-th of --help, --version and --help-all as rows; NULL past the end. */
+const option_row *option_common(const option_program *program, size_t index);
+
+/* Each prints on standard output: the help of a command (0: of the program), … */
+void option_print_help(const option_program *program, uint32_t command, bool internal);
+void option_print_manual(const option_program *program);
+/* … or the completions for "bash", "zsh" or "fish"; false for another shell. */
+bool option_print_completion(const option_program *program, const char *shell);
+
+#endif

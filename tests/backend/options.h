@@ -1,0 +1,16 @@
+/* What the command line of compute-conformance said. */
+#ifndef BACKEND_OPTIONS_H
+#define BACKEND_OPTIONS_H
+
+#include "tools/option.h"
+
+typedef struct options {
+  option_line line; /* its operand is the device */
+  const char *module, *filter, *expect, *write_expect, *json, *hooks;
+  int64_t seed;
+  bool list, verbose, quick, full, quiet;
+} options;
+
+extern const option_program conformance_program;
+
+#endif
