@@ -77,8 +77,8 @@ static int is_library(const struct dirent *entry) {
   return length > 3 && !strcmp(entry->d_name + length - 3, ".so");
 }
 
-/* Opens the peers of one folder; false if there is no such folder. */
-static bool open_folder(bench_session *session, bench_peer_list *list, const char *folder,
+/* Opens the peers of one folder, if there is such a folder. */
+static void open_folder(bench_session *session, bench_peer_list *list, const char *folder,
                         const char *wanted) {
   struct dirent **entry;
   int count = scandir(folder, &entry, is_library, alphasort);
@@ -92,21 +92,17 @@ static bool open_folder(bench_session *session, bench_peer_list *list, const cha
     free(entry[i]);
   }
   if (count >= 0) free(entry);
-  return count >= 0;
 }
 
 bench_peer_list *bench_peers_open(bench_session *session, const char *wanted) {
-  static const char *const place[] = {BENCH_PEER_FOLDER, "../lib/compute-peers"};
   bench_peer_list *list = calloc(1, sizeof *list);
   char program[4096], folder[4200];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   if (!list || length <= 0) return list;
   program[length] = '\0';
   *strrchr(program, '/') = '\0';
-  for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
-    snprintf(folder, sizeof folder, "%s/%s", program, place[i]);
-    if (open_folder(session, list, folder, wanted)) break;
-  }
+  snprintf(folder, sizeof folder, "%s/../lib/compute-peers", program);
+  open_folder(session, list, folder, wanted);
   return list;
 }
 

@@ -108,7 +108,7 @@ measure() {
   local commit
   rm -f "$build/report/bench.json" "$build/report/picasso.json"
   commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
-  "$build/prefix/bin/compute-bench" "${size[@]}" "${select[@]}" "${strict[@]}" \
+  "$build/bin/compute-bench" "${size[@]}" "${select[@]}" "${strict[@]}" \
     ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
     --json "$build/report/bench.json" | tee "$build/report/bench.txt"
 }

@@ -156,7 +156,7 @@ echo "$info" >"$results/compute-info.txt"
 run_tests() {
   local device=$1 log=$results/tests-${1%:*}.txt
   COMPUTE_TEST_DEVICE=$device COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=$spread \
-    ctest --test-dir "$build" --parallel 4 --output-on-failure -R "$TESTS" >"$log" 2>&1 || failed=1
+    env -C "$build" ctest --parallel 4 --output-on-failure -R "$TESTS" >"$log" 2>&1 || failed=1
   tail -4 "$log"
   log=$results/conformance-${device%:*}.txt
   COMPUTE_TEST_SPREAD=$spread "$build/bin/compute-conformance" "$device" >"$log" 2>&1 || failed=1

@@ -9,7 +9,8 @@ find_file(COMPUTE_POCL_ICD pocl.icd PATHS /etc/OpenCL/vendors NO_DEFAULT_PATH)
 find_file(COMPUTE_OCLGRIND_ICD liboclgrind-rt-icd.so PATHS /usr/lib/oclgrind
   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/oclgrind NO_DEFAULT_PATH)
 if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_POCL_ICD)
-  message(STATUS "No OpenCL module, headers or PoCL: the tests on an OpenCL device are left out")
+  compute_leave_out("tests on an OpenCL device"
+    "no OpenCL headers or no PoCL (Debian: ocl-icd-opencl-dev, pocl-opencl-icd)")
   return()
 endif()
 
@@ -94,7 +95,7 @@ foreach(name operations_indexed operations_matmul operations_network operations_
 endforeach()
 
 if(NOT COMPUTE_OCLGRIND_ICD)
-  message(STATUS "No oclgrind: its tests are left out")
+  compute_leave_out("tests under oclgrind" "it is missing (Debian: oclgrind)")
   return()
 endif()
 add_executable(opencl_small_kernels opencl/small_kernels.c)

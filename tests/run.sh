@@ -57,8 +57,9 @@ words_of() {
     END { print said ? said : last }' "$build/Testing/Temporary/LastTest.log"
 }
 
-setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" \
-  --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_MORE_TEST_PACKAGES[@]}"
+optional=("${SETUP_FIT_PACKAGES[@]}" "${SETUP_MORE_TEST_PACKAGES[@]}")
+if ((full)); then optional+=("${SETUP_FULL_TEST_PACKAGES[@]}"); fi
+setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" --optional "${optional[@]}"
 setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
 if ((full)); then
@@ -70,7 +71,8 @@ else
   select=(--label-regex '^default$')
 fi
 result=0
-ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+cd "$build"
+ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   "${select[@]}" "${more[@]}" || result=$?
 if ((result)); then
   echo

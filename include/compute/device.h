@@ -63,7 +63,7 @@ typedef enum compute_probe_state {
 /* What became of one candidate module. Strings live as long as the context. */
 typedef struct compute_probe {
   const char *name; /* "cuda" */
-  const char *path; /* file that was tried */
+  const char *path; /* file that was tried; "built in" for what libcompute.a contains */
   compute_probe_state state;
   const char *detail;  /* the loader's or the module's own words; "" when all is well */
   const char *remedy;  /* what to install or set; "" if there is nothing to say */

@@ -151,7 +151,7 @@ COMPUTE_API const compute_variable *compute_variable_at(size_t index);
  * table, or ignored because the program runs with raised privileges. Belongs to the environment. */
 COMPUTE_API const char *compute_variable_value(const char *name);
 
-/* Version of the running library as major * 10000 + minor * 100 + patch, and as text "0.1.0". */
+/* Version of the running library as major * 10000 + minor * 100 + patch, and as text "0.2.0". */
 COMPUTE_API uint32_t compute_version(void);
 COMPUTE_API const char *compute_version_text(void);
 

@@ -83,6 +83,11 @@ static compute_status library_open(compute_context *context, device_module *modu
   char reason[256];
   int problem;
   *entry = NULL;
+  if (!module_loader_works()) {
+    return module_probe_set(context, module, COMPUTE_PROBE_FAILED,
+                            "the program is linked statically and cannot load modules",
+                            "link the C library dynamically");
+  }
   if (!module_file_check(module->probe.path, reason, sizeof reason, &problem)) {
     if (problem == ENOMEM) return out_of_memory(context);
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, reason, NULL);
@@ -218,6 +223,7 @@ static compute_status vtable_take(compute_context *context, device_module *modul
 /* ---- Environment --------------------------------------------------------------------------- */
 
 bool module_trusts_environment(const compute_context *context, const char *backend) {
+  if (!module_loader_works()) return false;
   if (!privilege_raised()) return true;
   for (size_t i = 0; i < context->module_count; i++) {
     const device_module *module = &context->modules[i];
@@ -321,8 +327,8 @@ compute_status module_load(compute_context *context, device_module *module, bool
     snprintf(words, sizeof words, "provided by %.480s", provider->probe.path);
     return module_probe_set(context, module, COMPUTE_PROBE_DUPLICATE, words, NULL);
   }
-  compute_backend_entry_function entry;
-  compute_status status = library_open(context, module, &entry);
+  compute_backend_entry_function entry = module->built_in;
+  compute_status status = entry ? COMPUTE_OK : library_open(context, module, &entry);
   if (status == COMPUTE_OK && entry) {
     status =
         vtable_take(context, module, entry(COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR));

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +147,16 @@ static bool content_check(const file_view *file) {
   if (!read_at(file, 0, &header, sizeof header)) return false;
   if (header.e_type != ET_DYN) return refuse(file, "not a shared library, but another ELF file");
   return segments_check(file, &header) && sections_check(file, &header);
+}
+
+/* The program names its loader in a header. Asked for a library, a C library without one gives an
+ * error (musl) or brings a second C library into the process, which ends it (glibc). */
+bool module_loader_works(void) {
+  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+  for (unsigned long i = 0; segment && i < getauxval(AT_PHNUM); i++) {
+    if (segment[i].p_type == PT_INTERP) return true;
+  }
+  return false;
 }
 
 bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem) {

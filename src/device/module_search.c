@@ -1,6 +1,7 @@
 /* Names of backends and devices, and where backend modules are looked for: the folders of the
  * options, of COMPUTE_BACKEND_PATH, the folder "compute" beside libcompute.so, and the folder of
- * the installation, in this order. The first file for a backend that works wins.
+ * the installation, in this order. The first file for a backend that works wins. libcompute.a
+ * contains the CPU backend, which comes after the folders of the options and the environment.
  *
  * Only absolute folders count: what a relative one means depends on where the program was started,
  * and an attacker may have put a module there. */
@@ -59,21 +60,22 @@ static bool is_asked_for(const module_finder *finder, const char *name) {
          strcmp(finder->asked_device, name) == 0;
 }
 
-static compute_status candidate_add(module_finder *finder, const char *folder, const char *file,
-                                    const char *name) {
+/* Adds a module with this path, whose memory it takes over; NULL means that there was none left. */
+static compute_status candidate_add(module_finder *finder, char *path, const char *name,
+                                    compute_backend_entry_function entry) {
   compute_context *context = finder->context;
   void *modules = context->modules;
   int grown =
       base_grow(&modules, &finder->capacity, context->module_count + 1, sizeof *context->modules);
   context->modules = modules;
-  if (grown != 0) return out_of_memory(context);
+  if (grown != 0) {
+    base_release(path);
+    return out_of_memory(context);
+  }
   device_module *module = &context->modules[context->module_count];
-  *module = (device_module){.probe = {.detail = "", .remedy = "", .version = ""}};
+  *module =
+      (device_module){.probe = {.detail = "", .remedy = "", .version = ""}, .built_in = entry};
   context->module_count++;
-
-  size_t path_bytes = strlen(folder) + strlen(file) + 2;
-  char *path = base_allocate(path_bytes, 1);
-  if (path) snprintf(path, path_bytes, "%s/%s", folder, file);
   module->probe.path = path;
   module->probe.name = base_duplicate(name);
   if (!module->probe.path || !module->probe.name) return out_of_memory(context);
@@ -83,6 +85,14 @@ static compute_status candidate_add(module_finder *finder, const char *folder, c
   snprintf(detail, sizeof detail, "not among the backends chosen by %s: %.80s", finder->chosen_by,
            finder->chosen);
   return module_probe_set(context, module, COMPUTE_PROBE_DISABLED, detail, NULL);
+}
+
+static compute_status file_add(module_finder *finder, const char *folder, const char *file,
+                               const char *name) {
+  size_t path_bytes = strlen(folder) + strlen(file) + 2;
+  char *path = base_allocate(path_bytes, 1);
+  if (path) snprintf(path, path_bytes, "%s/%s", folder, file);
+  return candidate_add(finder, path, name, NULL);
 }
 
 /* The same folder often comes from two sources; its files are candidates once. */
@@ -132,7 +142,7 @@ static compute_status folder_read(module_finder *finder, DIR *directory, const c
   char name[NAMES_BACKEND_BYTES];
   while (result == COMPUTE_OK && (errno = 0, entry = readdir(directory)) != NULL) {
     if (!file_backend(entry->d_name, name, sizeof name)) continue;
-    result = candidate_add(finder, folder, entry->d_name, name);
+    result = file_add(finder, folder, entry->d_name, name);
   }
   if (result == COMPUTE_OK && errno != 0) result = folder_failed(finder, folder, source, errno);
   size_t found = finder->context->module_count - first;
@@ -264,6 +274,11 @@ compute_status module_search(compute_context *context, const compute_open_option
   if (status == COMPUTE_OK) {
     status = path_search(&finder, variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH");
   }
+#ifdef COMPUTE_WITH_CPU
+  if (status == COMPUTE_OK) {
+    status = candidate_add(&finder, base_duplicate("built in"), "cpu", compute_backend_entry);
+  }
+#endif
   char beside[PATH_MAX];
   if (status == COMPUTE_OK && library_folder(beside, sizeof beside)) {
     status = folder_search(&finder, beside, "the library's place");

@@ -17,8 +17,9 @@ struct device_module {
   compute_backend backend; /* a complete copy: slots that the module lacks are NULL */
   bool asked;              /* named by the options, not only by the environment */
   bool accepted;           /* its vtable was found good, whatever its start said */
-  void *library;           /* of dlopen; NULL when not loaded */
-  void *instance;          /* of backend.open; valid while `opened` */
+  compute_backend_entry_function built_in; /* of a module that is part of the library, or NULL */
+  void *library;                           /* of dlopen; NULL when not loaded */
+  void *instance;                          /* of backend.open; valid while `opened` */
   bool opened;
   bool busy;    /* work of a device did not end: it can neither be closed nor unloaded */
   bool waiting; /* accepted, but to be started only when its devices are asked for */
@@ -36,7 +37,8 @@ compute_status module_load(compute_context *context, device_module *module, bool
  * again. */
 compute_status module_start_waiting(compute_context *context, device_module *module);
 
-/* Whether the backend may open libraries that obey the environment: see compute_services. */
+/* Whether the backend may open libraries that obey the environment: see compute_services. Never in
+ * a program that cannot load any. */
 bool module_trusts_environment(const compute_context *context, const char *backend);
 
 /* Closes the module's instance, if it is open. */
@@ -57,6 +59,9 @@ compute_status module_probe_set(compute_context *context, device_module *module,
  * why, and *problem is the errno of the call that failed, or 0. A sound file of another machine
  * passes: the loader has good words for those itself. */
 bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem);
+
+/* Whether the program can load libraries: one that is linked statically has no loader. */
+bool module_loader_works(void);
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 

@@ -37,10 +37,8 @@ struct field_reader {
 
 static compute_status fail_system(const compute_context *context, const char *operation,
                                   const char *path, const char *what, int code) {
-  char words[128];
-  const char *text = strerror_r(code, words, sizeof words);
   return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
-                          path, what, text);
+                          path, what, strerror(code));
 }
 
 static compute_status fail_zlib(const field_reader *reader, int code, const char *words) {

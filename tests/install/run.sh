@@ -58,6 +58,19 @@ for page in README.md LICENSE docs/index.md docs/guide/getting-started.md docs/r
   [[ -f $scratch/moved/share/doc/compute/$page ]] || fail "share/doc/compute/$page is not installed"
 done
 
+# The parts: peers of the benchmark are in none, the null module comes with the headers.
+[[ -z $(find "$scratch/moved" -name 'peer-*') ]] || fail "peers of the benchmark are installed"
+part() { # NAME: the files of a part, in one line
+  cmake --install "$build" --prefix "$scratch/$1" --component "$1" >"$scratch/install.log" ||
+    { cat "$scratch/install.log"; fail "cmake --install --component $1 failed"; }
+  find "$scratch/$1" \( -name '*.so*' -o -path '*/bin/*' -o -name compute.h \) -printf '%f\n' |
+    sed 's/\(libcompute\.so\.[0-9]*\).*/\1/' | sort -u | tr '\n' ' '
+}
+[[ $(part runtime) == 'libcompute-cpu.so libcompute.so.0 ' ]] || fail "runtime: $(part runtime)"
+[[ $(part development) == 'compute-conformance compute.h libcompute-null.so libcompute.so ' ]] ||
+  fail "development: $(part development)"
+[[ $(part cuda) == 'libcompute-cuda.so ' ]] || fail "cuda: $(part cuda)"
+
 # Private headers stay private, and every public one is there.
 installed=$(cd "$scratch/moved/include/compute" && ls)
 for header in "$tree"/include/compute/*.h; do

@@ -16,11 +16,12 @@ folder=$(mktemp -d /var/tmp/compute-privileged-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
 mkdir -m 755 "$folder/compute"
-cp "$build"/lib/libcompute.so.0 "$folder/"
+version=$(readelf -d "$build/lib/libcompute.so" | sed -n 's/.*SONAME.*\[libcompute\.so\.\(.*\)\]/\1/p')
+cp "$build/lib/libcompute.so.$version" "$folder/"
 cp "$build"/lib/compute/libcompute-*.so "$folder/compute/"
-chmod 755 "$folder"/*.so.0 "$folder"/compute/*
+chmod 755 "$folder"/libcompute.so."$version" "$folder"/compute/*
 "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$tree/include" "$tree/tests/privileged/opens.c" \
-  "$folder/libcompute.so.0" -Wl,-rpath,"$folder" -o "$folder/opens"
+  "$folder/libcompute.so.$version" -Wl,-rpath,"$folder" -o "$folder/opens"
 cp "$folder/opens" "$folder/plain"
 chown root "$folder/opens"
 chmod 4755 "$folder/opens"

@@ -25,6 +25,15 @@ diff declared exported >difference || {
   fail "declared (<) and exported (>) functions differ"
 }
 
+# Before 1.0 the minor version is in the soname and in the node of the symbols (docs/reference/compatibility.md).
+version=$(sed -n 's/^project(compute VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
+expected=${version%%.*}
+if [ "$expected" = 0 ]; then expected=${version%.*}; fi
+soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+[ "$soname" = "libcompute.so.$expected" ] || fail "version $version, soname $soname"
+node=$(nm -D --defined-only "$library" | awk '$2 == "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
+[ "$node" = "COMPUTE_$expected" ] || fail "version $version, symbols of $node"
+
 {
   echo '#include <stdio.h>'
   echo '#include "compute/compute.h"'

@@ -57,6 +57,13 @@ static bool read_number(const char *path, uint64_t *value) {
   return true;
 }
 
+/* glibc's extensions; elsewhere a name that sysconf does not know. */
+#ifdef _SC_LEVEL3_CACHE_SIZE
+enum { L2_NAME = _SC_LEVEL2_CACHE_SIZE, L3_NAME = _SC_LEVEL3_CACHE_SIZE };
+#else
+enum { L2_NAME = -1, L3_NAME = -1 };
+#endif
+
 /* The text after "key: " in a file of such lines; false if it is not there. */
 static bool read_field(const char *path, const char *key, char *text, size_t bytes) {
   FILE *file = fopen(path, "re");
@@ -154,8 +161,8 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
     return status;
   }
   device->threads = services->thread_count(services->host);
-  device->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 256 << 10);
-  device->l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  device->l2_bytes = cache_bytes(2, L2_NAME, 256 << 10);
+  device->l3_bytes = cache_bytes(3, L3_NAME, 8 << 20);
   device->share_bytes = l3_share(device->l3_bytes, device->threads);
   cpu_memory_query(&device->memory_bytes, NULL);
   device->workspaces = cpu_workspaces_create(device);

@@ -28,7 +28,7 @@
   CPU_DECLARE(type, name##_i64);                                                                   \
   CPU_DECLARE(type, name##_i32)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(CPU_SCALAR_ONLY)
 #define CPU_HAS_X86_SETS 1
 #define CPU_PICK(isa, name)                                                                        \
   ((isa)->vector_bytes == 64   ? &name##_avx512                                                    \

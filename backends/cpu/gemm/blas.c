@@ -179,8 +179,8 @@ void cpu_blas_leave(void) {
 
 const char *cpu_blas_describe(cpu_device *device) {
   if (!is_trusted(device))
-    return "none: the program runs with raised privileges, and does not name cpu in "
-           "options.backends";
+    return "none: the program runs with raised privileges and does not name cpu in "
+           "options.backends, or is linked statically";
   cpu_blas_open(device);
   return process.description;
 }

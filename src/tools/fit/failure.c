@@ -35,9 +35,7 @@ compute_status failure_set_system(failure *why, int code, const char *remedy, co
     vsnprintf(why->what, sizeof why->what, format, list);
     va_end(list);
     size_t used = strlen(why->what);
-    char words[128];
-    snprintf(why->what + used, sizeof why->what - used, ": %s",
-             strerror_r(code, words, sizeof words));
+    snprintf(why->what + used, sizeof why->what - used, ": %s", strerror(code));
   }
   return status;
 }

@@ -41,7 +41,7 @@ typedef struct results_options {
   uint32_t statuses;        /* bit i: rows of compute_fit_status i are written; 0: all, but for HDF5
                              * only CONVERGED, MAX_ITERATIONS and AT_BOUND, since Picasso takes no
                              * NaN */
-  const char *generated_by; /* "compute-fit 0.1.0"; copied, as the next two */
+  const char *generated_by; /* "compute-fit 0.2.0"; copied, as the next two */
   const char *input;        /* the input's path, for the side-car */
   const char *fingerprint;  /* what the bytes depend on: input, size, time, options. Up to 255
                              * characters, compared as they are. NULL: "" */

@@ -11,8 +11,9 @@ cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_D
   -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
   -DCOMPUTE_TEST_POCL_CACHE="$2/tests/pocl_cache" -DCMAKE_C_COMPILER="$CC" >"$build.log" || { cat "$build.log"; exit 1; }
 # A test is called as the target that makes its program.
-mapfile -t targets < <(ctest --test-dir "$build" --show-only --label-regex "^$label\$" 2>/dev/null |
+cd "$build"
+mapfile -t targets < <(ctest --show-only --label-regex "^$label\$" 2>/dev/null |
   sed -n 's/^ *Test *#[0-9]*: //p')
 cmake --build "$build" --target "${targets[@]}"
-exec ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+exec ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --label-regex "^$label\$"

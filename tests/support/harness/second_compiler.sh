@@ -9,5 +9,6 @@ cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPI
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=ON >"$build.log" ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build"
-exec ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error \
+cd "$build"
+exec ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
   --label-regex '^quick$' --tests-regex '^(cpu|operations|kernel)_'

@@ -1,7 +1,12 @@
 #include "support/harness/stacks.h"
 
 #include <dirent.h>
+#if __has_include(<execinfo.h>) /* not in musl */
 #include <execinfo.h>
+#define HAVE_BACKTRACE 1
+#else
+#define HAVE_BACKTRACE 0
+#endif
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,19 +21,25 @@ static atomic_int printed; /* threads */
 
 static void print_own(int signal_number) {
   static const char line[] = "thread\n";
-  void *frames[MOST_FRAMES];
   (void)signal_number;
+#if HAVE_BACKTRACE
+  void *frames[MOST_FRAMES];
   const int count = backtrace(frames, MOST_FRAMES);
   if (write(STDERR_FILENO, line, sizeof line - 1) > 0)
     backtrace_symbols_fd(frames, count, STDERR_FILENO);
+#else
+  if (write(STDERR_FILENO, line, sizeof line - 1) < 0) return;
+#endif
   atomic_fetch_add(&printed, 1);
 }
 
 /* The first backtrace loads a library, which a signal handler must not do. */
 void stacks_prepare(void) {
-  void *frame;
   struct sigaction action = {.sa_handler = print_own, .sa_flags = SA_RESTART};
+#if HAVE_BACKTRACE
+  void *frame;
   (void)backtrace(&frame, 1);
+#endif
   sigaction(SIGUSR2, &action, NULL);
 }
 

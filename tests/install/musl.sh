@@ -1,0 +1,53 @@
+# libcompute with another C library: the core, the CPU module and their tests, built with musl-gcc,
+# and hello.c linked statically. zlib, libmd and cmocka, which Debian has for glibc only, are built
+# from Debian's sources. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where
+# something is missing.
+set -euo pipefail
+tree=$1 folder=$2/musl
+source "$tree/tests/support/harness/debian_fetch.sh"
+skip() { echo "skipped: $1"; exit 77; }
+quietly() { "$@" >"$folder/log" 2>&1 || { tail -50 "$folder/log"; echo "failed: $*"; exit 1; }; }
+
+command -v musl-gcc >/dev/null || skip "no musl-gcc (Debian: musl-tools)"
+unset CFLAGS LDFLAGS LD_LIBRARY_PATH
+mkdir -p "$folder"
+root=$folder/root
+if [[ ! -e $root/complete ]]; then
+  fetch_sources "$folder" cmocka zlib libmd || skip "the sources of zlib, libmd and cmocka cannot be had"
+  export CC=musl-gcc CFLAGS="-O2 -fPIC"
+  (cd "$folder/zlib" && quietly ./configure --static --prefix="$root" && quietly make install)
+  (cd "$folder/libmd" && quietly ./configure --disable-shared --prefix="$root" && quietly make install)
+  quietly cmake -S "$folder/cmocka" -B "$folder/cmocka/build" -DWITH_EXAMPLES=OFF \
+    -DCMAKE_INSTALL_PREFIX="$root"
+  quietly cmake --build "$folder/cmocka/build" --target install
+  unset CFLAGS
+  # The kernel's headers (linux-libc-dev) do not depend on a C library.
+  ln -sfn /usr/include/linux /usr/include/asm-generic "$root/include/"
+  ln -sfn "/usr/include/$(gcc -print-multiarch)/asm" "$root/include/"
+  touch "$root/complete"
+fi
+
+export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
+# Nothing of what lies in /usr/include; without AVX, which is the same code and the longest to compile.
+options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_C_COMPILER=musl-gcc
+  -DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root" -DCOMPUTE_OPENCL_INCLUDE=
+  -DCOMPUTE_CPU_VECTORS=OFF -DCOMPUTE_BENCH=OFF)
+quietly cmake -S "$tree" -B "$folder/build" "${options[@]}" -DCOMPUTE_TESTS=ON
+tests=(base_alloc base_error base_log base_thread_pool base_variable type_shape kernel_program
+  device_pool tensor_tensor graph_builders io_csv io_npz cache_disk_cache context_context
+  cpu_fit cpu_gemm cpu_interpreter operations_cast operations_matmul operations_reduction
+  plan_run job_job eager_eager public_use fit_run train_trainer)
+quietly cmake --build "$folder/build" --target compute "${tests[@]}"
+(cd "$folder/build" && ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$")
+
+# A program without a loader: the CPU backend is in it, and no other can be.
+quietly cmake -S "$tree" -B "$folder/static" "${options[@]}" -DCOMPUTE_TESTS=OFF \
+  -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_PREFIX="$folder/prefix"
+quietly cmake --build "$folder/static"
+quietly cmake --install "$folder/static"
+export PKG_CONFIG_LIBDIR=$folder/prefix/lib/pkgconfig
+# shellcheck disable=SC2046
+musl-gcc -static "$tree/docs/examples/hello.c" -L"$root/lib" \
+  $(pkg-config --static --cflags --libs compute) -o "$folder/hello"
+"$folder/hello"
