@@ -43,7 +43,7 @@ static void read_environment(void) {
     if (level < 0) {
       level = COMPUTE_LOG_WARNING;
       write_to_stderr(NULL, COMPUTE_LOG_WARNING, "core",
-                      "COMPUTE_LOG is none of off, error, warning, info, debug; taken as warning");
+                      "COMPUTE_LOG must be one of off, error, warning, info, debug; using warning");
     }
     receiver = write_to_stderr;
   }
