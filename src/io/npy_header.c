@@ -1,4 +1,4 @@
-/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing behind the
+/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing after the
  * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
 #include "io/npy.h"
 
@@ -41,12 +41,12 @@ static npy_result COMPUTE_PRINTF(3, 4)
 npy_result npy_prefix_parse(const unsigned char *bytes, size_t length, uint32_t *text_offset,
                             uint32_t *text_bytes, char *problem) {
   if (length < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0)
-    return refuse(problem, NPY_MALFORMED, "it does not begin as .npy files do");
+    return refuse(problem, NPY_MALFORMED, "it does not begin like an .npy file");
   unsigned major = length > 6 ? bytes[6] : 1;
   if (major < 1 || major > 3)
-    return refuse(problem, NPY_UNSUPPORTED, "version %u of the format is not known", major);
+    return refuse(problem, NPY_UNSUPPORTED, "unknown format version %u", major);
   *text_offset = major == 1 ? 10 : 12;
-  if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "it ends in its header");
+  if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "its header is truncated");
   *text_bytes = (uint32_t)bytes[8] | (uint32_t)bytes[9] << 8;
   if (major > 1) *text_bytes |= (uint32_t)bytes[10] << 16 | (uint32_t)bytes[11] << 24;
   if (*text_bytes > NPY_MAX_HEADER) {
@@ -113,8 +113,7 @@ static npy_result take_descr(npy_text *text, npy_header *header, char *problem) 
     return NPY_OK;
   }
   return refuse(problem, NPY_UNSUPPORTED,
-                "elements of type '%s' are not known, only f8, f4, f2, i8, i4, u2, u1 and b1",
-                name);
+                "unknown element type '%s'; known are f8, f4, f2, i8, i4, u2, u1 and b1", name);
 }
 
 static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
@@ -180,7 +179,7 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
   }
   for (size_t i = 0; i < 3; i++) {
     if (!(seen >> i & 1))
-      return refuse(problem, NPY_MALFORMED, "its header lacks '%s'", entries[i].key);
+      return refuse(problem, NPY_MALFORMED, "its header has no '%s'", entries[i].key);
   }
   return NPY_OK;
 }
@@ -192,7 +191,7 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
   if (result) return result;
   skip_blanks(&text);
   if (text.at < text.end) {
-    return refuse(problem, NPY_MALFORMED, "something follows the dictionary in its header");
+    return refuse(problem, NPY_MALFORMED, "extra text follows the dictionary in its header");
   }
   int64_t elements = 1, size = (int64_t)compute_dtype_size(header->dtype), unused;
   bool empty = false, fits = true;
@@ -204,7 +203,7 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
   }
   /* Also with a size of 0 the others must make sense: somebody multiplies them. */
   if (!fits || !checked_multiply(elements, size, &unused))
-    return refuse(problem, NPY_MALFORMED, "its shape has more elements than fit into 63 bits");
+    return refuse(problem, NPY_MALFORMED, "the number of its elements exceeds 63 bits");
   header->count = empty ? 0 : elements;
   return NPY_OK;
 }

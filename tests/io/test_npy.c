@@ -185,7 +185,7 @@ static void elements_without_a_dtype_are_refused(void **state) {
     char dictionary[128];
     snprintf(dictionary, sizeof dictionary,
              "{'descr': '%s', 'fortran_order': False, 'shape': (2,), }", codes[i]);
-    assert_refused(1, dictionary, COMPUTE_ERROR_UNSUPPORTED, "elements of type");
+    assert_refused(1, dictionary, COMPUTE_ERROR_UNSUPPORTED, "unknown element type");
   }
   assert_refused(1, "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2,), }",
                  COMPUTE_ERROR_UNSUPPORTED, "named fields");
