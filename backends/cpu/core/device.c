@@ -30,7 +30,7 @@ void cpu_release(cpu_device *device, void *pointer) {
 
 compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes) {
   return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                                "cpu: no memory for %llu bytes", (unsigned long long)bytes);
+                                "cpu: not enough memory for %llu bytes", (unsigned long long)bytes);
 }
 
 void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument) {
@@ -142,7 +142,7 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   cpu_device *device = services->allocate(services->host, sizeof(cpu_device), SMALL_ALIGNMENT);
   if (!device)
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                          "cpu: no memory to open the device");
+                          "cpu: not enough memory to open the device");
   device->services = services;
   const char *problem;
   device->isa = cpu_isa_select(services->variable(services->host, "COMPUTE_CPU_ISA"), &problem);
@@ -243,7 +243,7 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
   if (problem)
     return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
                                   problem, "use smaller batches, or close other programs",
-                                  "cpu: no memory for %llu bytes; the machine has %llu",
+                                  "cpu: not enough memory for %llu bytes; the machine has %llu",
                                   (unsigned long long)bytes, (unsigned long long)total);
   if (huge) madvise(data, (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1)), MADV_HUGEPAGE);
   *memory = (compute_memory){.handle = data, .host = data, .bytes = bytes};
