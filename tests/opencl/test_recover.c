@@ -204,7 +204,7 @@ static void coming_back_may_fail_and_be_tried_again(void **state) {
     work();
     if (s != COMPUTE_OK) {
       assert_int_equal(s, COMPUTE_ERROR_DEVICE_LOST);
-      test_check_message(context, "does not come back");
+      test_check_message(context, "cannot be recovered");
       check_all_fail(&before, &before, "is lost since");
       assert_int_equal(backend->device_recover(device), COMPUTE_OK);
     }
