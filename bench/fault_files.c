@@ -48,7 +48,7 @@ bool fault_kernel_source_is_wrong(fault *f) {
   f->seconds = clock_seconds() - start;
   compute_kernel_release(kernel);
   fault_says(f, "a kernel that does not compile: %s%s", compute_status_name(s),
-             named ? ", with the compiler's words" : "");
+             named ? ", with the compiler's output" : "");
   const bool refused =
       s == COMPUTE_ERROR_COMPILATION || (f->device == f->cpu && s == COMPUTE_ERROR_UNSUPPORTED);
   return refused && words && fault_computes(f->context, f->device);
@@ -123,8 +123,7 @@ bool fault_cache_is_damaged(fault *f) {
   const double start = clock_seconds();
   ok = ok && works(info.name);
   f->seconds = clock_seconds() - start;
-  fault_says(f,
-             "%d built kernels, the tuning file and the costs were damaged: made anew, passed over",
+  fault_says(f, "%d built kernels, the tuning file and the costs were damaged: rebuilt, skipped",
              damaged);
   restore("COMPUTE_CACHE_DIR", cache_before);
   restore("COMPUTE_TUNING_FILE", tuning_before);

@@ -195,7 +195,7 @@ static void run_case(bench_session *session, const char *suite, const bench_case
     run_pair(session, suite, c, cpu, other);
   }
   if (pairs == 0 && strcmp(c->name, "matmul_16") == 0) /* said once */
-    bench_note(session, "%s skipped: there is no device beside the CPU", suite);
+    bench_note(session, "%s skipped: the CPU is the only device", suite);
 }
 
 #define CASE(name_, operation_, when_, size_)                                                      \

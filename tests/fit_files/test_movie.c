@@ -122,7 +122,7 @@ static void npy_of_another_form_is_refused(void **state) {
   write_npy("<u2", "(2, 2, 2)", "False", data, 15);
   assert_refused(NPY, COMPUTE_ERROR_FORMAT, "15 bytes");
   write_npy("<u2", "(2, 0, 2)", "False", data, 0);
-  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "make no sense");
+  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "are invalid");
 }
 
 #ifdef FIT_WITH_YAML
@@ -162,13 +162,13 @@ static void side_cars_that_lie_are_refused(void **state) {
        "do not make"},
       {"Data Type: uint16\nFrames: 99999999999999999999\nHeight: 2\nWidth: 3\n", "not a number"},
       {"Data Type: uint16\nFrames: -2\nHeight: 2\nWidth: 3\n", "not a number"},
-      {"Data Type: uint16\nFrames: 2\nHeight: 0\nWidth: 3\n", "make no sense"},
-      {"Data Type: uint16\nFrames: 2\nHeight: 4294967296\nWidth: 4294967296\n", "make no sense"},
+      {"Data Type: uint16\nFrames: 2\nHeight: 0\nWidth: 3\n", "are invalid"},
+      {"Data Type: uint16\nFrames: 2\nHeight: 4294967296\nWidth: 4294967296\n", "are invalid"},
       {"Data Type: int16\nFrames: 2\nHeight: 2\nWidth: 3\n", "int16"},
       {"Data Type: uint16\nHeight: 2\nWidth: 3\n", "lacks \"Frames\""},
       {"Frames: 2\nHeight: 2\nWidth: 3\n", "lacks \"Data Type\""},
       {"Data Type: uint16\nFrames: 2\nFrames: 2\nHeight: 2\nWidth: 3\n", "twice"},
-      {"Data Type: uint16\nFrames: [2]\nHeight: 2\nWidth: 3\n", "makes no sense"},
+      {"Data Type: uint16\nFrames: [2]\nHeight: 2\nWidth: 3\n", "is invalid"},
       {"Data Type: uint16\nByte Order: x\nFrames: 2\nHeight: 2\nWidth: 3\n", "neither < nor >"},
       {"Data Type: <u2\nByte Order: '>'\nFrames: 2\nHeight: 2\nWidth: 3\n", "contradict"},
       {"- 1\n- 2\n", "not a list of keys"},

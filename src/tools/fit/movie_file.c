@@ -139,7 +139,7 @@ compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, 
                               int64_t columns, failure *why) {
   if (rows < 1 || columns < 1 || columns > MOVIE_MAX_PIXELS / rows)
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
-                       "%s: images of %" PRId64 " rows and %" PRId64 " columns make no sense",
+                       "%s: images of %" PRId64 " rows and %" PRId64 " columns are invalid",
                        file->path, rows, columns);
   file->stored = stored;
   file->info.dtype = pixels_dtype(stored);

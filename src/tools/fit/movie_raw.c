@@ -61,7 +61,7 @@ static compute_status take_value(yaml_walk *walk, const char *text, failure *why
   walk->matched = NULL;
   if (!entry) return COMPUTE_OK;
   if (strlen(text) == 0 || strlen(text) >= sizeof entry->value) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" is invalid",
                        walk->path, entry->key);
   }
   memcpy(entry->value, text, strlen(text) + 1);
@@ -74,7 +74,7 @@ static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
     return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is not a list of keys and values",
                        walk->path);
   if (walk->depth == 1 && walk->matched)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" makes no sense",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s: the value of \"%s\" is invalid",
                        walk->path, walk->matched->key);
   walk->depth++;
   if (walk->depth == 1) walk->at_key = true;
