@@ -269,7 +269,7 @@ compute_status compute_device_recover(compute_device *device) {
   if (old) queue_destroy_internal(old);
   if (found && status == COMPUTE_OK) {
     fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
-                  "the lost device was brought back; existing tensors and plans stay lost");
+                  "the lost device was recovered; existing tensors and plans stay lost");
     error_restore(NULL, &before);
   }
   return status;

@@ -161,7 +161,7 @@ static void events_check(device_module *module) {
   if (missing == 0) return;
   if (missing < count) {
     log_write(COMPUTE_LOG_WARNING, "core",
-              "module %s has only some of the event functions; using none", module->probe.name);
+              "module %s has only some of the event functions; ignoring them", module->probe.name);
   }
   module->backend.event_record = NULL;
   module->backend.event_destroy = NULL;

@@ -170,7 +170,7 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
     while (i < 3 && strcmp(entries[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
       return refuse(problem, NPY_MALFORMED, "its header has '%s' %s", key,
-                    i == 3 ? "in it" : "twice");
+                    i == 3 ? "as an unknown key" : "twice");
     }
     seen |= 1u << i;
     npy_result result = entries[i].take_value(text, header, problem);

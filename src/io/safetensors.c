@@ -131,7 +131,7 @@ static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) 
     while (i < 3 && strcmp(parts[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
       return refuse(reader, "has '%s' %s", file_show_name(key, shown),
-                    i == 3 ? "in its description" : "twice");
+                    i == 3 ? "as an unknown key" : "twice");
     }
     seen |= 1u << i;
     compute_status status = parts[i].take(reader, tensor);

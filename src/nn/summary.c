@@ -129,7 +129,7 @@ static char *write_table(const compute_layer *layer, const layer_trace *trace, c
   add_line(&text, width, cells);
   const int64_t all = compute_layer_element_count(layer, false);
   if (all > total.parameters)
-    text_add(&text, "and %" PRId64 " non-trainable values\n", all - total.parameters);
+    text_add(&text, "plus %" PRId64 " non-trainable values\n", all - total.parameters);
   if (!text.failed) return text.data;
   text_release(&text);
   error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,

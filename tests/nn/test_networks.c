@@ -104,7 +104,7 @@ static void the_summary_is_a_table(void **state) {
       "4             dropout              [2,6]               0              0\n"
       "head          dense                [2,10]             70            120\n"
       "total                              [2,10]            698          76920\n"
-      "and 26 non-trainable values\n";
+      "plus 26 non-trainable values\n";
   compute_layer *net = network(device());
   char *text = compute_layer_summary(net, COMPUTE_F32, COMPUTE_SHAPE(2, 1, 8, 8));
   assert_non_null(text);
