@@ -234,7 +234,9 @@ static compute_status check_places(header_reader *reader, stored_tensor **sorted
     end += sorted[i]->bytes;
   }
   reader->name = NULL;
-  if (end != room) return refuse(reader, "%" PRIu64 " extra bytes follow its tensors", room - end);
+  if (end != room)
+    return refuse(reader, "%" PRIu64 " extra byte%s its tensors", room - end,
+                  room - end == 1 ? " follows" : "s follow");
   for (size_t i = 0; i < file->count; i++) file->tensors[i].offset += data_offset;
   return COMPUTE_OK;
 }

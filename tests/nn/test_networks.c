@@ -442,7 +442,7 @@ static void compositions_own_each_part_once(void **state) {
   compute_layer_release(net);
   compute_layer_release(NULL);
   refused(compute_layer_name(compute_flatten(), "a.b"), argument, "a.b");
-  refused(compute_layer_name(compute_flatten(), ""), argument, "not a name");
+  refused(compute_layer_name(compute_flatten(), ""), argument, "not a valid name");
   refused(compute_layer_name(compute_flatten(), NULL), COMPUTE_ERROR_NULL_POINTER, "name is NULL");
   refused(
       compute_sequential(

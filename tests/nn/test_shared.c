@@ -128,7 +128,8 @@ static void a_file_needs_one_of_the_names(void **state) {
     write_names(which, 7);
     if (!whole) {
       assert_fails(compute_layer_load(net, SAFE, 0), COMPUTE_ERROR_INVALID_ARGUMENT);
-      test_check_message(test_context, shared ? "lacks \"1.weight\"" : "lacks \"0.weight\" and 1");
+      test_check_message(test_context,
+                         shared ? "has no \"1.weight\"" : "has no \"0.weight\" and 1");
       continue;
     }
     assert_ok(compute_layer_load(net, SAFE, 0));

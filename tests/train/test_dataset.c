@@ -319,13 +319,13 @@ static void files_that_lie_are_refused(void **state) {
     compute_status status;
     const char *part;
   } cases[] = {
-      {{0}, 0, COMPUTE_ERROR_FORMAT, "neither as .npy nor as IDX"},
-      {{'a', 'b', 'c', 'd', 'e', 'f'}, 6, COMPUTE_ERROR_FORMAT, "neither as .npy nor as IDX"},
-      {{0, 0, 7, 1, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "as IDX files do"},
-      {{0, 0, 8, 0, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "as IDX files do"},
+      {{0}, 0, COMPUTE_ERROR_FORMAT, "neither an .npy nor an IDX file"},
+      {{'a', 'b', 'c', 'd', 'e', 'f'}, 6, COMPUTE_ERROR_FORMAT, "neither an .npy nor an IDX file"},
+      {{0, 0, 7, 1, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "like an IDX file"},
+      {{0, 0, 8, 0, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "like an IDX file"},
       {{0, 0, 8, 9, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_UNSUPPORTED, "more than 8"},
       {{0, 0, 8, 1, 0, 0, 0, 3, 1}, 9, COMPUTE_ERROR_FORMAT, "is truncated"},
-      {{0, 0, 8, 1, 0, 0, 0, 1, 1, 1}, 10, COMPUTE_ERROR_FORMAT, "more follows"},
+      {{0, 0, 8, 1, 0, 0, 0, 1, 1, 1}, 10, COMPUTE_ERROR_FORMAT, "extra data follows"},
       {{0, 0, 8, 2, 0, 0, 0, 1, 0}, 9, COMPUTE_ERROR_FORMAT, "is truncated"},
       {{0, 0, 8, 1, 255, 255, 255, 255, 1}, 9, COMPUTE_ERROR_FORMAT, "cannot hold"},
       {{0, 0, 14, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
