@@ -459,7 +459,7 @@ static void a_gpu_that_the_compiler_no_longer_knows_is_noted(void **state) {
   compute_context *context = open_with("capability=61", "cuda:0");
   compute_device_info info;
   assert_ok(compute_device_describe(compute_default_device(context), &info));
-  assert_non_null(strstr(info.notes, "no longer knows"));
+  assert_non_null(strstr(info.notes, "no longer supports"));
   assert_false(info.capabilities & COMPUTE_CAPABILITY_COMPUTE);
   assert_ok(upload(context, ""));
   close_clean(context);
