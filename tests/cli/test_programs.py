@@ -419,7 +419,7 @@ class Examples(unittest.TestCase):
     def test_own_kernel_draws_or_says_what_is_missing(self):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu")
         self.assertEqual(alone.returncode, 1)
-        self.assertIn("no compiler for kernels of your own; choose a device with a compiler",
+        self.assertIn("no compiler for custom kernels; choose a device with a compiler",
                       alone.stderr)
         wrong = run("example_own_kernel", "nothing:7", folder="EXAMPLES")
         self.assertEqual(wrong.returncode, 1)

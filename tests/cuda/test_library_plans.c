@@ -227,8 +227,8 @@ static void a_library_that_cannot_be_used_is_logged_once_and_done_without(void *
   (void)state;
   static const struct {
     const char *wanted, *orders, *says;
-  } cases[] = {{"none", "", "COMPUTE_CUDA_LIBRARIES leaves cuBLASLt out"},
-               {"cudnn", "", "COMPUTE_CUDA_LIBRARIES leaves cuBLASLt out"},
+  } cases[] = {{"none", "", "COMPUTE_CUDA_LIBRARIES excludes cuBLASLt"},
+               {"cudnn", "", "COMPUTE_CUDA_LIBRARIES excludes cuBLASLt"},
                {"cublas", "version=110902", "has the version 110902"},
                {"cublas", "newest_driver=1", "does not start with this driver"},
                {"cublas", "fail=cublasLtCreate:1+:8", "its code is 8"}};
