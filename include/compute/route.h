@@ -3,7 +3,7 @@
  * Plans compiled with COMPUTE_PLAN_AUTO (plan.h) place each step where the whole plan is predicted
  * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
  * predictions come from a few figures of each device, which are measured once, kept in a file
- * beside the tuning file, and found there by every later program. COMPUTE_COSTS
+ * next to the tuning file, where every later program finds it. COMPUTE_COSTS
  * (docs/reference/environment.md) forbids measuring; then guesses from the device's description take the
  * place of what is not known. */
 #ifndef COMPUTE_ROUTE_H

@@ -107,7 +107,8 @@ static void add_counts(text_buffer *text, compute_context *context, missing m) {
     text_add(text, "%llu operations are not listed: the profile is full with %d names\n",
              (unsigned long long)m.unlisted, (int)PROFILE_ENTRIES);
   if (m.dropped > 0)
-    text_add(text, "the oldest %llu records of the timeline were dropped\n", (unsigned long long)m.dropped);
+    text_add(text, "the oldest %llu records of the timeline were dropped\n",
+             (unsigned long long)m.dropped);
 }
 
 compute_status compute_profile_text(compute_context *context, char **result) {
