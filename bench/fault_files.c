@@ -48,7 +48,7 @@ bool fault_kernel_source_is_wrong(fault *f) {
   f->seconds = clock_seconds() - start;
   compute_kernel_release(kernel);
   fault_says(f, "a kernel that does not compile: %s%s", compute_status_name(s),
-             named ? ", with the compiler's words" : "");
+             named ? ", with the compiler's output" : "");
   const bool refused =
       s == COMPUTE_ERROR_COMPILATION || (f->device == f->cpu && s == COMPUTE_ERROR_UNSUPPORTED);
   return refused && words && fault_computes(f->context, f->device);

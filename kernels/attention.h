@@ -4,7 +4,7 @@
  *   ATTENTION_EXP(x)
  *   ATTENTION_MAD(a, b, c)
  *   ATTENTION_LOWEST             minus infinity
- *   ATTENTION_CAUSAL             whether queries see no keys behind their own
+ *   ATTENTION_CAUSAL             whether queries see no keys after their own
  *   ATTENTION_BIASED
  *   ATTENTION_QUERY(i, j), _KEY(i, j), _VALUE(i, j), _BIAS(i, j), _STORE(i, j, value)
  *                                elements of the batch at hand
@@ -12,8 +12,8 @@
  * Scores that are minus infinity weigh nothing, and a query that sees no other gives 0: until a
  * larger score is found, exponentials are those of the scores themselves. A NaN is the largest. */
 //@ attention
-#define ATTENTION_LARGER(a, b)    ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
-#define ATTENTION_SHIFT(peak)     ((peak) == ATTENTION_LOWEST ? (VALUE)0 : (peak))
+#define ATTENTION_LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define ATTENTION_SHIFT(peak)  ((peak) == ATTENTION_LOWEST ? (VALUE)0 : (peak))
 #define ATTENTION_SHRINK(old, peak)                                                                \
   ((old) == (peak) ? (VALUE)1 : ATTENTION_EXP((old)-ATTENTION_SHIFT(peak)))
 #if ATTENTION_CAUSAL
@@ -58,8 +58,8 @@ for (INDEX first = 0; first < seen; first += ATTENTION_KEYS) {
   for (int n = 0; n < keys; n++) {
     const VALUE weight = score[n];
 #ifdef FOR_CPU
-    INDEPENDENT for (int c = 0; c < columns; c++)
-      sum[c] = ATTENTION_MAD(weight, ATTENTION_VALUE(first + n, column + c), sum[c]);
+    INDEPENDENT for (int c = 0; c < columns; c++) sum[c] =
+        ATTENTION_MAD(weight, ATTENTION_VALUE(first + n, column + c), sum[c]);
 #else
     UNROLL for (int c = 0; c < ATTENTION_COLUMNS; c++) {
       if (c < columns)
@@ -88,11 +88,11 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 #define ITEM_KEYS   (TILE_KEYS / TILE_ACROSS)
 #define ITEM_SUMS   (TILE_COLUMNS / TILE_ACROSS)
 #define SLICE_PITCH (TILE_WIDTH + 1)
-LOCAL_ARRAY(VALUE, queries, TILE_QUERIES * SLICE_PITCH);
-LOCAL_ARRAY(VALUE, keys, TILE_KEYS * SLICE_PITCH);
-LOCAL_ARRAY(VALUE, weights, TILE_QUERIES * (TILE_KEYS + 1));
-LOCAL_ARRAY(VALUE, values, TILE_KEYS * TILE_COLUMNS);
-LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES * (TILE_ACROSS + 1));
+LOCAL_ARRAY(VALUE, queries, TILE_QUERIES *SLICE_PITCH);
+LOCAL_ARRAY(VALUE, keys, TILE_KEYS *SLICE_PITCH);
+LOCAL_ARRAY(VALUE, weights, TILE_QUERIES *(TILE_KEYS + 1));
+LOCAL_ARRAY(VALUE, values, TILE_KEYS *TILE_COLUMNS);
+LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES *(TILE_ACROSS + 1));
 const int lane = (int)LOCAL_ID_X, down = lane / TILE_ACROSS, across = lane % TILE_ACROSS;
 const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
@@ -135,12 +135,12 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     BARRIER();
     UNROLL for (int w = 0; w < TILE_WIDTH; w++) {
       VALUE of_key[ITEM_KEYS];
-      UNROLL for (int j = 0; j < ITEM_KEYS; j++)
-        of_key[j] = keys[(across + j * TILE_ACROSS) * SLICE_PITCH + w];
+      UNROLL for (int j = 0; j < ITEM_KEYS; j++) of_key[j] =
+          keys[(across + j * TILE_ACROSS) * SLICE_PITCH + w];
       UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
         const VALUE of_query = queries[(down + i * TILE_DOWN) * SLICE_PITCH + w];
-        UNROLL for (int j = 0; j < ITEM_KEYS; j++)
-          score[i][j] = ATTENTION_MAD(of_query, of_key[j], score[i][j]);
+        UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] =
+            ATTENTION_MAD(of_query, of_key[j], score[i][j]);
       }
     }
     BARRIER();
@@ -182,21 +182,21 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
   BARRIER();
   for (int n = 0; n < TILE_KEYS; n++) {
     VALUE value[ITEM_SUMS];
-    UNROLL for (int j = 0; j < ITEM_SUMS; j++)
-      value[j] = values[n * TILE_COLUMNS + across + j * TILE_ACROSS];
+    UNROLL for (int j = 0; j < ITEM_SUMS; j++) value[j] =
+        values[n * TILE_COLUMNS + across + j * TILE_ACROSS];
     UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
       const VALUE weight = weights[(down + i * TILE_DOWN) * (TILE_KEYS + 1) + n];
 #if ATTENTION_CAUSAL
       if (first + n >= seen[i]) continue; /* whatever V holds there */
 #endif
-      UNROLL for (int j = 0; j < ITEM_SUMS; j++)
-        sum[i][j] = ATTENTION_MAD(weight, value[j], sum[i][j]);
+      UNROLL for (int j = 0; j < ITEM_SUMS; j++) sum[i][j] =
+          ATTENTION_MAD(weight, value[j], sum[i][j]);
     }
   }
   BARRIER();
 }
 UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-  peaks[(down + i * TILE_DOWN) * (TILE_ACROSS + 1) + across] = total[i];
+    peaks[(down + i * TILE_DOWN) * (TILE_ACROSS + 1) + across] = total[i];
 BARRIER();
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   const INDEX row = query + down + i * TILE_DOWN;

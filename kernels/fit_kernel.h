@@ -57,7 +57,7 @@
   boolean inside;                                                                                  \
   const i64 roi_ = (roi);                                                                          \
   CORNER_OF(roi_)
-/* Declares `input` behind it. Nothing is read of pixels and maps. */
+/* Declares `input` after it. Nothing is read of pixels and maps. */
 #define PLACE_ROI                                                                                  \
   fit_input input;                                                                                 \
   input.pixels = in0 + PIXELS_FIRST;                                                               \

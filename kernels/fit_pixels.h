@@ -59,7 +59,7 @@ DEVICE f32 fit_electrons(f32 value, f32 offset, f32 gain, f32 variance) {
 }
 
 /* A pixel's photo-electrons (sCMOS: and its variance on top), -1 if it is masked, NaN if it or what
- * the maps say of it is no number. `extra` is what the model gets on top. */
+ * the maps say of it is not a number. `extra` is what the model gets on top. */
 DEVICE f32 fit_read(const fit_input *from, int row, int column, f32 *extra) {
 #if VARIANCE_MAP
   const f32 variance = FIT_AT(from, variances, row, column);

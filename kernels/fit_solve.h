@@ -148,7 +148,7 @@ DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values
 /* How much longer than computed a step should be. The information is the curvature that the
  * likelihood is expected to have; where light is scarce the real one can be a fraction of it, and
  * steps too short by the same factor each time look small long before they arrive (or, too long,
- * jump to and fro). What the last step, `move`, did to the gradient tells the factor: the secant
+ * jump to and fro). What the last step, `move`, did to the gradient gives the factor: the secant
  * rule of J. Barzilai and J. M. Borwein (1988), with the information as the measure of length.
  * Steps longer than a standard deviation are not trusted so far. `stretch` is the last step's, 0 if
  * it was cut short. */

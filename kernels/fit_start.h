@@ -4,7 +4,7 @@
 
 #define USED   0 /* pixels that count */
 #define LIGHT  1 /* their photo-electrons */
-#define BAD    2 /* pixels that are no numbers */
+#define BAD    2 /* pixels that are not numbers */
 #define BORDER 3 /* sums over first and last row, first and last column; then how many count */
 #define SUMMED 11
 

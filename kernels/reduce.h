@@ -90,7 +90,7 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
  * taken in lines of the innermost reduced dimension, REDUCE_LANES at a time; or, if REDUCE_ACROSS,
  * REDUCE_LANES results that follow each other along the innermost kept dimension. Either way the
  * innermost loop has a constant count and independent steps, so that it becomes vectors. Partial
- * sums start anew every REDUCE_BLOCK rounds, so that rounding errors stay small.
+ * sums start again every REDUCE_BLOCK rounds, so that rounding errors stay small.
  *
  * GROUP_ID_Y is the part of the reduced elements that the item folds.
  *

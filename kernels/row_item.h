@@ -190,7 +190,7 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
  * kernel. An item that is a group of its own handles shape.run tiles of ROW_WIDTH neighbouring rows
  * at once; vectors run across the rows. The last tile of a line begins so that it ends with the
  * line: what it shares with the one before is computed twice, to the same values. Elements are read
- * three times, sums start anew every 64 positions.
+ * three times, sums start again every 64 positions.
  *
  * Macros as in row_held; ELEMENT and FINISH refer to row number `lane` of the tile. */
 //@ row_across

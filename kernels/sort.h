@@ -13,7 +13,7 @@ DEVICE KEY sort_key(VALUE element) {
   return key;
 }
 
-/* The body of a loop over elements: element `place` of a short row is written behind all that beat
+/* The body of a loop over elements: element `place` of a short row is written after all that beat
  * it. */
 //@ sort_count
 const KEY key = sort_key(TOP_ELEMENT(place));
@@ -49,7 +49,7 @@ for (INDEX i = lane; i < count; i += TOP_GROUP) {
 }
 
 /* The body of a loop over elements: element i of a row's sorted runs of shape.run elements, some
- * neighbours of which become one run of shape.span, is written behind all that beat it: those in
+ * neighbours of which become one run of shape.span, is written after all that beat it: those in
  * front of it in its own run, and in the others as many as a binary search finds. To the workspace,
  * or (SORT_LAST) to where it belongs. */
 //@ sort_merge

@@ -154,7 +154,7 @@ for (INDEX rank = 0; rank < shape.wanted; rank++) {
 }
 
 /* The body of a loop over rows, each by a group. What beats the last of the best so far gathers in
- * local memory behind them, in whatever order; when a round may not fit any more, all is sorted.
+ * local memory after them, in whatever order; when a round may not fit any more, all is sorted.
  * Configured as top_k; TOP_ROUND: elements of an item in a round; TOP_WINDOW: elements that local
  * memory holds, a power of two, at least shape.wanted and a round. */
 //@ top_k_gather
@@ -191,7 +191,9 @@ for (INDEX start = 0; start < shape.length; start += TOP_GROUP * TOP_ROUND) {
     BARRIER();
   }
 }
-for (INDEX rank = lane; rank < shape.wanted; rank += TOP_GROUP) { TOP_STORE(rank, places[rank]) }
+for (INDEX rank = lane; rank < shape.wanted; rank += TOP_GROUP) {
+  TOP_STORE(rank, places[rank])
+}
 
 /* The body of a loop over rows, each sorted by a group in a part of the workspace of its own.
  * Configured as top_k. */
@@ -204,4 +206,6 @@ for (INDEX place = lane; place < shape.window; place += TOP_GROUP) {
   places[place] = place < shape.length ? place : TOP_NOWHERE;
 }
 TOP_SORT
-for (INDEX rank = lane; rank < shape.wanted; rank += TOP_GROUP) { TOP_STORE(rank, places[rank]) }
+for (INDEX rank = lane; rank < shape.wanted; rank += TOP_GROUP) {
+  TOP_STORE(rank, places[rank])
+}

@@ -43,7 +43,7 @@ DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX ext
 #define WINDOW_COLUMNS(left)                                                                       \
   window_cut(left, shape.size_v, shape.dilation_v, shape.data_columns, shape.padding_v)
 
-/* The windows first … end − 1 that may reach an element, which lies `place` behind the beginning of
+/* The windows first … end − 1 that may reach an element, which lies `place` after the beginning of
  * the padding. */
 typedef struct {
   INDEX first, end;

@@ -34,7 +34,7 @@ typedef struct build_problem {
 bool build_problem_set(build_problem *problem, compute_status status, int64_t code,
                        const char *code_name, const char *call);
 
-/* Copies the compiler's words, blanks at the ends cut off. */
+/* Copies the compiler's output, blanks at the ends cut off. */
 void build_problem_log(build_problem *problem, const char *log);
 
 /* ---- Programs ------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* Generated kernels. The core writes the source; here it is built, and its launches are kept in a
  * form close to what drivers take.
  *
- * A kernel that does not build, or whose groups the driver refuses, is no failure yet: preparing
+ * A kernel that does not build, or whose groups the driver refuses, is not a failure yet: preparing
  * falls back to plainer versions, with a warning for each step. Only when the last one
  * fails is there an error, with the compiler's log. */
 #include <stdio.h>
@@ -66,7 +66,7 @@ static bool launch_is_sound(const builder_kernel *kernel, const compute_generate
 static bool launch_keep(builder *b, builder_kernel *kernel, const compute_generated_launch *launch,
                         build_problem *problem) {
   builder_launch *kept = &kernel->launches[kernel->launch_count];
-  if (!launch_is_sound(kernel, launch)) return impossible(problem, "a launch that cannot be");
+  if (!launch_is_sound(kernel, launch)) return impossible(problem, "an invalid launch");
   kept->entry = builder_entry_get(b, kernel->program, launch->entry, problem);
   if (!kept->entry || !b->driver->launch_fits(b->device, launch, kept->entry, problem))
     return false;

@@ -60,8 +60,8 @@ compute_status builder_fail(const builder *b, const build_problem *problem, cons
   const char *module = b->driver->module;
   const char *name = problem->code_name;
   if (problem->status == COMPUTE_ERROR_OUT_OF_MEMORY)
-    return services->fail(services->host, problem->status, 0, NULL, "%s: no host memory for %s",
-                          module, problem->call);
+    return services->fail(services->host, problem->status, 0, NULL,
+                          "%s: not enough host memory for %s", module, problem->call);
   return services->fail(
       services->host, problem->status, problem->code,
       problem->remedy ? problem->remedy : "run this step on the CPU, or update the driver",
@@ -81,9 +81,9 @@ compute_status builder_fail_custom(const builder *b, const char *entry, build_pr
     if (problem->code == misnamed_code)
       problem->remedy = misnamed_remedy;
     else if (!problem->remedy)
-      problem->remedy = "correct the source; COMPUTE_LOG=error shows all of the compiler's words";
+      problem->remedy = "correct the source; COMPUTE_LOG=error shows the compiler's full output";
   }
-  snprintf(what, sizeof what, "kernel '%.60s' does not build", entry);
+  snprintf(what, sizeof what, "kernel '%.60s' does not compile", entry);
   return builder_fail(b, problem, what);
 }
 
@@ -266,7 +266,7 @@ static void *load(builder *b, const builder_program *program, const compute_cach
   services->release(services->host, binary);
   if (!handle && !*known)
     services->log(services->host, COMPUTE_LOG_INFO, b->driver->module,
-                  "the driver refuses a stored binary; compiling again");
+                  "the driver rejects a stored binary; compiling again");
   return handle;
 }
 

@@ -62,7 +62,7 @@ static void clear(cuda_device *device, ground *g) {
   if (g->last && !cuda_is_fatal(code)) code = driver->event_destroy(g->last);
   if (g->stream && !cuda_is_fatal(code)) code = driver->stream_destroy(g->stream);
   if (g->memory && !cuda_is_fatal(code)) code = driver->memory_free(g->memory);
-  cuda_notice(device, code, "releasing what a contest of kernels needed");
+  cuda_notice(device, code, "releasing the memory of a contest of kernels");
 }
 
 /* Scratch memory comes from the driver itself, so that the pools keep nothing of it. */
@@ -80,7 +80,7 @@ static bool prepare(cuda_device *device, const cuda_contest *contest, ground *g)
   if (code == CUDA_OK) code = driver->event_create(&g->first, CUDA_EVENT_DEFAULT);
   if (code == CUDA_OK) code = driver->event_create(&g->last, CUDA_EVENT_DEFAULT);
   if (code == CUDA_OK) code = driver->set_words(g->memory, PATTERN, bytes / 4, g->stream);
-  cuda_notice(device, code, "timing what a library proposes");
+  cuda_notice(device, code, "timing a library's proposals");
   cuda_pointer at = g->memory;
   for (int i = 0; i < CUDA_PRODUCT_OPERANDS; i++) {
     g->operands[i] = contest->operand_bytes[i] ? at : 0;
@@ -103,7 +103,7 @@ static float measure(cuda_device *device, const cuda_contest *contest, const gro
   if (code == CUDA_OK) code = driver->event_record(g->last, g->stream);
   if (code == CUDA_OK) code = driver->event_wait(g->last);
   if (code == CUDA_OK) code = driver->event_elapsed(&milliseconds, g->first, g->last);
-  cuda_notice(device, code, "timing what a library proposes");
+  cuda_notice(device, code, "timing a library's proposals");
   return code == CUDA_OK ? milliseconds : -1;
 }
 

@@ -53,7 +53,7 @@ static compute_status fail(cuda_device *device, int32_t code, const char *what) 
     const char *words;
   } known[] = {
       {CUBLAS_NO_CONTEXT, COMPUTE_ERROR_LAUNCH, "not initialised"},
-      {CUBLAS_NO_MEMORY, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "no memory"},
+      {CUBLAS_NO_MEMORY, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "out of memory"},
       {CUBLAS_INVALID, COMPUTE_ERROR_INTERNAL, "invalid value"},
       {CUBLAS_ARCHITECTURE, COMPUTE_ERROR_UNSUPPORTED, "not for this GPU"},
       {CUBLAS_EXECUTION, COMPUTE_ERROR_LAUNCH, "execution failed"},
@@ -68,7 +68,8 @@ static compute_status fail(cuda_device *device, int32_t code, const char *what) 
       words = known[i].words;
     }
   return cuda_library_fail(device, status, code, "set COMPUTE_CUDA_LIBRARIES=none, and report it",
-                           "cuda:%u: %s: cuBLASLt says %s (%d)", device->index, what, words, code);
+                           "cuda:%u: %s: cuBLASLt reports %s (%d)", device->index, what, words,
+                           code);
 }
 
 /* ---- Descriptors --------------------------------------------------------------------------- */

@@ -132,9 +132,9 @@ static const char *refusal(const compute_kernel_descriptor *d, cublas_problem *p
   if (compute_gemm_of(d)->k == 0) return "the product is empty";
   if (d->output_count != 1) return "there are several results";
   const compute_operand *const of[3] = {&d->inputs[0], &d->inputs[1], &d->outputs[0]};
-  if (!types_fit(d, p)) return "it lacks this combination of dtypes";
+  if (!types_fit(d, p)) return "it does not support this combination of dtypes";
   if (!matrices_fit(d, of, p)) return "a matrix is not contiguous";
-  if (!batches_fit(d, of, p)) return "the batches are not at one distance";
+  if (!batches_fit(d, of, p)) return "the batches are not evenly spaced";
   if (!epilogue_fits(d, p)) return "something else is fused to the product";
   if (p->bias_length && !p->swapped) return "its bias runs along the columns of the result";
   return NULL;

@@ -3,7 +3,7 @@
  *   module.c    the vtable, and starting the module
  *   driver.c    libcuda.so.1, its functions and constants
  *   errors.c    the driver's codes in words, and what is left of a device after the worst of them
- *   device.c    one GPU: its facts in libcompute's words
+ *   device.c    one GPU: its facts in libcompute's terms
  *   memory.c    device memory, memory of others, and page-locked memory of the host
  *   queue.c     streams, their failures and their scratch memory
  *   transfer.c  copies to, from, on and between GPUs
@@ -98,7 +98,7 @@ compute_status cuda_fail_memory(const compute_services *services, const char *wh
 /* Notes a code that nobody reports (a release): the device may be lost by it. */
 void cuda_notice(cuda_device *device, cuda_result code, const char *what);
 
-/* After a failure that was put together elsewhere: a lost device tells its own cause. */
+/* After a failure that was put together elsewhere: a lost device reports its own cause. */
 compute_status cuda_tell_lost(cuda_device *device, compute_status status);
 
 bool cuda_is_fatal(cuda_result code);

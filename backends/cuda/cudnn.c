@@ -47,7 +47,7 @@ static compute_status fail(cuda_device *device, int32_t code, const char *what) 
                                     ? COMPUTE_ERROR_UNSUPPORTED
                                     : COMPUTE_ERROR_LAUNCH;
   return cuda_library_fail(device, status, code, "set COMPUTE_CUDA_LIBRARIES=cublas, and report it",
-                           "cuda:%u: %s: cuDNN says %s (%d)", device->index, what,
+                           "cuda:%u: %s: cuDNN reports %s (%d)", device->index, what,
                            f->error_text(code), code);
 }
 

@@ -22,7 +22,7 @@ static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
          cuda_vendor_type(result, CUDNN_BF16, &p->result_type);
 }
 
-/* Padding behind the last row or column: as much as the results read. */
+/* Padding after the last row or column: as much as the results read. */
 static bool padding_fits(const compute_conv_attributes *c, cudnn_problem *p) {
   for (int i = 0; i < 2; i++) {
     const int64_t reach =
@@ -51,7 +51,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cudnn_problem *p)
   if (d->kind != COMPUTE_KERNEL_CONV) return "it is not a convolution";
   if (d->epilogue.count || d->input_count != 2 || d->output_count != 1)
     return "something is fused to the convolution";
-  if (!types_fit(d, p)) return "it lacks this combination of dtypes";
+  if (!types_fit(d, p)) return "it does not support this combination of dtypes";
   const compute_conv_attributes *c = compute_conv_of(d);
   if (!padding_fits(c, p)) return "the results do not reach the end of the data";
   const int64_t x[4] = {c->batch, c->data_channels, c->data_size[0], c->data_size[1]};

@@ -1,7 +1,7 @@
 /* Kernels of the user's own: their source as it is, and arguments as they come.
  *
  * The driver reads as many parameters as the kernel has, whatever it is given, so that too few
- * would be read from nowhere. Drivers from CUDA 12.4 on tell the number and sizes, and both are
+ * would be read from nowhere. Drivers from CUDA 12.4 on report the number and sizes, and both are
  * checked; for older ones the list is filled up with zeros, which keeps a mistake from being a
  * crash. */
 #include <stdio.h>
@@ -16,7 +16,7 @@ typedef struct custom_kernel {
   builder_program *program;
   const cuda_entry *entry;
   char *name;
-  bool counted; /* the driver tells the parameters */
+  bool counted; /* the driver reports the parameters */
   uint32_t parameter_count;
   size_t parameter_bytes[MOST_PARAMETERS];
 } custom_kernel;
@@ -127,7 +127,7 @@ static compute_status check_arguments(const cuda_queue *queue, const custom_kern
   const compute_services *services = queue->device->services;
   if (count > MOST_PARAMETERS || (kernel->counted && count != kernel->parameter_count))
     return services->fail(services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, NULL,
-                          "cuda: kernel '%.60s' has %u arguments and got %u", kernel->name,
+                          "cuda: kernel '%.60s' has %u arguments but got %u", kernel->name,
                           kernel->counted ? kernel->parameter_count : MOST_PARAMETERS, count);
   for (uint32_t i = 0; i < count; i++) {
     if (!arguments[i].memory && !arguments[i].value && arguments[i].bytes > 0)
@@ -139,7 +139,7 @@ static compute_status check_arguments(const cuda_queue *queue, const custom_kern
     const uint64_t bytes = arguments[i].value ? arguments[i].bytes : sizeof(cuda_pointer);
     if (kernel->counted && bytes != kernel->parameter_bytes[i])
       return services->fail(services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, NULL,
-                            "cuda: kernel '%.60s', argument %u has %zu bytes and got %llu",
+                            "cuda: kernel '%.60s', argument %u has %zu bytes but got %llu",
                             kernel->name, i, kernel->parameter_bytes[i], (unsigned long long)bytes);
   }
   return COMPUTE_OK;

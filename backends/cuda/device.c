@@ -68,7 +68,7 @@ static void describe_notes(const cuda_device *device, compute_device_info *info)
   if (used < sizeof info->notes && attribute(device, CUDA_KERNEL_TIMEOUT))
     snprintf(
         info->notes + used, sizeof info->notes - used,
-        "%sthe GPU drives a display: kernels of more than some seconds are ended by the driver",
+        "%sthe GPU drives a display: the driver ends kernels that run for more than a few seconds",
         used ? "\n" : "");
 }
 

@@ -70,7 +70,7 @@ static bool open_lookup(lookup *l, int32_t *code, char *reason, size_t reason_by
   symbol_of(l->library, "cuGetProcAddress", &l->find, sizeof l->find);
   if (l->find_with_status || l->find) return true;
   snprintf(reason, reason_bytes,
-           DRIVER_NAME " lacks cuGetProcAddress: the driver is older than CUDA 11.3");
+           DRIVER_NAME " has no cuGetProcAddress: the driver is older than CUDA 11.3");
   return false;
 }
 

@@ -3,7 +3,8 @@
  * After an illegal address, a launch timeout, an uncorrectable memory error and their like every
  * call in the context fails with the same code, also for vendor libraries in the same process. So
  * the first of them is remembered with what was being done, and from then on the driver is left
- * alone: each call says LOST and tells the first cause, and what is released is only forgotten. */
+ * alone: each call says LOST and reports the first cause, and what is released is only forgotten.
+ */
 #include "cuda.h"
 
 #include <stdarg.h>
@@ -18,8 +19,8 @@ typedef struct error_row {
 } error_row;
 
 static const error_row rows[] = {
-    {CUDA_INVALID_VALUE, COMPUTE_ERROR_INTERNAL, "the driver does not accept an argument", NULL},
-    {CUDA_OUT_OF_MEMORY, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "no device memory",
+    {CUDA_INVALID_VALUE, COMPUTE_ERROR_INTERNAL, "the driver rejects an argument", NULL},
+    {CUDA_OUT_OF_MEMORY, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory",
      "release tensors, use smaller batches, or close other programs on this GPU"},
     {CUDA_DEINITIALIZED, COMPUTE_ERROR_DEVICE_LOST, "the driver is shutting down",
      "close the context before the process ends"},
@@ -36,12 +37,12 @@ static const error_row rows[] = {
     {CUDA_ECC_UNCORRECTABLE, COMPUTE_ERROR_DEVICE_LOST, "an uncorrectable memory error",
      "reset the GPU, or use another one"},
     {CUDA_ILLEGAL_ADDRESS, COMPUTE_ERROR_DEVICE_LOST, "a kernel used an illegal address",
-     "open a new process; if only libcompute's own kernels ran, report it"},
+     "start a new process; if only libcompute's own kernels ran, report it"},
     {CUDA_LAUNCH_OUT_OF_RESOURCES, COMPUTE_ERROR_LAUNCH,
      "the kernel needs more registers or threads than the GPU has", NULL},
-    {CUDA_LAUNCH_TIMEOUT, COMPUTE_ERROR_DEVICE_LOST, "a kernel ran into the time limit",
+    {CUDA_LAUNCH_TIMEOUT, COMPUTE_ERROR_DEVICE_LOST, "a kernel exceeded the time limit",
      "use smaller batches, or a GPU that drives no display"},
-    {CUDA_NOT_SUPPORTED, COMPUTE_ERROR_UNSUPPORTED, "the driver cannot do this here", NULL},
+    {CUDA_NOT_SUPPORTED, COMPUTE_ERROR_UNSUPPORTED, "not supported by the driver here", NULL},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -64,7 +65,7 @@ const char *cuda_code_name(const cuda_driver *driver, cuda_result code) {
 
 static const error_row *row_of(cuda_result code) {
   static const error_row sticky = {0, COMPUTE_ERROR_DEVICE_LOST, "the GPU stopped",
-                                   "open a new process"};
+                                   "start a new process"};
   static const error_row other = {0, COMPUTE_ERROR_LAUNCH, "the driver failed", NULL};
   for (size_t i = 0; i < ROWS; i++)
     if (rows[i].code == code) return &rows[i];
@@ -108,7 +109,7 @@ compute_status cuda_fail(cuda_device *device, cuda_result code, const char *form
 
 compute_status cuda_fail_memory(const compute_services *services, const char *what) {
   return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                        "cuda: no host memory for %s", what);
+                        "cuda: not enough host memory for %s", what);
 }
 
 static compute_status fail_lost(const cuda_device *device, cuda_result code) {

@@ -1,7 +1,7 @@
 /* Events of the driver, without timing, which makes them cheap; and timers.
  *
- * The driver tells only the time between two events, as a float of milliseconds, which is exact to
- * the half microsecond for some seconds and ever coarser after. So each timer is measured from a
+ * The driver reports only the time between two events, as a float of milliseconds, which is exact
+ * to the half microsecond for some seconds and ever coarser after. So each timer is measured from a
  * mark: an event whose time on the host's clock is known, and which is renewed every few seconds.
  * A new mark is tied to the one before by the GPU's own clock, so that timers stay exact among each
  * other; only when the two clocks have drifted apart visibly is the host's believed again. */

@@ -44,10 +44,9 @@ static bool library_serves(cuda_device *device, const compute_kernel_descriptor 
   if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
   const compute_status status = cuda_vendor_prepare(device, descriptor, kernel);
   if (status == COMPUTE_OK) return true;
-  device->services->log(
-      device->services->host, COMPUTE_LOG_WARNING, "cuda",
-      "cuda:%u: the library that %s does not serve a kernel; a generated one does", device->index,
-      asked ? "the tuning asks for" : "should be fastest");
+  device->services->log(device->services->host, COMPUTE_LOG_WARNING, "cuda",
+                        "cuda:%u: the library that %s cannot run a kernel; using a generated one",
+                        device->index, asked ? "the tuning asks for" : "should be fastest");
   return false;
 }
 
@@ -86,7 +85,7 @@ compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_desc
   cuda_kernel *kernel = NULL;
   if (tuning->implementation > 1)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cuda:%u: there is no implementation %u", device->index,
+                                  "cuda:%u: unknown implementation %u", device->index,
                                   tuning->implementation);
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;

@@ -1,5 +1,5 @@
 /* Vendor libraries, opened when a kernel first asks for one, and never closed: their own threads
- * and handlers may outlive us. A library that cannot be used is no error. It is logged once for
+ * and handlers may outlive us. A library that cannot be used is not an error. It is logged once for
  * each device, and the reason is kept for those who force it by the tuning parameters. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static load_state load(const cuda_library_kind *kind, uint32_t name, char *reaso
   void *handle = dlopen(kind->names[name], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) {
     if (errno == ENOMEM)
-      snprintf(reason, reason_bytes, "no host memory to load %s", kind->names[name]);
+      snprintf(reason, reason_bytes, "not enough host memory to load %s", kind->names[name]);
     return ABSENT;
   }
   return find_all(kind, name, handle, reason, reason_bytes) ? LOADED : ABSENT;
@@ -103,14 +103,14 @@ static void try_once(cuda_device *device, cuda_library_id id, cuda_library *libr
   if (is_wanted(device, kind))
     present = start_any(device, id, library);
   else
-    snprintf(library->reason, sizeof library->reason, "COMPUTE_CUDA_LIBRARIES leaves %s out",
+    snprintf(library->reason, sizeof library->reason, "COMPUTE_CUDA_LIBRARIES excludes %s",
              kind->title);
   if (library->handle)
     services->log(services->host, COMPUTE_LOG_INFO, "cuda", "cuda:%u uses %s", device->index,
                   library->name);
   else /* a warning only where there is something that the user would expect to be in use */
     services->log(services->host, present ? COMPUTE_LOG_WARNING : COMPUTE_LOG_INFO, "cuda",
-                  "cuda:%u goes on without %s: %s", device->index, kind->title, library->reason);
+                  "cuda:%u continues without %s: %s", device->index, kind->title, library->reason);
 }
 
 const cuda_library *cuda_library_open(cuda_device *device, cuda_library_id id) {

@@ -7,14 +7,14 @@
  *
  * Page-locked memory of the host: the GPU copies from and to it by itself, beside its kernels and
  * without holding up the caller. Allocated by the driver, or the caller's own that the driver locks
- * in place. Transfers recognise it by asking the driver, whoever has locked it. */
+ * in place. Transfers recognise it by asking the driver, no matter who locked it. */
 #include "cuda.h"
 
 #include <stdio.h>
 
 /* ---- Device memory --------------------------------------------------------------------------- */
 
-/* From the pool; if that is short of memory, once more after it has given back what it kept in
+/* From the pool; if that is out of memory, again after it has given back what it kept in
  * pieces that do not fit. */
 static cuda_result take_from_pool(cuda_device *device, uint64_t bytes, cuda_pointer *pointer) {
   const cuda_driver *driver = device->driver;
@@ -153,7 +153,7 @@ static compute_status fail(cuda_device *device, cuda_result code, const char *wh
   if (code == CUDA_OUT_OF_MEMORY)
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, code,
                           "use less of it, or raise the limit on locked memory (ulimit -l)",
-                          "cuda:%u: %s %llu bytes: the system does not lock so much memory (%s)",
+                          "cuda:%u: %s %llu bytes: the system does not lock that much memory (%s)",
                           device->index, what, (unsigned long long)bytes,
                           cuda_code_name(device->driver, code));
   return cuda_fail(device, code, "%s %llu bytes", what, (unsigned long long)bytes);
@@ -182,8 +182,8 @@ compute_status cuda_host_register(void *handle, void *data, uint64_t bytes) {
   if (code == CUDA_OK) return COMPUTE_OK;
   if (code == CUDA_HOST_MEMORY_ALREADY_REGISTERED)
     return services->fail(services->host, COMPUTE_ERROR_INVALID_STATE, code,
-                          "register memory once, and not what the driver allocated",
-                          "cuda:%u: this memory, or a part of it, is page-locked already",
+                          "register memory only once, and not memory that the driver allocated",
+                          "cuda:%u: this memory, or part of it, is already page-locked",
                           device->index);
   return fail(device, code, "page-locking", bytes);
 }

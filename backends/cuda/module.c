@@ -3,11 +3,11 @@
 
 #include "cuda.h"
 
-/* A library that is there but is no driver: the toolkit brings one to link with. */
+/* A library that is there but is not a driver: the toolkit brings one to link with. */
 static compute_status fail_stub(const compute_services *services) {
   return services->fail(
       services->host, COMPUTE_ERROR_MISSING_LIBRARY, CUDA_STUB_LIBRARY,
-      "install the NVIDIA driver, or take the toolkit's folder stubs out of LD_LIBRARY_PATH",
+      "install the NVIDIA driver, or remove the toolkit's folder stubs from LD_LIBRARY_PATH",
       "cuda: libcuda.so.1 is the toolkit's stub, not a driver");
 }
 
@@ -15,12 +15,12 @@ static compute_status fail_no_device(const compute_services *services) {
   const char *visible = services->variable(services->host, "CUDA_VISIBLE_DEVICES");
   if (visible)
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, CUDA_NO_DEVICE,
-                          "unset CUDA_VISIBLE_DEVICES, or let it name GPUs that nvidia-smi lists",
+                          "unset CUDA_VISIBLE_DEVICES, or set it to GPUs that nvidia-smi lists",
                           "cuda: there is a driver but no GPU; CUDA_VISIBLE_DEVICES=%.100s may "
                           "hide it",
                           visible);
   return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, CUDA_NO_DEVICE,
-                        "see what nvidia-smi lists; an empty CUDA_VISIBLE_DEVICES hides all GPUs",
+                        "check what nvidia-smi lists; an empty CUDA_VISIBLE_DEVICES hides all GPUs",
                         "cuda: there is a driver but no GPU");
 }
 
@@ -36,7 +36,7 @@ static compute_status fail_start(const compute_services *services, int32_t code,
   case CUDA_NO_DEVICE: return fail_no_device(services);
   case CUDA_INVALID_DEVICE:
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, code,
-                          "let CUDA_VISIBLE_DEVICES name GPUs that nvidia-smi lists", "cuda: %s",
+                          "set CUDA_VISIBLE_DEVICES to GPUs that nvidia-smi lists", "cuda: %s",
                           reason);
   case CUDA_NOT_INITIALIZED:
     return services->fail(services->host, COMPUTE_ERROR_BACKEND_LOAD, code,
@@ -48,7 +48,7 @@ static compute_status fail_start(const compute_services *services, int32_t code,
                           "cuda: libcuda.so.1 and the kernel's driver are of different versions");
   default:
     return services->fail(services->host, COMPUTE_ERROR_BACKEND_LOAD, code,
-                          "see whether nvidia-smi works", "cuda: %s", reason);
+                          "check that nvidia-smi works", "cuda: %s", reason);
   }
 }
 

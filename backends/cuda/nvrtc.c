@@ -41,7 +41,7 @@ static bool known[VERSIONS], opened[VERSIONS];
 
 static bool find_all(void *handle, nvrtc_library *library, char *reason, size_t reason_bytes) {
   const char *missing = library_find(handle, library, rows, sizeof rows / sizeof *rows);
-  if (missing) snprintf(reason, reason_bytes, "NVRTC lacks %s", missing);
+  if (missing) snprintf(reason, reason_bytes, "NVRTC has no %s", missing);
   return !missing;
 }
 
@@ -54,7 +54,7 @@ static bool ask(nvrtc_library *library, char *reason, size_t reason_bytes) {
     library->arch_total = count;
     return true;
   }
-  snprintf(reason, reason_bytes, "NVRTC does not say which GPUs it knows");
+  snprintf(reason, reason_bytes, "NVRTC does not report which GPUs it supports");
   return false;
 }
 
@@ -200,7 +200,8 @@ const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capabi
     if (!known[i]) continue;
     const int suits = suitability(&libraries[i], capability, driver_version);
     if (suits == 0)
-      snprintf(reason, reason_bytes, "NVRTC %d.%d no longer knows GPUs of compute capability %d.%d",
+      snprintf(reason, reason_bytes,
+               "NVRTC %d.%d no longer supports GPUs of compute capability %d.%d",
                libraries[i].major, libraries[i].minor, capability / 10, capability % 10);
     if (suits <= best_suitability) continue;
     best = &libraries[i];

@@ -58,7 +58,7 @@ static void compiler_problem(const cuda_device *device, nvrtc_result code, const
   problem->remedy = remedy_of(code);
 }
 
-/* The compiler's words, in memory of the services; NULL if there are none. */
+/* The compiler's output, in memory of the services; NULL if there are none. */
 static char *log_take(const cuda_device *device, nvrtc_program compiled) {
   size_t bytes = 0;
   if (device->nvrtc->log_bytes(compiled, &bytes) != NVRTC_OK || bytes <= 1 ||
@@ -101,7 +101,7 @@ static void *result_take(const cuda_device *device, nvrtc_program compiled, nvrt
   } else {
     if (log)
       device->services->log(device->services->host, COMPUTE_LOG_DEBUG, "cuda",
-                            "the compiler says: %s", log);
+                            "the compiler reports: %s", log);
     image = image_take(device, compiled, bytes, problem);
   }
   builder_free(&device->builder, log);
@@ -273,7 +273,7 @@ static bool launch_fits(void *handle, const compute_generated_launch *launch,
     snprintf(words, sizeof words, "groups of %ux%ux%u items; the driver allows %u here",
              launch->group[0], launch->group[1], launch->group[2], entry->group_limit);
   else if (!cuda_grid_fits(launch->groups))
-    snprintf(words, sizeof words, "%ux%ux%u groups are more than CUDA counts", launch->groups[0],
+    snprintf(words, sizeof words, "%ux%ux%u groups are more than CUDA allows", launch->groups[0],
              launch->groups[1], launch->groups[2]);
   else
     return true;

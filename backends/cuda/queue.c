@@ -82,7 +82,7 @@ compute_status cuda_fault_words(cuda_queue *queue, cuda_pointer *address) {
                                              CUDA_HOST_ALLOC_PORTABLE | CUDA_HOST_ALLOC_MAPPED);
     if (code == CUDA_OK) {
       code = driver->host_device_pointer(&queue->fault_address, word, 0);
-      if (code != CUDA_OK) cuda_notice(device, driver->host_free(word), "releasing a word");
+      if (code != CUDA_OK) cuda_notice(device, driver->host_free(word), "releasing pinned memory");
     }
     if (code != CUDA_OK) return cuda_fail(device, code, "allocating pinned memory");
     queue->fault = word;

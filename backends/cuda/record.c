@@ -1,7 +1,7 @@
 /* Sequences of kernels as CUDA graphs.
  *
  * While a queue records, its kernels are only noted. At the end their launches become the nodes of
- * a graph, one behind the other, and the graph is made executable once. A submission compares the
+ * a graph, one after the other, and the graph is made executable once. A submission compares the
  * addresses with those in the graph, sets the parameters of the launches where they differ, and
  * hands the whole to the driver in one call: in a steady state that is all it does.
  *
@@ -41,7 +41,7 @@ struct cuda_recording {
   cuda_kernel **kernels; /* each retained */
   uint32_t *labels;      /* one for each */
   uint32_t kernel_count, kernel_capacity, label_capacity;
-  cuda_pointer *operands; /* of all kernels, one's behind the other's */
+  cuda_pointer *operands; /* of all kernels, one's after the other's */
   uint32_t operand_count, operand_capacity;
   bool faults;
 
@@ -53,7 +53,7 @@ struct cuda_recording {
   void **parameters;
   cuda_scratch scratch;
   compute_memory workspace;
-  cuda_event submitted; /* behind the last submission; only with scratch memory */
+  cuda_event submitted; /* after the last submission; only with scratch memory */
 };
 
 static bool can_record(const cuda_driver *driver) {
@@ -69,7 +69,7 @@ compute_status cuda_record_begin(void *handle) {
   if (status != COMPUTE_OK) return status;
   if (queue->recording)
     return services->fail(services->host, COMPUTE_ERROR_INVALID_STATE, 0, NULL,
-                          "cuda: the queue records already");
+                          "cuda: the queue is already recording");
   if (!can_record(device->driver))
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, "update the NVIDIA driver",
                           "cuda: the driver is older than CUDA 12.0 and cannot change the "
@@ -237,7 +237,7 @@ compute_status cuda_record_end(void *handle, void **result) {
   cuda_device *device = queue->device;
   if (!r)
     return device->services->fail(device->services->host, COMPUTE_ERROR_INVALID_STATE, 0, NULL,
-                                  "cuda: the queue does not record");
+                                  "cuda: the queue is not recording");
   queue->recording = NULL;
   if (!result) {
     cuda_record_destroy(device, r);

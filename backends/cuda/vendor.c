@@ -92,7 +92,7 @@ static bool renumber(builder_kernel *epilogue) {
 static int extent(const compute_kernel_descriptor *d, halves *h, const char **reason) {
   const cuda_vendor *vendor = vendor_of(d);
   const char *second;
-  *reason = "there is a library for products and convolutions only";
+  *reason = "there are libraries only for products and convolutions";
   if (!vendor) return 0;
   if (vendor->serves(d, reason)) return 2;
   return cut(d, h) && vendor->serves(&h->product, &second) ? 1 : 0;
@@ -139,9 +139,9 @@ bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor) {
 
 static compute_status refuse(cuda_device *device, const char *reason) {
   device->services->log(device->services->host, COMPUTE_LOG_INFO, "cuda",
-                        "cuda:%u: no library serves a kernel: %s", device->index, reason);
+                        "cuda:%u: no library can run a kernel: %s", device->index, reason);
   return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                "cuda:%u: no library serves this kernel: %s", device->index,
+                                "cuda:%u: no library can run this kernel: %s", device->index,
                                 reason);
 }
 

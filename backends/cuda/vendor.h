@@ -1,8 +1,8 @@
 /* Matrix products and convolutions by NVIDIA's own libraries, where they are installed.
  *
- *   vendor.c          which library, if any, serves a kernel; the epilogue behind a product
+ *   vendor.c          which library, if any, serves a kernel; the epilogue after a product
  *   library.c         opening them at run time, once for each process and for each device
- *   contest.c         timing what a library proposes, on memory of no interest
+ *   contest.c         timing a library's proposals, on memory of no interest
  *   cublas.[ch]       cuBLASLt: its declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's terms
  *   cudnn.[ch]        cuDNN 9: its declarations; convolutions
@@ -126,7 +126,7 @@ const char *cuda_implementation_name(void *device, const compute_kernel_descript
 /* Whether the kernel is of a size at which a library should be tried when nobody has measured. */
 bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor);
 
-/* Fills in a kernel that a library serves, with a generated epilogue behind the product where the
+/* Fills in a kernel that a library serves, with a generated epilogue after the product where the
  * library lacks it. Leaves it as it was, and records the error, when that is not possible. */
 compute_status cuda_vendor_prepare(struct cuda_device *device,
                                    const compute_kernel_descriptor *descriptor,
@@ -162,7 +162,7 @@ bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type);
 
 uint64_t cuda_element_bytes(compute_dtype dtype);
 
-/* The bytes from the first to behind the last element of an operand over `rank` dimensions. */
+/* The bytes from the first to after the last element of an operand over `rank` dimensions. */
 uint64_t cuda_extent_bytes(const int64_t *size, const int64_t *stride, int32_t rank,
                            compute_dtype dtype);
 

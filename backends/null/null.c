@@ -99,7 +99,7 @@ static compute_status null_memory_allocate(void *device, uint64_t bytes, compute
                    : NULL;
   if (!data) {
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, NULL,
-                          "null: no memory for %llu bytes", (unsigned long long)bytes);
+                          "null: not enough memory for %llu bytes", (unsigned long long)bytes);
   }
   *memory = (compute_memory){.handle = data, .host = NULL, .bytes = bytes};
   return COMPUTE_OK;

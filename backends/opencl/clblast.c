@@ -76,7 +76,7 @@ static void open_library(void) {
                     find(handle, "CLBlastSgemmStridedBatched", &library.sgemm_batched) &&
                     find(handle, "CLBlastDgemmStridedBatched", &library.dgemm_batched);
   if (!library.present)
-    snprintf(library.reason, sizeof library.reason, LIBRARY_NAME " lacks functions");
+    snprintf(library.reason, sizeof library.reason, LIBRARY_NAME " is missing functions");
 }
 
 static const clblast_library *clblast(void) {
@@ -136,7 +136,7 @@ static const char *translate(const compute_kernel_descriptor *d, opencl_gemm *ge
                              i < 2 && by_columns[2], &by_columns[i], &gemm->ld[i]))
       return "a matrix is not contiguous";
   }
-  if (!batch_layout(d, operands, gemm)) return "the batches are not at one distance";
+  if (!batch_layout(d, operands, gemm)) return "the batches are not evenly spaced";
   gemm->layout = by_columns[2] ? COLUMN_MAJOR : ROW_MAJOR;
   for (int i = 0; i < 3; i++) {
     const int64_t outer = by_columns[i] ? columns[i] : rows[i];
@@ -191,7 +191,7 @@ static compute_status fail_call(opencl_device *device, int code) {
   if (code > -1000) return opencl_fail(device, code, "a product by CLBlast");
   return device->services->fail(device->services->host, COMPUTE_ERROR_LAUNCH, code,
                                 "set another implementation in the tuning file",
-                                "opencl: CLBlast fails with its code %d", code);
+                                "opencl: CLBlast failed with code %d", code);
 }
 
 /* Runs the product once on memory of no interest. */

@@ -105,7 +105,7 @@ static compute_status check_launch(const opencl_queue *queue, const custom_kerne
   const cl_uint expected = kernel->entry->arguments;
   if ((expected != UINT32_MAX && count != expected) || count > MOST_ARGUMENTS)
     return services->fail(services->host, COMPUTE_ERROR_INVALID_ARGUMENT, 0, NULL,
-                          "opencl: kernel '%.60s' has %u arguments and got %u", kernel->name,
+                          "opencl: kernel '%.60s' has %u arguments but got %u", kernel->name,
                           expected, count);
   const size_t limit = kernel->entry->group_limit;
   bool refused = group[0] > limit || group[1] > limit || group[2] > limit ||

@@ -36,7 +36,7 @@ static void trim(const char *from, char *text, size_t text_bytes) {
   text[length] = '\0';
 }
 
-/* Extensions of some drivers take thousands of bytes; anything longer is no text. */
+/* Extensions of some drivers take thousands of bytes; anything longer is not text. */
 #define LONGEST_TEXT 16384
 
 void opencl_text(const opencl_library *cl, cl_device_id id, cl_device_info what, char *text,
@@ -129,7 +129,7 @@ static compute_device_type device_type(const opencl_place *place) {
   return place->type & CL_DEVICE_TYPE_CPU ? COMPUTE_DEVICE_CPU : COMPUTE_DEVICE_ACCELERATOR;
 }
 
-/* What only a vendor's extension tells: architecture, lanes, and the name on the box. */
+/* What only a vendor's extension reports: architecture, lanes, and the name on the box. */
 static void vendor_facts(opencl_device *device) {
   compute_target *target = &device->target;
   uint32_t lanes = 0;
@@ -304,8 +304,8 @@ compute_status opencl_device_recover(void *handle) {
     if (made) device->cl->clReleaseContext(made);
     builder_free(&device->builder, past);
     return services->fail(services->host, COMPUTE_ERROR_DEVICE_LOST, code,
-                          "restart the program; look into the system's log",
-                          "opencl: device %u does not come back (%s, %d)", device->index,
+                          "restart the program; check the system's log",
+                          "opencl: device %u cannot be recovered (%s, %d)", device->index,
                           opencl_error_name(code), (int)code);
   }
   forget(device);
@@ -333,7 +333,7 @@ compute_status opencl_device_open(void *instance, uint32_t index, void **result)
   const compute_services *services = opened->services;
   if (index >= opened->count) {
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, 0, NULL,
-                          "opencl: there are %u devices; asked for number %u", opened->count,
+                          "opencl: device count is %u; device %u does not exist", opened->count,
                           index);
   }
   opencl_device *device = services->allocate(services->host, sizeof *device, 16);
@@ -412,8 +412,8 @@ compute_status opencl_device_target(void *device, compute_target *target) {
 
 /* ---- Description --------------------------------------------------------------------------- */
 
-/* What is free now, from whoever tells: the system for a CPU, AMD's extension, else our own count
- * of what we have taken. */
+/* What is free now, from whatever reports it: the system for a CPU, AMD's extension, else our own
+ * count of what we have taken. */
 static uint64_t memory_free(const opencl_device *device) {
   uint64_t all = device->memory_bytes;
   if (device->is_cpu) {
@@ -455,7 +455,7 @@ compute_status opencl_device_describe(void *handle, compute_device_info *info) {
   size_t used = 0;
   if (device->place->divided) {
     used = (size_t)snprintf(info->notes, sizeof info->notes,
-                            "a part of a CPU device, as COMPUTE_OPENCL_SUBDEVICES asks");
+                            "a part of a CPU device, as COMPUTE_OPENCL_SUBDEVICES requests");
   }
   if (device->index == 0 && device->instance->left_out[0]) {
     snprintf(info->notes + used, sizeof info->notes - used, "%sleft out: %.400s", used ? "\n" : "",

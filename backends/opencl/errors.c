@@ -20,15 +20,15 @@ static const error_row rows[] = {
     {CL_DEVICE_NOT_FOUND, COMPUTE_ERROR_NO_DEVICE, "CL_DEVICE_NOT_FOUND",
      "the platform has no such device"},
     {CL_DEVICE_NOT_AVAILABLE, COMPUTE_ERROR_DEVICE_LOST, "CL_DEVICE_NOT_AVAILABLE",
-     "the device stopped answering"},
+     "the device stopped responding"},
     {CL_COMPILER_NOT_AVAILABLE, COMPUTE_ERROR_UNSUPPORTED, "CL_COMPILER_NOT_AVAILABLE",
      "the driver has no compiler"},
     {CL_MEM_OBJECT_ALLOCATION_FAILURE, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
-     "CL_MEM_OBJECT_ALLOCATION_FAILURE", "no device memory"},
+     "CL_MEM_OBJECT_ALLOCATION_FAILURE", "out of device memory"},
     {CL_OUT_OF_RESOURCES, COMPUTE_ERROR_LAUNCH, "CL_OUT_OF_RESOURCES",
      "the device ran out of resources, or a kernel failed"},
     {CL_OUT_OF_HOST_MEMORY, COMPUTE_ERROR_OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY",
-     "the driver found no host memory"},
+     "the driver is out of host memory"},
     {CL_MEM_COPY_OVERLAP, COMPUTE_ERROR_INVALID_ARGUMENT, "CL_MEM_COPY_OVERLAP",
      "source and destination overlap"},
     {CL_BUILD_PROGRAM_FAILURE, COMPUTE_ERROR_COMPILATION, "CL_BUILD_PROGRAM_FAILURE",
@@ -39,14 +39,14 @@ static const error_row rows[] = {
     {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, COMPUTE_ERROR_LAUNCH,
      "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", "earlier work failed"},
     {CL_DEVICE_PARTITION_FAILED, COMPUTE_ERROR_UNSUPPORTED, "CL_DEVICE_PARTITION_FAILED",
-     "the device cannot be divided like that"},
+     "the device cannot be split like this"},
     {CL_INVALID_VALUE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_VALUE", "the driver refuses a value"},
     {CL_INVALID_PLATFORM, COMPUTE_ERROR_NO_DEVICE, "CL_INVALID_PLATFORM", "no such platform"},
     {CL_INVALID_DEVICE, COMPUTE_ERROR_NO_DEVICE, "CL_INVALID_DEVICE", "no such device"},
     {CL_INVALID_CONTEXT, COMPUTE_ERROR_DEVICE_LOST, "CL_INVALID_CONTEXT",
      "the driver's context is gone"},
     {CL_INVALID_COMMAND_QUEUE, COMPUTE_ERROR_DEVICE_LOST, "CL_INVALID_COMMAND_QUEUE",
-     "the driver gave the queue up after a failure"},
+     "the driver abandoned the queue after a failure"},
     {CL_INVALID_HOST_PTR, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_HOST_PTR",
      "the driver refuses this host memory"},
     {CL_INVALID_MEM_OBJECT, COMPUTE_ERROR_LAUNCH, "CL_INVALID_MEM_OBJECT", "no such buffer"},
@@ -86,7 +86,7 @@ static const error_row rows[] = {
     {CL_INVALID_BUFFER_SIZE, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "CL_INVALID_BUFFER_SIZE",
      "the device cannot have a buffer of this size"},
     {CL_INVALID_GLOBAL_WORK_SIZE, COMPUTE_ERROR_LAUNCH, "CL_INVALID_GLOBAL_WORK_SIZE",
-     "the device refuses so many items"},
+     "the device refuses this number of items"},
     {CL_INVALID_PROPERTY, COMPUTE_ERROR_UNSUPPORTED, "CL_INVALID_PROPERTY",
      "the driver does not know a property"},
     {CL_PLATFORM_NOT_FOUND_KHR, COMPUTE_ERROR_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR",
@@ -103,7 +103,7 @@ static const error_row *row_find(cl_int code) {
 
 const char *opencl_error_name(cl_int code) {
   const error_row *row = row_find(code);
-  return row ? row->name : "a code of the driver's own";
+  return row ? row->name : "a driver-specific code";
 }
 
 compute_status opencl_error_status(cl_int code) {
@@ -115,7 +115,7 @@ static const char *remedy_of(compute_status status) {
   switch (status) {
   case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY: return "use smaller batches, or another device";
   case COMPUTE_ERROR_DEVICE_LOST:
-    return "bring it back with compute_device_recover, or use another device";
+    return "recover it with compute_device_recover, or use another device";
   default: return NULL;
   }
 }
@@ -137,7 +137,7 @@ compute_status opencl_fail(opencl_device *device, cl_int code, const char *forma
 
 compute_status opencl_fail_memory(const compute_services *services, const char *what) {
   return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                        "opencl: no host memory for %s", what);
+                        "opencl: not enough host memory for %s", what);
 }
 
 /* ---- Lost devices ---------------------------------------------------------------------------- */
@@ -153,15 +153,15 @@ void opencl_lose(opencl_device *device, cl_int code, const char *what) {
 
 static compute_status fail_lost(const opencl_device *device, cl_int code) {
   return device->services->fail(device->services->host, COMPUTE_ERROR_DEVICE_LOST, code,
-                                "bring it back with compute_device_recover, or use another device",
+                                "recover it with compute_device_recover, or use another device",
                                 "opencl: device %u is lost since %s (%s, %d)", device->index,
                                 device->lost_where, opencl_error_name(code), (int)code);
 }
 
 compute_status opencl_fail_stale(const opencl_device *device, const char *what) {
   return device->services->fail(
-      device->services->host, COMPUTE_ERROR_DEVICE_LOST, 0, "release it and make a new one",
-      "opencl: device %u was lost and brought back; this %s is of before", device->index, what);
+      device->services->host, COMPUTE_ERROR_DEVICE_LOST, 0, "release it and create a new one",
+      "opencl: device %u was lost and recovered after this %s was created", device->index, what);
 }
 
 compute_status opencl_enter(opencl_device *device) {

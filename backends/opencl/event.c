@@ -6,8 +6,8 @@
  * A timer remembers the last command of each lane, as an event does, and the host's clock: the
  * queue came to this point when those commands ended, or when it was asked, whichever is later. So
  * nothing is submitted for it. The commands' times come from the driver, which keeps them only for
- * queues that were made so, and keeping them can slow a queue down: a queue's lanes are made anew
- * at its first timer.
+ * queues that were made so, and keeping them can slow a queue down: a queue's lanes are created
+ * again at its first timer.
  *
  * The driver's clock is its own. How far it is from the host's is measured with a small command at
  * the first timer and every few seconds after; a new measurement is used only when the clocks have

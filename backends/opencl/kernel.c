@@ -38,7 +38,7 @@ static compute_status clblast_prepare(opencl_device *device,
   char reason[160] = "";
   if (!opencl_clblast_serves(device, descriptor, reason, sizeof reason))
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                          "opencl: CLBlast cannot serve this kernel: %s", reason);
+                          "opencl: CLBlast cannot run this kernel: %s", reason);
   const compute_status status = opencl_clblast_prepare(device, descriptor, &kernel->gemm);
   if (status != COMPUTE_OK) return status;
   kernel->shared.operands = descriptor->input_count + descriptor->output_count;
@@ -89,7 +89,7 @@ compute_status opencl_kernel_prepare_tuned(void *handle,
   opencl_device *device = handle;
   if (tuning->implementation > 1)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "opencl: there is no implementation %u", tuning->implementation);
+                                  "opencl: unknown implementation %u", tuning->implementation);
   compute_status status = opencl_enter(device);
   if (status != COMPUTE_OK) return status;
   opencl_kernel *kernel = builder_allocate(&device->builder, sizeof *kernel);

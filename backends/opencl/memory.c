@@ -63,7 +63,7 @@ static bool wrapping_works(opencl_device *device) {
 
 /* ---- Allocation ---------------------------------------------------------------------------- */
 
-/* Shared memory with a buffer over it; false when there is none to be had or it is not shared. */
+/* Shared memory with a buffer over it; false when there is none or it is not shared. */
 static bool allocate_shared(opencl_device *device, uint64_t bytes, opencl_memory *memory,
                             cl_int *code) {
   const opencl_library *cl = device->cl;
@@ -121,8 +121,8 @@ static compute_status too_large(const opencl_device *device, uint64_t bytes) {
   return device->services->fail(
       device->services->host, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, CL_INVALID_BUFFER_SIZE,
       "use smaller tensors or batches, or another device",
-      "opencl: no buffer of %llu bytes: the driver of device %u allows %llu in one piece and has "
-      "%llu in all",
+      "opencl: cannot allocate %llu bytes: the driver of device %u allows %llu in one piece and "
+      "has %llu in total",
       (unsigned long long)bytes, device->index, (unsigned long long)device->allocation_limit,
       (unsigned long long)device->memory_bytes);
 }
@@ -149,8 +149,8 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
                           code == CL_OUT_OF_HOST_MEMORY ? COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY
                                                         : opencl_error_status(code),
                           code, "use smaller batches, or another device",
-                          "opencl: device %u has no memory for %llu bytes (%s)", device->index,
-                          (unsigned long long)bytes, opencl_error_name(code));
+                          "opencl: device %u has not enough memory for %llu bytes (%s)",
+                          device->index, (unsigned long long)bytes, opencl_error_name(code));
   }
   __atomic_add_fetch(&device->allocated, bytes, __ATOMIC_RELAXED);
   *memory = (compute_memory){.handle = made, .host = made->shared, .bytes = bytes};
@@ -314,7 +314,8 @@ compute_status opencl_host_allocate(void *handle, uint64_t bytes, void **data) {
   if (!made->data) {
     builder_free(&device->builder, made);
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                          "opencl: no host memory for %llu bytes", (unsigned long long)bytes);
+                          "opencl: not enough host memory for %llu bytes",
+                          (unsigned long long)bytes);
   }
   pthread_mutex_lock(&device->host_mutex);
   remember(device, made);
@@ -353,8 +354,8 @@ compute_status opencl_host_register(void *handle, void *data, uint64_t bytes) {
   unlock(device, made);
   if (twice)
     return services->fail(services->host, COMPUTE_ERROR_INVALID_STATE, 0,
-                          "register memory once, and not what the device allocated",
-                          "opencl: device %u knows this memory, or a part of it, already",
+                          "register memory only once, and not memory that the device allocated",
+                          "opencl: device %u has already registered this memory or part of it",
                           device->index);
   return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, code, "copy from it as it is",
                         "opencl: the driver of device %u cannot lock %llu bytes of this memory "

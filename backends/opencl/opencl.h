@@ -2,7 +2,7 @@
  *
  *   module.c     the vtable, and starting the module: libOpenCL.so.1
  *   platforms.c  which platforms and devices there are, and why others are left out
- *   device.c     one device: its facts in libcompute's words, without trusting the driver
+ *   device.c     one device: its facts in libcompute's terms, without trusting the driver
  *   memory.c     buffers: shared with the host where the driver can, else the device's own; and
  *                host memory that is copied without staging
  *   queue.c      in-order queues, what is pending in them, and their failures
@@ -158,7 +158,7 @@ typedef struct opencl_device {
   uint32_t index;
   cl_device_id id;
   cl_context context;
-  opencl_past *past;    /* contexts of before the device was lost */
+  opencl_past *past;    /* contexts from before the device was lost */
   uint32_t generation;  /* atomic: counts the contexts */
   int32_t lost;         /* atomic: the code that ended the context, or 0 */
   char lost_where[160]; /* what was being done then; written once, before `lost` */
@@ -256,7 +256,7 @@ compute_status opencl_memory_import(void *device, void *data, uint64_t bytes,
 #define HELD_BUFFERS   32
 
 /* One in-order queue of the driver. The events of its commands are kept until they are seen to have
- * succeeded: nothing else tells of a failure in the middle. */
+ * succeeded: nothing else reports a failure in the middle. */
 typedef struct opencl_lane {
   cl_command_queue queue; /* NULL: commands go to the compute lane */
   cl_event pending[PENDING_EVENTS];

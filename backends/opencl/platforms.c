@@ -47,7 +47,7 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
   }
   const char *place = services->variable(services->host, "OCL_ICD_VENDORS");
   return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, code,
-                        place ? "unset OCL_ICD_VENDORS, or let it name a folder with .icd files"
+                        place ? "unset OCL_ICD_VENDORS, or set it to a folder with .icd files"
                               : packages,
                         "opencl: no driver is registered: no usable .icd file in %s%s",
                         vendors(services), place ? " (OCL_ICD_VENDORS)" : "");
@@ -100,7 +100,7 @@ bool opencl_can_wait(const compute_services *services) {
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */
 
-/* Where the device sits on the PCI bus, from whichever extension tells; false if none does. */
+/* Where the device sits on the PCI bus, from whichever extension reports it; false if none does. */
 static bool pci_place(const opencl_library *cl, cl_device_id id, uint32_t place[3]) {
   if (opencl_has_extension(cl, id, "cl_khr_pci_bus_info")) {
     cl_device_pci_bus_info_khr info;
@@ -179,7 +179,8 @@ static const char *device_refusal(const opencl_library *cl, cl_device_id id) {
   char version[OPENCL_TEXT];
   opencl_text(cl, id, CL_DEVICE_VERSION, version, sizeof version);
   if (opencl_version(version) < 12) return "its OpenCL is older than 1.2";
-  if (!opencl_number(cl, id, CL_DEVICE_AVAILABLE, 4, 0)) return "it says that it is not available";
+  if (!opencl_number(cl, id, CL_DEVICE_AVAILABLE, 4, 0))
+    return "it reports that it is not available";
   if (!opencl_number(cl, id, CL_DEVICE_COMPILER_AVAILABLE, 4, 0)) return "its compiler is missing";
   if (!opencl_number(cl, id, CL_DEVICE_ENDIAN_LITTLE, 4, 1)) return "it is big-endian";
   return NULL;
@@ -228,8 +229,8 @@ static compute_status parts_add(opencl_instance *instance, const opencl_place *w
   *added = code == CL_SUCCESS;
   if (!*added) {
     services->log(services->host, COMPUTE_LOG_WARNING, "opencl",
-                  "a CPU device with %u compute units stays whole: it cannot be divided (%s)",
-                  units, opencl_error_name(code));
+                  "a CPU device with %u compute units is not split: the driver refuses (%s)", units,
+                  opencl_error_name(code));
     return COMPUTE_OK;
   }
   compute_status status = COMPUTE_OK;
@@ -293,7 +294,7 @@ static compute_status platform_add(opencl_instance *instance, cl_platform_id pla
   place.pocl = strcasecmp(place.platform_name, "Portable Computing Language") == 0;
   place.own = !is_third_party(place.platform_name);
   if (!place.platform_version[0]) {
-    leave_out(instance, "platform %.80s: its driver does not answer", place.platform_name);
+    leave_out(instance, "platform %.80s: its driver does not respond", place.platform_name);
     return COMPUTE_OK;
   }
   if (opencl_version(place.platform_version) < 12) {

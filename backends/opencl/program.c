@@ -105,7 +105,7 @@ static void *binary_of(const opencl_device *device, cl_program program, size_t *
 
 /* ---- Compiler ------------------------------------------------------------------------------ */
 
-/* The compiler's words. */
+/* The compiler's output. */
 static void read_log(const opencl_device *device, cl_program program, build_problem *problem) {
   size_t bytes = 0;
   const opencl_library *cl = device->cl;
@@ -141,7 +141,7 @@ static void *compile(void *handle, const builder_program *program, void **binary
     return NULL;
   }
   if (problem->log[0])
-    services->log(services->host, COMPUTE_LOG_DEBUG, "opencl", "the compiler says: %s",
+    services->log(services->host, COMPUTE_LOG_DEBUG, "opencl", "the compiler reports: %s",
                   problem->log);
   if (binary) *binary = binary_of(device, built, bytes);
   return built;
@@ -243,7 +243,7 @@ static bool launch_fits(void *handle, const compute_generated_launch *launch,
   const cl_uint expected = entry->arguments;
   if (expected != UINT32_MAX && expected != launch->buffer_count + 1)
     return refuse(problem, CL_INVALID_ARG_INDEX, "CL_KERNEL_NUM_ARGS",
-                  "another number of arguments than it was written with");
+                  "an unexpected number of arguments");
   for (int i = 0; device->address_bits == 32 && i < 3; i++) {
     if ((uint64_t)launch->groups[i] * launch->group[i] > UINT32_MAX)
       return refuse(problem, CL_INVALID_GLOBAL_WORK_SIZE, "the launch",

@@ -35,7 +35,7 @@ extern "C" {
  * convert back (so does dtype.h). COPY does not take u64 to floats. An operation's operands have
  * its result's type, except where its row in compute/instructions.def says otherwise. Integer
  * division and remainder by zero give 0; integer overflow wraps. Minimum, maximum, relu and sign
- * hand NaN on. */
+ * propagate NaN. */
 typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,
@@ -317,7 +317,7 @@ typedef struct compute_call_attributes {
  *         3); maps and the mask over (ROI, row, column), the first usually 0; sigma, start and
  *         bounds over (ROI, parameter). outputs[0] is F32 with strides over (ROI, column of the
  *         record). An ROI that would reach outside frames × rows × columns is BAD_DATA. No
- *         programs. An ROI's record depends on nothing but its own inputs, bit for bit.
+ *         programs. An ROI's record depends only on its own inputs, bit for bit.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
@@ -347,9 +347,9 @@ typedef struct compute_call_attributes {
  *         BOOL: true where that reaches the threshold and the filtered frame is larger than at the
  *         pixels before within `distance` rows and columns, in row-major order, and no smaller
  *         than at those after; outside the frame it is 0. A NaN there makes it false. No programs.
- *         What a frame gives depends on nothing else.
+ *         The result of a frame depends on nothing else.
  *
- * SORT    The rows of inputs[0], which lie along the last dimension of the space, in ascending
+ * SORT    The rows of inputs[0], which run along the last dimension of the space, in ascending
  *         order, or descending; equal elements (zeros are, of either sign) stay in the order of
  *         their positions, and so do NaNs, which come last in either order. Any dtype but BOOL.
  *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
@@ -488,9 +488,9 @@ typedef struct compute_services {
   const char *(*variable)(void *host, const char *name);
 
   /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default
-   * choice. COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target lacks what
-   * the kernel needs or cannot run these parameters. The result is constant and goes back by
-   * generated_release. */
+   * choice. COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target does not
+   * have what the kernel needs or cannot run these parameters. The result is constant and goes back
+   * by generated_release. */
   compute_status (*generate)(void *host, const compute_target *target,
                              const struct compute_kernel_descriptor *descriptor,
                              const compute_tuning *tuning, const compute_generated **generated);
@@ -523,10 +523,10 @@ typedef struct compute_services {
    * lives. */
   bool (*trusts_environment)(void *host, const char *backend);
 
-  /* fail for an index of GATHER or SCATTER that lies outside: its value, and where it was read, in
-   * elements from the beginning of inputs[1]. `label` is what queue_label set when the kernel was
-   * enqueued, 0 if that is not known or enqueue itself fails. Of several the one with the lowest
-   * position, or any of them. Returns COMPUTE_ERROR_INDEX. */
+  /* fail for an index of GATHER or SCATTER that is outside its axis: its value, and where it was
+   * read, in elements from the beginning of inputs[1]. `label` is what queue_label set when the
+   * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several the one with
+   * the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);
 } compute_services;
 
@@ -662,13 +662,13 @@ typedef struct compute_backend {
                                    uint64_t bytes);
 
   /* Together: recording a sequence of kernels once and submitting it as a whole. Between
-   * record_begin and record_end, what is enqueued on the queue is noted and does not run. Whoever
-   * enqueues meanwhile does nothing else with the queue. A recording is submitted with the
-   * arguments of all its kernels, one kernel's behind the other's, which may differ from the
+   * record_begin and record_end, what is enqueued on the queue is noted and does not run. The
+   * caller does nothing else with the queue meanwhile. A recording is submitted with the
+   * arguments of all its kernels, in the kernels' order, which may differ from the
    * recorded ones in memory and offset; submitting neither allocates nor waits. record_end fails
    * with COMPUTE_ERROR_UNSUPPORTED when the sequence cannot be recorded; with `recording` NULL it
    * gives the recording up. One thread at a time submits a recording; submissions of one recording
-   * run one after the other, whatever their queues. */
+   * run in sequence, whatever their queues. */
   compute_status (*record_begin)(void *queue);
   compute_status (*record_end)(void *queue, void **recording);
   compute_status (*record_submit)(void *queue, void *recording, const compute_argument *arguments,
@@ -697,7 +697,7 @@ typedef struct compute_backend {
   void (*host_unregister)(void *device, void *data);
 
   /* Brings a lost device back, where the driver can within the process. Memory, kernels, queues,
-   * events and recordings of before stay lost: their calls keep failing with
+   * existing events and recordings stay lost: their calls keep failing with
    * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
   compute_status (*device_recover)(void *device);
 

@@ -3,9 +3,9 @@
  *
  * An item is what the work does once: one matrix, one image, one record of several inputs. The
  * iterator takes items from a source for each input (an array, a file, a callback), runs the work
- * on a batch of them at a time, and hands the results in the items' order to a sink for each output
- * (an array, a file, a callback). Several devices share the items: whichever is free takes the next
- * batch.
+ * on a batch of them at a time, and passes the results in the items' order to a sink for each
+ * output (an array, a file, a callback). Several devices share the items: whichever is free takes
+ * the next batch.
  *
  *   static void smooth(void *user, compute_graph *graph, int64_t items,
  *                      const compute_node *inputs, compute_node *outputs) {
@@ -25,7 +25,8 @@
  *
  * Where the work treats items one by one, results depend neither on the size of the batches nor on
  * how many devices took part, but for what rounds differently: another device, and sums, which a
- * device may take in another order for another shape. A step of your own has that in its hand. */
+ * device may take in another order for another shape. A step of your own decides this for itself.
+ */
 #ifndef COMPUTE_BATCH_H
 #define COMPUTE_BATCH_H
 
@@ -50,9 +51,9 @@ typedef struct compute_batch_port {
 
 /* Records the work on `items` items at once in `graph`. inputs[i] is a node [items, item shape…];
  * outputs[i] is to be set to one of that form, too. Plans have fixed shapes, so this is called for
- * the usual batch, again for a smaller one such as the last, and for each device; one call at a
+ * the normal batch, again for a smaller one such as the last, and for each device; one call at a
  * time, from any thread. It should do the same each time. An error of a builder call fails the
- * iterator. Parameters (compute_parameter) may lie on any device of the context and are copied to
+ * iterator. Parameters (compute_parameter) may be on any device of the context and are copied to
  * the others at the start of each run; assignments to them are refused. */
 typedef void (*compute_batch_build_function)(void *user, compute_graph *graph, int64_t items,
                                              const compute_node *inputs, compute_node *outputs);
@@ -98,14 +99,14 @@ typedef struct compute_batch_options {
   /* Items at a time; 0: chosen for the memory and caches of the device. With several devices it is
    * the fastest one's, and slower ones take fewer. */
   int64_t batch;
-  /* Batches under way on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work and
-   * download do so; where sources and sinks take as long as these, 5 have something for each. */
+  /* Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
+   * and download do so; where sources and sinks take as long as these, 5 keep every stage busy. */
   uint32_t slots;
   /* Bytes that slots and temporaries of all devices should not exceed together, as far as a batch
    * of one item can do with it; 0: a quarter of what is free. */
   uint64_t memory;
 
-  /* What happens when a device fails or has no memory: the batch is halved, then goes to the CPU
+  /* What happens when a device fails or is out of memory: the batch is halved, then goes to the CPU
    * (COMPUTE_FALLBACK_STRICT: the run fails instead). Also the plans' policy. */
   compute_fallback fallback;
   uint32_t flags;       /* COMPUTE_PLAN_… for the plans (not _AUTO), COMPUTE_BATCH_… */
@@ -121,13 +122,13 @@ COMPUTE_API compute_status compute_batch_create(compute_context *context,
                                                 const compute_batch_options *options,
                                                 compute_batch **batch);
 
-/* Frees it. No run may be under way. NULL is allowed. */
+/* Frees it. No run may be in progress. NULL is allowed. */
 COMPUTE_API void compute_batch_release(compute_batch *batch);
 
 /* ---- Sources and sinks --------------------------------------------------------------------- */
 
-/* Writes up to `items` items, the first of them number `first`, to `data`, dense and one behind the
- * other, and how many there were to *count: fewer only where the source ends. Calls come in order,
+/* Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous,
+ * and their number to *count: fewer only where the source ends. Calls come in order,
  * from one thread, which is not the one that called compute_batch_run. A status that is not
  * COMPUTE_OK ends the run when what was read before, *count items included, is delivered; the
  * remaining sources are asked for just those items. */
@@ -153,14 +154,14 @@ typedef struct compute_batch_source {
 /* Exactly one of array, path, write and discard is set. */
 typedef struct compute_batch_sink {
   /* Room for all items; the CPU computes right into it. It must not overlap a source, except that
-   * an item's result may lie where that item itself lies. What stands behind the complete items
-   * after a failure is undefined. */
+   * an item's result may replace that item in place. After a failure, whatever follows the
+   * complete items is undefined. */
   void *array;
   const char *path; /* a file: made if need be, written from `offset` on in order, else kept */
   uint64_t offset;
   compute_batch_write_function write;
   void *user;
-  bool discard;         /* nobody wants this output */
+  bool discard;         /* the output is not needed */
   uint64_t reserved[2]; /* must be zero */
 } compute_batch_sink;
 
@@ -172,12 +173,12 @@ typedef struct compute_batch_progress {
   int64_t items;       /* delivered to the sinks */
   int64_t total;       /* or COMPUTE_BATCH_UNTIL_END if not known */
   double seconds;      /* since the start */
-  double rate;         /* items per second, of late */
+  double rate;         /* recent items per second */
   double seconds_left; /* estimated; negative if not known */
   uint64_t reserved[4];
 } compute_batch_progress;
 
-/* Called by the thread that called compute_batch_run, every `progress_seconds`, and once more when
+/* Called by the thread that called compute_batch_run, every `progress_seconds`, and again when
  * all is done. false cancels the run. */
 typedef bool (*compute_batch_progress_function)(void *user, const compute_batch_progress *progress);
 
@@ -210,13 +211,13 @@ typedef struct compute_batch_result {
  * COMPUTE_ERROR_CANCELLED after compute_batch_cancel or a progress function that said so; the
  * status of a source, sink or step that failed; _FILE, with errno; _INVALID_ARGUMENT when a source
  * ends before `items` or before another source; _INVALID_STATE while another run of this iterator
- * is under way; _OUT_OF_MEMORY; and whatever the devices report when policy leaves nothing else to
- * try. One run at a time; different iterators may run at once. */
+ * is in progress; _OUT_OF_MEMORY; and whatever the devices report when policy leaves nothing else
+ * to try. One run at a time; different iterators may run at once. */
 COMPUTE_API compute_status compute_batch_run(compute_batch *batch,
                                              const compute_batch_run_options *options,
                                              compute_batch_result *result);
 
-/* Makes the run under way return COMPUTE_ERROR_CANCELLED as soon as the batches that are being
+/* Makes the run in progress return COMPUTE_ERROR_CANCELLED as soon as the batches that are being
  * computed, and the callbacks that are being called, have ended. Without a run it does nothing.
  * Thread-safe, from callbacks too. */
 COMPUTE_API void compute_batch_cancel(compute_batch *batch);
@@ -231,7 +232,7 @@ typedef struct compute_batch_device_info {
 } compute_batch_device_info;
 
 /* The device at `index`, in the order given; COMPUTE_ERROR_INVALID_ARGUMENT past the end,
- * _INVALID_STATE while a run is under way. Thread-safe. */
+ * _INVALID_STATE while a run is in progress. Thread-safe. */
 COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                                    compute_batch_device_info *info);
 
@@ -245,7 +246,7 @@ typedef struct compute_batch_times {
   uint64_t reserved[4];
 } compute_batch_times;
 
-/* The times of the run under way so far, else of the last one; all 0 before the first.
+/* The times of the run in progress so far, else of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_batch_times_get(compute_batch *batch,
                                                    compute_batch_times *times);

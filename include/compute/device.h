@@ -65,8 +65,8 @@ typedef struct compute_probe {
   const char *name; /* "cuda" */
   const char *path; /* file that was tried; "built in" for what libcompute.a contains */
   compute_probe_state state;
-  const char *detail;  /* the loader's or the module's own words; "" when all is well */
-  const char *remedy;  /* what to install or set; "" if there is nothing to say */
+  const char *detail;  /* the loader's or the module's own message; "" if it loaded */
+  const char *remedy;  /* what to install or set; "" if there is none */
   const char *version; /* the module's version; "" if it was never loaded */
   uint32_t device_count;
 } compute_probe;
@@ -95,8 +95,8 @@ enum {
   COMPUTE_CAPABILITY_AVX2 = 1 << 5,
   COMPUTE_CAPABILITY_AVX512 = 1 << 6,
   COMPUTE_CAPABILITY_COMPUTE = 1 << 7, /* runs kernels at all */
-  /* Computes in host memory within the call that submits, and refuses no kernel: what other devices
-   * fall back to. A context uses the best such device. */
+  /* Computes in host memory within the call that submits, and supports every kernel: other devices
+   * fall back to it. A context uses the best such device. */
   COMPUTE_CAPABILITY_HOST = 1 << 8
 };
 
@@ -118,7 +118,7 @@ typedef struct compute_device_info {
   uint64_t memory_free;           /* bytes */
   uint64_t memory_max_allocation; /* bytes */
   uint64_t cache_bytes;           /* last-level cache */
-  char notes[512]; /* warnings in words, a line each: a crippled BLAS, say; "" if none */
+  char notes[512];                /* warnings, one per line, such as a slow BLAS; "" if none */
 } compute_device_info;
 
 /* The device at `index`, best first, or NULL past the end. Devices belong to the context. Slow
@@ -145,9 +145,9 @@ COMPUTE_API compute_status compute_device_describe(const compute_device *device,
 COMPUTE_API compute_context *compute_device_context(const compute_device *device);
 
 /* Brings a lost device back where its driver can within the process, or notices that a kernel which
- * did not end within a time limit has ended: then nothing was lost. COMPUTE_OK when the device
+ * exceeded a time limit has finished: then nothing was lost. COMPUTE_OK when the device
  * works, also when it was never lost. Once it has been brought back, tensors, plans, queues and
- * events of before stay lost: release them and make new ones; the kernels of new plans are built
+ * existing events stay lost: release them and create new ones; the kernels of new plans are built
  * again. COMPUTE_ERROR_UNSUPPORTED when the driver cannot do it, _DEVICE_LOST while a kernel still
  * runs or when it fails. No other thread may be using the device's tensors and queues.
  * Thread-safe otherwise. */
@@ -185,7 +185,7 @@ COMPUTE_API compute_status compute_event_query(compute_event *event, bool *compl
 
 /* ---- Buffer pool --------------------------------------------------------------------------- */
 
-/* Counters of one device's pool. "Active" is handed out, "cached" is kept for reuse. */
+/* Counters of one device's pool. "Active" is in use, "cached" is kept for reuse. */
 typedef struct compute_pool_statistics {
   uint64_t bytes_allocated; /* held from the device: active + cached, in whole blocks */
   uint64_t bytes_active;

@@ -69,10 +69,10 @@ typedef enum compute_dtype {
 #define COMPUTE_DTYPE_PLUS_1(...) +1
 #define COMPUTE_DTYPE_COUNT       (1 COMPUTE_DTYPES(COMPUTE_DTYPE_PLUS_1))
 
-/* Bytes of one element; 0 for a value that is no dtype. Thread-safe. */
+/* Bytes of one element; 0 for an invalid dtype. Thread-safe. */
 COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);
 
-/* "f32", "bool", …; "invalid" for a value that is no dtype. Thread-safe. */
+/* "f32", "bool", …; "invalid" for an invalid dtype. Thread-safe. */
 COMPUTE_API const char *compute_dtype_name(compute_dtype dtype);
 
 #define COMPUTE_MAX_RANK 8

@@ -177,7 +177,7 @@ COMPUTE_API compute_status compute_tensor_slice(const compute_tensor *x, int32_t
 COMPUTE_API compute_status compute_tensor_broadcast(const compute_tensor *x, compute_shape shape,
                                                     compute_tensor **result);
 
-/* `count` (≥ 1) tensors one after the other along `axis`. */
+/* `count` (≥ 1) tensors joined along `axis`. */
 COMPUTE_API compute_status compute_tensor_concat(compute_tensor *const *parts, size_t count,
                                                  int32_t axis, compute_tensor **result);
 

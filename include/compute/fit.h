@@ -9,8 +9,8 @@
  *       .results = {.parameters = parameters, .std = uncertainties, .status = status}}, NULL);
  *   compute_fit_release(fit);
  *
- * The same ROI gives the same record, bit for bit, whatever the batches and whichever else are
- * fitted beside it; devices agree within a hundredth of the uncertainty. */
+ * The same ROI gives the same record, bit for bit, regardless of batch size and of what
+ * else is fitted; devices agree within a hundredth of the uncertainty. */
 #ifndef COMPUTE_FIT_H
 #define COMPUTE_FIT_H
 
@@ -63,7 +63,7 @@ typedef struct compute_fit_options {
   int64_t mask_rows, mask_columns;
 
   /* For frames: spots are found by the library; without it the corners are the caller's. */
-  bool find; /* results then go to the run's `write` alone: nobody knows how many there will be */
+  bool find; /* results then go to the run's `write` alone: their number is not known in advance */
   compute_spot_options spots; /* spots.h */
 
   /* As in compute_batch_options. */
@@ -85,11 +85,11 @@ COMPUTE_API compute_status compute_fit_create(compute_context *context,
                                               const compute_fit_options *options,
                                               compute_fit **fit);
 
-/* Frees it. No run may be under way. NULL is allowed. */
+/* Frees it. No run may be in progress. NULL is allowed. */
 COMPUTE_API void compute_fit_release(compute_fit *fit);
 
-/* Arrays of results, one entry or row for each ROI; NULL for what is not wanted. P is the model's
- * number of parameters. What is wanted must be among problem.outputs. */
+/* Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
+ * number of parameters. What is requested must be among problem.outputs. */
 typedef struct compute_fit_results {
   float *parameters;   /* [n, P], positions from the centre of the ROI's first pixel */
   float *std;          /* [n, P] */
@@ -150,9 +150,9 @@ typedef struct compute_fit_summary {
 /* Fits everything and returns when results are delivered. `summary` (may be NULL) is filled in
  * also on failure. Errors: COMPUTE_ERROR_INVALID_ARGUMENT (corners outside their frame or not
  * ascending, results that are not computed, arrays that the fitter was not made for: all before any
- * work), _CANCELLED, _INVALID_STATE while a run is under way, and those of compute_batch_run. Which
- * of sigma, start, lower and upper are given may change from run to run: for a combination that is
- * new, plans are compiled first. */
+ * work), _CANCELLED, _INVALID_STATE while a run is in progress, and those of compute_batch_run.
+ * Which of sigma, start, lower and upper are given may change from run to run: for a combination
+ * that is new, plans are compiled first. */
 COMPUTE_API compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                            compute_fit_summary *summary);
 
@@ -165,7 +165,7 @@ COMPUTE_API compute_status compute_fit_start(compute_fit *fit,
 COMPUTE_API compute_status compute_fit_poll(compute_fit *fit, bool *done);
 COMPUTE_API compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary);
 
-/* Makes the run under way end as compute_batch_cancel does. Thread-safe, from callbacks too. */
+/* Makes the run in progress end as compute_batch_cancel does. Thread-safe, from callbacks too. */
 COMPUTE_API void compute_fit_cancel(compute_fit *fit);
 
 /* Seconds that each part of a run was busy. Parts work at the same time, so together they may take
@@ -179,7 +179,7 @@ typedef struct compute_fit_times {
   uint64_t reserved[4];
 } compute_fit_times;
 
-/* The times of the run under way so far, else of the last one; all 0 before the first.
+/* The times of the run in progress so far, else of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
 
@@ -199,7 +199,7 @@ COMPUTE_API compute_status compute_fit_crlb(compute_context *context,
                                             const double *parameters, const double *variance,
                                             double *std, double *covariance);
 
-/* "XYNB", …; NULL for a value that is no model. And the names of the parameters: "x", "photons". */
+/* "XYNB", …; NULL for an unknown model. And the names of the parameters: "x", "photons". */
 COMPUTE_API const char *compute_fit_model_name(compute_fit_model model);
 COMPUTE_API const char *compute_fit_parameter_name(compute_fit_model model, int32_t parameter);
 COMPUTE_API const char *compute_fit_status_name(compute_fit_status status); /* "CONVERGED" */

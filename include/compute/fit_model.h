@@ -1,5 +1,5 @@
-/* What a batched Gaussian fit computes: models, cameras, solvers, outputs, and where everything
- * stands. Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
+/* What a batched Gaussian fit computes: models, cameras, solvers, outputs, and the order of
+ * everything. Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
  *
  * Conventions. The pixel in row i and column j has its centre at y = i, x = j, counted from 0, and
  * reaches half a pixel to each side. Lengths are in pixels, z in micrometres, N (photons of the
@@ -32,7 +32,7 @@ typedef enum compute_fit_model {
 #define COMPUTE_FIT_MAX_SIDE       64 /* rows and columns of an ROI */
 #define COMPUTE_FIT_MAX_Z_STARTS   8
 
-/* Number of parameters of a model; 0 for a value that is no model. */
+/* Number of parameters of a model; 0 for an unknown model. */
 static inline int32_t compute_fit_parameter_count(compute_fit_model model) {
   switch (model) {
   case COMPUTE_FIT_XYNB: return 4;
@@ -51,7 +51,7 @@ typedef enum compute_fit_profile {
 typedef enum compute_fit_solver {
   /* Maximum likelihood by Fisher scoring with the whole information matrix. */
   COMPUTE_FIT_FISHER = 0,
-  /* Maximum likelihood by Newton's method in each parameter by itself (Smith et al. 2010): always
+  /* Maximum likelihood by Newton's method in each parameter separately (Smith et al. 2010): always
    * `iterations` steps. */
   COMPUTE_FIT_NEWTON = 1,
   /* Maximum likelihood by Levenberg–Marquardt (Laurence and Chromy 2010). */
@@ -104,7 +104,7 @@ enum {
   COMPUTE_FIT_ITERATIONS = 1 << 6, /* 1: steps taken, as a number */
   COMPUTE_FIT_STATUS = 1 << 7,     /* 1: compute_fit_status, as a number */
   COMPUTE_FIT_ALL_OUTPUTS = (1 << 8) - 1,
-  /* What fits usually want: all but the covariance and the raw p-value. */
+  /* What fits usually need: all but the covariance and the raw p-value. */
   COMPUTE_FIT_USUAL_OUTPUTS = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD | COMPUTE_FIT_RATIO |
                               COMPUTE_FIT_P_VALUE | COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS
 };
@@ -113,7 +113,7 @@ enum {
 enum {
   /* i32 [n, 3]: frame, row and column of the ROI's first pixel. Without COMPUTE_FIT_STACK the
    * pixels are whole frames [frames, height, width]; with it they are an ROI stack all the same,
-   * and corners say where in the maps each ROI lies. */
+   * and corners give each ROI's position in the maps. */
   COMPUTE_FIT_WITH_CORNERS = 1 << 0,
   /* f32 maps, of the ROI's size, or of the frame's where there are corners. */
   COMPUTE_FIT_WITH_OFFSET = 1 << 1,
@@ -122,7 +122,7 @@ enum {
   COMPUTE_FIT_WITH_MASK = 1 << 4,  /* u8, of a map's size: pixels where it is 0 do not count */
   COMPUTE_FIT_WITH_SIGMA = 1 << 5, /* f32 [n, 2]: sigma of each ROI, x and y */
   COMPUTE_FIT_WITH_START = 1 << 6, /* f32 [n, P]: starting values; NaN: estimate this one */
-  COMPUTE_FIT_WITH_LOWER = 1 << 7, /* f32 [n, P]: bounds; NaN: none but the usual */
+  COMPUTE_FIT_WITH_LOWER = 1 << 7, /* f32 [n, P]: bounds; NaN: the default */
   COMPUTE_FIT_WITH_UPPER = 1 << 8,
   COMPUTE_FIT_WITH_ALL = (1 << 9) - 1
 };
@@ -144,10 +144,10 @@ typedef struct compute_fit_problem {
    * deviation. 0: 0.01 */
   double epsilon;
 
-  /* Bit i speaks of parameter i. */
+  /* Bit i refers to parameter i. */
   uint32_t fixed;     /* stays at its starting value */
   uint32_t start_set; /* start[i] counts; else it is estimated from the pixels */
-  uint32_t lower_set; /* lower[i] counts, within the usual bounds (below) */
+  uint32_t lower_set; /* lower[i] applies, within the default bounds (below) */
   uint32_t upper_set; /* upper[i] counts, likewise */
   double start[COMPUTE_FIT_MAX_PARAMETERS];
   double lower[COMPUTE_FIT_MAX_PARAMETERS];
@@ -170,14 +170,14 @@ typedef struct compute_fit_problem {
 
 enum { COMPUTE_FIT_STACK = 1 << 0 };
 
-/* The usual bounds, which always apply: x from −1/2 to columns − 1/2, y likewise with rows; N and
+/* The default bounds, which always apply: x from −1/2 to columns − 1/2, y likewise with rows; N and
  * bg from COMPUTE_FIT_LEAST_PHOTONS; widths from COMPUTE_FIT_LEAST_SIGMA to the ROI's longer side;
  * z within 2 depth + |gamma| of 0. */
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 
 /* The problem's number of outputs' columns, for outputs as they are in the record. `outputs` as
- * in compute_fit_problem, 0 for the usual ones. */
+ * in compute_fit_problem, 0 for the default. */
 static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32_t output) {
   int32_t p = compute_fit_parameter_count(model);
   switch (output) {

@@ -89,12 +89,12 @@ typedef enum compute_tuning_source {
 /* One buffer argument of a launch. */
 typedef struct compute_generated_buffer {
   uint32_t argument;      /* inputs, then outputs, as in enqueue; or one of the two below */
-  uint32_t element_bytes; /* offsets are handed over in elements of this size */
+  uint32_t element_bytes; /* offsets are passed in elements of this size */
 } compute_generated_buffer;
 
 /* One launch of a generated program. The entry point takes the buffers in order as pointers to
  * global memory, then one struct by value: `shape_bytes` of them, which start with an int64_t for
- * each buffer, its offset in elements from the pointer handed over. The module fills these in; the
+ * each buffer, its offset in elements from the pointer passed. The module fills these in; the
  * rest of the struct is constant. */
 typedef struct compute_generated_launch {
   const char *entry;
@@ -108,7 +108,7 @@ typedef struct compute_generated_launch {
 
 #define COMPUTE_GENERATED_LAUNCHES 4
 
-/* Launches run one after the other; each sees what those before wrote. None at all means that there
+/* Launches run in sequence; each sees what the earlier ones wrote. None at all means that there
  * is nothing to do. */
 typedef struct compute_generated {
   size_t struct_size;

@@ -4,7 +4,7 @@
  * first error stays in the graph with the operation's name and the shapes, every later call returns
  * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. A call that fails
  * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must
- * have equal dtypes where nothing else is said; compute_cast converts. Shapes broadcast as in
+ * have equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast as in
  * NumPy. A graph under construction belongs to one thread; a finished graph may be compiled from
  * several. Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the table
  * of all operations, made from the same source as this library. */
@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct compute_graph compute_graph;
 
-/* A handle, passed by value. {0} is "no node". */
+/* A handle, passed by value. {0} is "not a node". */
 typedef struct compute_node {
   uint32_t id;    /* position in its graph, from 1 */
   uint32_t graph; /* serial number of its graph */
@@ -41,7 +41,7 @@ COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
  * valid; the {0} that failed calls returned stays invalid, and using it is a new error
  * (COMPUTE_ERROR_WRONG_GRAPH), except where {0} stands for an operand that is left out. Handles
  * that your own code took from inside a failing compute_layer_apply are invalid, too. Works for
- * every error, lack of memory included, and does nothing if the graph has none or is NULL. The
+ * every error, out of memory included, and does nothing if the graph has none or is NULL. The
  * thread's last error (compute_error_get) stays. Like every builder call, only for the thread that
  * builds the graph, and not while another compiles it. */
 COMPUTE_API void compute_graph_clear_error(compute_graph *graph);
@@ -75,7 +75,7 @@ COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dt
  * COMPUTE_ERROR_INVALID_ARGUMENT for a value that the dtype does not hold: for integers a fraction,
  * NaN, an infinity and what is out of range, for bool all but 0 and 1, for floats a finite number
  * that would become infinite (f16: from 65520 on). Floats hold NaN and infinities, and round what
- * lies between two of their numbers to the nearest. A double is exact for integers up to 2^53 only:
+ * lies between two of their values to the nearest. A double is exact for integers up to 2^53 only:
  * write larger ones with the forms below. */
 COMPUTE_API compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value);
 COMPUTE_API compute_node compute_full(compute_graph *graph, compute_dtype dtype,
@@ -172,7 +172,7 @@ COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node 
 
 /* Bits of integers. Shifts move a by b bits; to the right they keep its sign. Where b is negative
  * or not less than the width (of the type in which the dtype is computed: 32 also for u8, 64 for
- * u32), nothing of a is left but its sign in shift_right: 0 or −1. shift_right does not take u64.
+ * u32), only the sign of a is left in shift_right: 0 or −1. shift_right does not take u64.
  */
 COMPUTE_API compute_node compute_bit_and(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_bit_or(compute_graph *graph, compute_node a, compute_node b);
@@ -216,7 +216,7 @@ COMPUTE_API compute_node compute_slice(compute_graph *graph, compute_node x, int
 COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
                                            compute_shape shape);
 
-/* `count` (≥ 1) tensors one after the other along `axis`. */
+/* `count` (≥ 1) tensors joined along `axis`. */
 COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
                                         size_t count, int32_t axis);
 
@@ -235,8 +235,8 @@ COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, co
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /* Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
- * reduced axes stay with size 1. Of nothing, sum is 0, prod 1, mean NaN; max, min, argmax and
- * argmin of nothing are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap
+ * reduced axes stay with size 1. Of no elements, sum is 0, prod 1, mean NaN; max, min, argmax and
+ * argmin of none are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap
  * when they are stored, so cast before summing. */
 COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
@@ -311,7 +311,7 @@ COMPUTE_API compute_node compute_mean_squared_error(compute_graph *graph, comput
 /* Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], of
  * of[i]'s shape and dtype; {0} on failure. `loss` is a float of one element, of[i] a float. Where
  * the loss does not depend on of[i], or only through step functions (sign, floor, ceil, round,
- * trunc), the gradient is zero. Integers and bool let no gradient through: when every path from
+ * trunc), the gradient is zero. Integers and bool pass no gradient: when every path from
  * of[i] ends in one, COMPUTE_ERROR_NOT_DIFFERENTIABLE names the operation. Equal extremes share
  * their gradient evenly. Returns the graph's status. */
 COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node loss,
@@ -319,7 +319,7 @@ COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node 
                                              compute_node *gradients);
 
 /* `parameter` takes `value` when everything else of the run has read it. The result is a node
- * without a value: name it among compute_compile's outputs, and bind nothing to it. */
+ * without a value: pass it to compute_compile as an output, but do not bind a tensor to it. */
 COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node parameter,
                                         compute_node value);
 

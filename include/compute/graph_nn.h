@@ -1,6 +1,6 @@
 /* Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention.
  * Parts of a graph like those of graph.h, with the same rules. Images are [batch, channels, height,
- * width]; how they lie in memory is the planner's business. */
+ * width]; the planner chooses their layout in memory. */
 #ifndef COMPUTE_GRAPH_NN_H
 #define COMPUTE_GRAPH_NN_H
 
@@ -12,7 +12,7 @@ extern "C" {
 
 /* ---- Convolution --------------------------------------------------------------------------- */
 
-/* Zeros are the usual values. */
+/* Zero means the default. */
 typedef struct compute_conv2d_options {
   int64_t stride[2], dilation[2]; /* rows, columns; 0: 1 (stride[1] = 0: as stride[0], likewise) */
   int64_t padding[2];             /* zeros on both sides; padding[1] = −1: as padding[0] */
@@ -63,7 +63,8 @@ COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x
                                             compute_node variance, compute_node gain,
                                             compute_node bias, double epsilon);
 
-/* With the statistics of x itself, which *mean and *variance (biased; either may be NULL) become.
+/* With the statistics of x itself, which are returned in *mean and *variance (biased; either may be
+ * NULL).
  */
 COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compute_node x,
                                                      compute_node gain, compute_node bias,

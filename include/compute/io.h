@@ -17,9 +17,9 @@ typedef struct compute_csv_options {
 
 /* Reads a table of numbers, plain or gzip-compressed, into a tensor [rows, columns] of `dtype` (a
  * float or integer type) on `device`. Lines end in LF or CRLF; empty lines at the end are ignored.
- * COMPUTE_ERROR_FILE with the system's words; COMPUTE_ERROR_FORMAT with line and column for a row
- * of another length, a field that is no number or does not fit the dtype, an empty file, or damaged
- * compression. Thread-safe. `options` may be NULL. */
+ * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT with line and column for
+ * a row of another length, a field that is not a number or does not fit the dtype, an empty file,
+ * or damaged compression. Thread-safe. `options` may be NULL. */
 COMPUTE_API compute_status compute_csv_read(compute_device *device, const char *path,
                                             compute_dtype dtype, const compute_csv_options *options,
                                             compute_tensor **tensor);
@@ -39,23 +39,23 @@ typedef struct compute_npy_info {
 } compute_npy_info;
 
 /* Reads the header of a .npy file, version 1 to 3 of the format, and checks it against the file's
- * length. For files too large to be read whole: what it says can be handed to a
+ * length. For files too large to be read whole: what it says can be passed to a
  * compute_batch_source (when neither swapped nor fortran_order). `context` receives the error and
- * may be NULL. COMPUTE_ERROR_FILE with the system's words; COMPUTE_ERROR_FORMAT if it is damaged,
- * or no .npy file; COMPUTE_ERROR_UNSUPPORTED for elements that have no dtype here (complex numbers,
- * strings, records) and more than 8 dimensions. Thread-safe. */
+ * may be NULL. COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT if it is
+ * damaged or not an .npy file; COMPUTE_ERROR_UNSUPPORTED for elements that have no dtype here
+ * (complex numbers, strings, records) and more than 8 dimensions. Thread-safe. */
 COMPUTE_API compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                                compute_npy_info *info);
 
 /* Reads a .npy file into a dense, row-major tensor of its dtype and shape on `device`, whatever its
- * byte order and order of axes. Bytes behind the elements are ignored, as NumPy does. Errors: those
+ * byte order and order of axes. Bytes after the elements are ignored, as NumPy does. Errors: those
  * of compute_npy_inspect and compute_tensor_create. Thread-safe. */
 COMPUTE_API compute_status compute_npy_read(compute_device *device, const char *path,
                                             compute_tensor **tensor);
 
 /* Writes a tensor as .npy. The file appears under its name when it is complete, in place of what
  * had that name; after a failure nothing has changed. COMPUTE_ERROR_FILE; COMPUTE_ERROR_DTYPE for
- * bf16, which NumPy lacks; COMPUTE_ERROR_TRANSFER. Thread-safe. */
+ * bf16, which NumPy does not have; COMPUTE_ERROR_TRANSFER. Thread-safe. */
 COMPUTE_API compute_status compute_npy_write(const compute_tensor *tensor, const char *path);
 
 /* ---- Named tensors: safetensors and NumPy's .npz -------------------------------------------- */
@@ -69,10 +69,10 @@ typedef struct compute_named_tensor {
  * ".safetensors", as NumPy's savez does (not compressed) if it ends in ".npz". Equal tensors under
  * equal names give equal bytes. The file appears under its name when it is complete and on the
  * disk, in place of what had that name; after a failure nothing has changed. `context` receives the
- * error and may be NULL. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, a name that is no UTF-8
- * or that two tensors have ("__metadata__" is safetensors' own), more than 100 MB of names;
- * _NULL_POINTER; _DTYPE for bf16 in .npz, which NumPy lacks; _FILE; _TRANSFER; _OUT_OF_MEMORY.
- * Thread-safe. */
+ * error and may be NULL. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, a name that is not
+ * UTF-8 or that two tensors have ("__metadata__" is safetensors' own), more than 100 MB of names;
+ * _NULL_POINTER; _DTYPE for bf16 in .npz, which NumPy does not have; _FILE; _TRANSFER;
+ * _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_tensor_file_write(const compute_context *context,
                                                      const char *path,
                                                      const compute_named_tensor *tensors,
@@ -82,13 +82,13 @@ COMPUTE_API compute_status compute_tensor_file_write(const compute_context *cont
 typedef struct compute_tensor_file compute_tensor_file;
 
 /* Opens a safetensors or .npz file, recognised by its content. Names, dtypes, shapes and places of
- * all tensors are read and checked against each other and against the file's length; nothing is
- * believed that the file does not bear out, and no memory is taken for what it only claims. The
+ * all tensors are read and checked against each other and against the file's length; no claim
+ * is trusted before it is checked against the file, and no memory is allocated for mere claims. The
  * file stays open, and its content must not change, until compute_tensor_file_close. `context`
  * receives errors, may be NULL, else must stay open as long. Ownership of *file passes to the
- * caller. COMPUTE_ERROR_FILE with the system's words; COMPUTE_ERROR_FORMAT if it is damaged or of
- * another kind; COMPUTE_ERROR_UNSUPPORTED for a tensor with elements that have no dtype here or
- * with more than 8 dimensions, and for compression other than deflate; _NULL_POINTER;
+ * caller. COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT if it is damaged
+ * or of another kind; COMPUTE_ERROR_UNSUPPORTED for a tensor with elements that have no dtype here
+ * or with more than 8 dimensions, and for compression other than deflate; _NULL_POINTER;
  * _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_tensor_file_open(const compute_context *context,
                                                     const char *path, compute_tensor_file **file);

@@ -1,10 +1,10 @@
 /* Jobs: runs of plans that go on while the caller does something else.
  *
  * compute_submit returns at once for every device, also for the CPU. The library's own threads, a
- * few for each context, started when first needed, carry jobs out; those that wait for nothing run
+ * few for each context, started when first needed, carry jobs out; those that wait for no other run
  * side by side. A job ends as DONE with a status, whatever happens: compute_job_wait,
- * compute_job_poll or a callback tell. Jobs may follow others (`after`), which takes results of one
- * plan to the next through the same tensors, without a copy through the host.
+ * compute_job_poll or a callback report it. Jobs may follow others (`after`), which takes results
+ * of one plan to the next through the same tensors, without a copy through the host.
  *
  * A job keeps its plan and the tensors bound to it alive until it ends; the caller may release them
  * at once, but leaves the tensors' contents alone meanwhile. Runs of a plan that assigns to
@@ -41,7 +41,7 @@ typedef struct compute_submit_options {
 
 /* Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked
  * at once as compute_run checks them. Ownership of *job passes to the caller; `job` may be NULL:
- * then nobody can ask about it but its callback. When a job that this one follows fails or is
+ * then only its callback can observe it. When a job that this one follows fails or is
  * cancelled, this one ends without having run, as COMPUTE_ERROR_CANCELLED, and its error names the
  * cause. Errors: those of compute_run for its arguments, COMPUTE_ERROR_WRONG_CONTEXT for jobs of
  * another context, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _INVALID_STATE after a fork; then there is
@@ -52,8 +52,8 @@ COMPUTE_API compute_status compute_submit(const compute_plan *plan, const comput
 
 /* Waits until the job has ended and returns its status; its error is then the calling thread's.
  * With a `limit` in seconds (0: none) the wait ends after it with COMPUTE_ERROR_TIMEOUT, and the
- * job goes on; compute_job_poll tells this from a job that ran into its own limit. From within a
- * callback: COMPUTE_ERROR_INVALID_STATE. */
+ * job continues; compute_job_poll distinguishes this from a job that exceeded its own limit. From
+ * within a callback: COMPUTE_ERROR_INVALID_STATE. */
 COMPUTE_API compute_status compute_job_wait(compute_job *job, double limit);
 
 /* Whether it has ended, without waiting. */
@@ -90,7 +90,7 @@ typedef struct compute_job_info {
 
 COMPUTE_API compute_status compute_job_describe(const compute_job *job, compute_job_info *info);
 
-/* Gives the job up; it goes on if it has not ended. NULL is allowed. */
+/* Releases the handle; the job continues if it has not ended. NULL is allowed. */
 COMPUTE_API void compute_job_release(compute_job *job);
 
 #ifdef __cplusplus

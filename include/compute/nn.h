@@ -38,7 +38,7 @@ typedef enum compute_initializer {
   COMPUTE_INIT_KAIMING_NORMAL = 5
 } compute_initializer;
 
-/* Common to layers with weights; zeros are the usual values. Weights drawn from `seed` are the same
+/* Common to layers with weights; zero means the default. Weights drawn from `seed` are the same
  * on every device; layers with equal seeds and shapes start equal, so give each its own
  * (compute_layer_initialize does so for a whole network). */
 typedef struct compute_weights_options {
@@ -76,7 +76,7 @@ compute_conv2d_transpose_layer(compute_device *device, int64_t inputs, int64_t o
 typedef struct compute_norm_options {
   double epsilon;       /* 0: 1e-5 */
   double momentum;      /* batch norm, of the running statistics: 0: 0.1 */
-  bool no_affine;       /* no gain and bias */
+  bool no_affine;       /* neither gain nor bias */
   compute_dtype dtype;  /* 0: COMPUTE_F32 */
   uint64_t reserved[4]; /* must be zero */
 } compute_norm_options;
@@ -90,7 +90,8 @@ COMPUTE_API compute_layer *compute_batch_norm_layer(compute_device *device, int6
 COMPUTE_API compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
                                                     const compute_norm_options *options);
 COMPUTE_API compute_layer *compute_dropout_layer(double probability);
-/* options.padding = {1} is 1 on all sides, unless options.size is given, which `size` yields to. */
+/* options.padding = {1} is 1 on all sides, unless options.size is given, which then overrides
+ * `size`. */
 COMPUTE_API compute_layer *compute_max_pool(int64_t size, const compute_pool2d_options *options);
 COMPUTE_API compute_layer *compute_average_pool(int64_t size,
                                                 const compute_pool2d_options *options);
@@ -118,7 +119,7 @@ COMPUTE_API compute_layer *compute_identity(void); /* x → x: the plain shortcu
 
 /* ---- Compositions -------------------------------------------------------------------------- */
 
-/* One after the other; parts are called "0", "1", … */
+/* In sequence; parts are called "0", "1", … */
 COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size_t count);
 
 /* body(x) + shortcut(x), which must have one shape; compute_identity() for body(x) + x. Parts:
@@ -135,14 +136,14 @@ COMPUTE_API compute_layer *compute_custom_layer(const char *name, compute_layer_
 
 /* Gives a part another name ("conv1" instead of "0"), before it is put into a composition. The name
  * is copied; no dots. Returns the layer; a layer that cannot be named is released, and NULL
- * returned, except one that is part of a composition already (COMPUTE_ERROR_INVALID_STATE). */
+ * returned, except one that already belongs to a composition (COMPUTE_ERROR_INVALID_STATE). */
 COMPUTE_API compute_layer *compute_layer_name(compute_layer *layer, const char *name);
 
 /* Frees a layer with its parts. Graphs and plans keep the weights that they use. NULL is allowed; a
  * part of a composition is left alone, with an error. */
 COMPUTE_API void compute_layer_release(compute_layer *layer);
 
-/* Draws all weights anew, each parameter with its own numbers from `seed`; statistics start over.
+/* Draws all weights again, each parameter with its own numbers from `seed`; statistics start over.
  * When it fails (memory, a transfer), some may have been drawn. */
 COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
                                                     compute_initializer initializer, uint64_t seed);
@@ -164,7 +165,7 @@ typedef struct compute_forward {
 
 /* Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,
  * called by its dotted name, however often it is used; f32 weights are cast for f16 and bf16 data.
- * What does not fit is the graph's error, with the layer's name in front; then nothing is recorded,
+ * Mismatches become the graph's error, prefixed with the layer's name; then nothing is recorded,
  * and `updates` stays. */
 COMPUTE_API compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph,
                                              compute_node x, compute_forward *forward);

@@ -33,7 +33,7 @@ enum {
   /* Each step runs where the whole plan is predicted to be fastest, copies between the devices
    * counted: on the CPU or on an accelerator, one in each plan; the one that the options name, or
    * the best for this plan. Inputs and outputs live on the host, parameters where their tensors
-   * are. compute_explain tells why. A device that has not been measured yet is measured, which
+   * are. compute_explain shows why. A device that has not been measured yet is measured, which
    * takes up to a second (route.h). */
   COMPUTE_PLAN_AUTO = 1 << 3,
   /* f32 convolutions with 3 × 3 filters and stride 1 may use Winograd's minimal filtering: about
@@ -55,7 +55,7 @@ typedef struct compute_plan_options {
  * need. `options` may be NULL. The plan keeps what it needs of the graph. Time and memory are
  * nearly proportional to the size of the graph, and little stack is needed, however deep the graph
  * is. Ownership of *plan passes to the caller. Any error of a builder call is reported here.
- * Thread-safe for a graph that nobody extends meanwhile. */
+ * Thread-safe as long as no thread extends the graph meanwhile. */
 COMPUTE_API compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                            size_t count, const compute_plan_options *options,
                                            compute_plan **plan);
@@ -109,25 +109,25 @@ typedef struct compute_run_report {
   uint64_t reserved[8];
 } compute_run_report;
 
-/* compute_run with a say in what happens when the device fails. `options` and `report` may be NULL;
- * the report is filled in also on failure.
+/* Like compute_run, with control over what happens when the device fails. `options` and `report`
+ * may be NULL; the report is filled in also on failure.
  *
  * Out of device memory (after the pool has given back what it had cached), a kernel that does not
- * build, start or end, a failing transfer, a lost device: unless the call or the plan is strict,
- * the run is repeated on the CPU, from its inputs, and counts as a fallback. A lost device is
- * brought back first where that is possible (compute_device_recover), for later plans; a plan
- * compiled before goes on on the CPU. The failure itself is returned when the repetition could not
- * be right or is impossible: an input, output or parameter lies on a lost device; parameters had
+ * compile, start or finish, a failing transfer, a lost device: unless the call or the plan is
+ * strict, the run is repeated on the CPU, from its inputs, and counts as a fallback. A lost device
+ * is recovered first where that is possible (compute_device_recover), for later plans; a plan
+ * compiled earlier continues on the CPU. The failure itself is returned when the repetition could
+ * not be right or is impossible: an input, output or parameter is on a lost device; parameters had
  * been assigned to already; the failing queue held other work too. A plan compiled as strict has
- * nothing to be repeated from.
+ * no inputs left to repeat it from.
  *
  * A call with a time limit is finished on return, also with a queue. When the limit passes between
  * two steps, COMPUTE_ERROR_TIMEOUT; a run is not interrupted once it has begun to assign to
- * parameters, which is early in plans of the CPU (as soon as nobody reads the old values). When a
- * kernel of a device has not ended by then, the device counts as lost until it has (nothing of it
- * is used or freed meanwhile), and the run is repeated on the CPU as above, with the same limit
- * once more. On devices without events, the kernel is waited for. Thread-safe as compute_run.
- * COMPUTE_ERROR_INVALID_ARGUMENT for options that make no sense. */
+ * parameters, which is early in plans of the CPU (as soon as no step reads the old values). When a
+ * kernel of a device has not finished by then, the device is considered lost until it has (nothing
+ * of it is used or freed meanwhile), and the run is repeated on the CPU as above, with the same
+ * limit again. On devices without events, the kernel is waited for. Thread-safe as compute_run.
+ * COMPUTE_ERROR_INVALID_ARGUMENT for invalid options. */
 COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
                                             const compute_binding *bindings, size_t count,
                                             const compute_run_options *options,
@@ -139,7 +139,7 @@ COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
 COMPUTE_API compute_device *compute_plan_device(const compute_plan *plan);
 
 /* Runs the plan once to the end, as compute_run does without a queue and without falling back,
- * waiting after every step. What a step took is shown by compute_explain beside what was predicted;
+ * waiting after every step. compute_explain shows the time of each step next to the prediction;
  * the shortest time of several such runs counts. The time of a step contains that of waiting for
  * it. Statuses as compute_run. */
 COMPUTE_API compute_status compute_plan_measure(const compute_plan *plan,

@@ -27,8 +27,8 @@ typedef struct compute_profile_options {
   uint64_t reserved[6];      /* must be zero */
 } compute_profile_options;
 
-/* Starts recording, or goes on after a stop, or changes the options (another size of the timeline
- * empties it). `options` may be NULL. What is under way counts from its next step on.
+/* Starts recording, or continues after a stop, or changes the options (another size of the timeline
+ * empties it). `options` may be NULL. What is in progress counts from its next step on.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. Thread-safe, as all of these. */
 COMPUTE_API compute_status compute_profile_start(compute_context *context,
                                                  const compute_profile_options *options);
@@ -37,7 +37,7 @@ COMPUTE_API compute_status compute_profile_start(compute_context *context,
  */
 COMPUTE_API compute_status compute_profile_stop(compute_context *context);
 
-/* Forgets sums, timeline and the texts of fallbacks; recording goes on if it was on. The counters
+/* Forgets sums, timeline and the texts of fallbacks; recording continues if it was on. The counters
  * of fallbacks, pools and builds stay. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_clear(compute_context *context);
 
@@ -46,7 +46,7 @@ COMPUTE_API compute_status compute_profile_clear(compute_context *context);
  * those of the disk cache, the fallbacks with their texts, and whatever was recorded: for kernels,
  * transfers, builds, runs, waits and spans of the caller count, total, mean, median, 90th
  * percentile, extremes, bytes, FLOP, and rates, as fractions of the device's measured peaks where
- * those are known. Median and percentile are exact to 4 %.
+ * those are known. Median and percentile are accurate to within 4 %.
  *
  * The file is replaced by renaming, so that a reader never sees half of it; a path that is a pipe,
  * a device or a link is written to as it is. Devices of modules that have not been needed yet are
@@ -69,7 +69,7 @@ COMPUTE_API compute_status compute_profile_text(compute_context *context, char *
 
 /* ---- Spans of the caller ------------------------------------------------------------------- */
 
-/* A stretch of time under way. bytes and flops may be set before its end, for the rates. */
+/* A stretch of time in progress. bytes and flops may be set before its end, for the rates. */
 typedef struct compute_profile_span {
   uint64_t bytes;
   uint64_t flops;

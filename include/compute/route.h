@@ -3,7 +3,7 @@
  * Plans compiled with COMPUTE_PLAN_AUTO (plan.h) place each step where the whole plan is predicted
  * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
  * predictions come from a few figures of each device, which are measured once, kept in a file
- * beside the tuning file, and found there by every later program. COMPUTE_COSTS
+ * next to the tuning file, where every later program finds it. COMPUTE_COSTS
  * (docs/reference/environment.md) forbids measuring; then guesses from the device's description take the
  * place of what is not known. */
 #ifndef COMPUTE_ROUTE_H
@@ -39,17 +39,17 @@ typedef struct compute_device_costs {
   uint64_t reserved[8];
 } compute_device_costs;
 
-/* Measures `device` anew, in about `limit_seconds` (0: 0.8), compiling included where kernels are
- * not in the cache on disk yet; what there is no time for is guessed from the rest. Keeps the
+/* Measures `device` again, in about `limit_seconds` (0: 0.8), compiling included where kernels are
+ * not in the cache on disk yet; what does not fit into the time is guessed from the rest. Keeps the
  * figures for this process and, unless the tuning file is switched off, for later ones. Plans that
  * exist stay as they are. `costs` may be NULL. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT for a
- * limit that is no number of seconds, _UNSUPPORTED for a device that runs no kernels,
+ * limit that is not a number of seconds, _UNSUPPORTED for a device that runs no kernels,
  * _OUT_OF_MEMORY, _FILE (the figures hold for this process then), _DEVICE_LOST. Thread-safe, but
  * two measurements at once disturb each other. */
 COMPUTE_API compute_status compute_route_measure(compute_device *device, double limit_seconds,
                                                  compute_device_costs *costs);
 
-/* The figures in force: measured by this process, or stored, or guessed. Measures nothing.
+/* The figures in effect: measured by this process, or stored, or guessed. Does not measure.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_route_query(compute_device *device, compute_device_costs *costs);
 

@@ -28,7 +28,7 @@ typedef struct compute_simulation {
   compute_range photons, background; /* per spot, per pixel; ≥ 0 */
   compute_range position;            /* of x and y from the ROI's centre, pixels */
   compute_range z;                   /* XYZNB, µm */
-  compute_range sigma; /* XYNBS, XYNBSXSY (each axis by itself); 0, 0: problem.sigma */
+  compute_range sigma; /* XYNBS, XYNBSXSY (each axis separately); 0, 0: problem.sigma */
   bool noise_free;     /* expected values instead of draws */
   /* Maps in host memory, or NULL: of the ROI's size, for movies of the frame's. */
   const float *offset, *gain, *variance;

@@ -19,10 +19,11 @@ typedef enum compute_spot_filter {
 
 typedef struct compute_spot_options {
   compute_spot_filter filter;
-  double sigma;         /* of a spot, in pixels; > 0, at most 50 */
-  double threshold;     /* in standard deviations of the filtered background; 0: 5 */
-  int32_t distance;     /* how far a spot is the maximum, each way; 0: 2 sigma, up; at most 100 */
-  int64_t limit;        /* most spots of one frame that are kept, the brightest; 0: all */
+  double sigma;     /* of a spot, in pixels; > 0, at most 50 */
+  double threshold; /* in standard deviations of the filtered background; 0: 5 */
+  int32_t
+      distance;  /* radius within which a spot must be the maximum; 0: 2 sigma, up; at most 100 */
+  int64_t limit; /* most spots of one frame that are kept, the brightest; 0: all */
   uint64_t reserved[4]; /* must be zero */
 } compute_spot_options;
 

@@ -11,7 +11,7 @@
  *
  * A step (forward, loss, gradients, update) is one plan. With several devices each has a replica of
  * the model and a share of the batch; gradients are summed in a fixed order, so a step equals that
- * of one device on the whole batch up to rounding. Two layers know their share only: batch norm
+ * of one device on the whole batch up to rounding. Two layers see only their own share: batch norm
  * normalises it by its own statistics (the model keeps those of the first device's), and dropout
  * draws other elements on each device. */
 #ifndef COMPUTE_TRAIN_H
@@ -44,7 +44,7 @@ COMPUTE_API compute_status compute_dataset_from_files(compute_context *context, 
 COMPUTE_API compute_status compute_dataset_from_csv(compute_context *context, const char *path,
                                                     int32_t target_column, compute_shape item,
                                                     compute_dataset **dataset);
-/* Divides off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest stays.
+/* Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest stays.
  * Both share the memory. */
 COMPUTE_API compute_status compute_dataset_split(compute_dataset *dataset, double fraction,
                                                  uint64_t seed, compute_dataset **second);
@@ -91,7 +91,7 @@ typedef struct compute_schedule {
   int64_t period;  /* optimizer steps, warm-up included; cosine, 0: up to the end of the run */
   double factor;   /* step: 0: 0.1; cosine: 0 */
   int64_t warm_up; /* optimizer steps over which the rate grows linearly from 0: the first of them
-                    * has 1 / warm_up of it. A cosine begins behind them */
+                    * has 1 / warm_up of it. A cosine schedule starts after them */
 } compute_schedule;
 
 enum {
@@ -103,21 +103,21 @@ enum {
 };
 
 typedef struct compute_trainer_options {
-  compute_layer *model;             /* must outlive the trainer; its weights are what is trained */
+  compute_layer *model;             /* must outlive the trainer; its weights are trained */
   compute_batch_port input, target; /* of one item */
   int64_t batch;                    /* items of one step on all devices together; ≥ 1 */
   compute_loss_kind loss;
   double label_smoothing, huber_delta; /* delta 0: 1 */
   compute_optimizer_options optimizer;
   compute_schedule schedule;
-  double clip_norm;   /* of all gradients together; 0: no limit */
+  double clip_norm;   /* maximum global norm of the gradients; 0: no limit */
   int32_t accumulate; /* batches whose gradients make one optimizer step; 0: 1 */
   /* COMPUTE_F16 or COMPUTE_BF16: activations in it, weights and optimizer in f32; with f16 the loss
    * is scaled, and steps whose gradients overflow are left out (but count for the schedule). 0: as
    * the weights. */
   compute_dtype precision;
   uint64_t seed;                  /* of dropout and shuffling */
-  compute_device *const *devices; /* NULL and 0: the default device; one may come twice */
+  compute_device *const *devices; /* NULL and 0: the default device; one may be listed twice */
   size_t device_count;            /* at most 16, and no more than items of a batch */
   uint32_t flags;                 /* COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
   /* Applied to the input before the model, may be NULL: scaling, augmentation. */
@@ -165,8 +165,8 @@ typedef struct compute_training_score {
   uint64_t reserved[4];
 } compute_training_score;
 
-/* Epochs of shuffled batches; what is left over at the end of an epoch is left out, as it is less
- * than a batch. `score` (may be NULL): of the last epoch, as seen while training. */
+/* Epochs of shuffled batches; an incomplete last batch is
+ * dropped. `score` (may be NULL): of the last epoch, as seen while training. */
 COMPUTE_API compute_status compute_trainer_run(compute_trainer *trainer,
                                                const compute_dataset *dataset,
                                                const compute_trainer_run_options *options,
@@ -182,7 +182,7 @@ COMPUTE_API compute_status compute_trainer_predict(compute_trainer *trainer,
                                                    const compute_tensor *inputs,
                                                    compute_tensor **results);
 
-/* Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training goes on
+/* Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training continues
  * from a checkpoint bit for bit. The trainer that loads it must have the same model, optimizer,
  * accumulation and precision; otherwise COMPUTE_ERROR_INVALID_ARGUMENT, _SHAPE or _DTYPE names a
  * tensor, and nothing has changed. */

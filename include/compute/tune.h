@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* How far a run has come, and what it is at. Texts live during the call. Rounds that compare the
+/* Progress of a run. Texts live during the call. Rounds that compare the
  * better candidates again have candidate_index = candidate_count. */
 typedef struct compute_tune_progress {
   const char *problem; /* "gemm f32 1024x1024x1024" */
@@ -22,7 +22,7 @@ typedef struct compute_tune_progress {
   uint32_t candidate_index, candidate_count;
   double best_seconds;      /* of one kernel; 0 while none has been measured */
   double heuristic_seconds; /* the same without tuning */
-  const char *best;         /* its parameters in words; "" while no tuning is known to be better */
+  const char *best;         /* its parameters as text; "" while no tuning is known to be better */
   uint32_t refused;         /* candidates that did not compile, failed or gave wrong numbers */
   double elapsed_seconds;
   double remaining_seconds; /* estimated; < 0 while unknown */
@@ -65,7 +65,7 @@ COMPUTE_API compute_status compute_tuning_path(compute_context *context, char *p
 
 /* Writes the entries of the tuning file that are in force (of all devices, or of one) to another
  * file, which is made or overwritten; adds the entries of another file that are in force there to
- * the tuning file, unless they stand there already. Lines that are damaged or of another version of
+ * the tuning file, unless they are there already. Lines that are damaged or of another version of
  * the format are skipped and counted in `skipped`, which may be NULL. Entries of other devices are
  * taken too, and serve those alone. COMPUTE_ERROR_NULL_POINTER, _FILE, _OUT_OF_MEMORY. Thread-safe.
  */

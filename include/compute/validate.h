@@ -1,6 +1,6 @@
 /* Validation: every step of every plan is checked while it runs.
  *
- * Each step that a device has run is evaluated once more from the same inputs, plainly, element by
+ * Each step that a device has run is evaluated again from the same inputs, plainly, element by
  * element in double precision, by code that shares nothing with any backend, and the results are
  * compared. The tolerance of each element follows from the step itself: the evaluation carries a
  * bound of what rounding can do along with each value, so that a cancellation may lose what it must
@@ -90,7 +90,7 @@ typedef struct compute_validation_options {
 COMPUTE_API compute_status compute_validation_start(compute_context *context,
                                                     const compute_validation_options *options);
 
-/* Steps under way may still be checked. COMPUTE_ERROR_NULL_POINTER. */
+/* Steps in progress may still be checked. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_validation_stop(compute_context *context);
 
 /* Counted since the context was opened. */

@@ -4,7 +4,7 @@
  * never fail. The others hang off a record of the context, under one lock: a context's record and
  * all below it go when the context closes, and a thread's entries go when the thread ends. A
  * context is known by the address that it has while it is open, and a thread by a number that is
- * never used twice. When memory is too short for an entry, the thread-local error still tells. */
+ * never used twice. Without memory for an entry, the thread-local error remains. */
 #include "base/error.h"
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static context_record *records;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t exit_key; /* its destructor tells that a thread ends */
+static pthread_key_t exit_key; /* its destructor runs when a thread ends */
 static bool exit_key_valid;
 
 static _Thread_local uintptr_t thread_number; /* 0: not given yet */
@@ -125,15 +125,6 @@ void error_restore(const compute_context *context, const compute_error *error) {
   pthread_mutex_unlock(&mutex);
 }
 
-void error_attribute(const compute_context *context, const char *operation) {
-  if (strcmp(thread_last.operation, ERROR_BACKEND) != 0 &&
-      strcmp(thread_last.operation, "compute_queue_wait") != 0)
-    return;
-  compute_error error = thread_last;
-  snprintf(error.operation, sizeof error.operation, "%s", operation);
-  error_restore(context, &error);
-}
-
 /* Ends the text at the last whole UTF-8 character, where a long one was cut. */
 static void cut_whole(char *text) {
   size_t length = strlen(text), back = 0;
@@ -151,6 +142,38 @@ static void text_set(char *field, size_t bytes, const char *text) {
   cut_whole(field);
 }
 
+/* The text after the name of the operation, if the message begins with it. */
+static const char *after_operation(const char *message, const char *operation) {
+  const size_t length = strlen(operation);
+  const bool named = length > 0 && !strncmp(message, operation, length) && message[length] == ':' &&
+                     message[length + 1] == ' ';
+  return named ? message + length + 2 : message;
+}
+
+const char *error_text(const compute_error *error) {
+  return after_operation(error->message, error->operation);
+}
+
+/* Sets the message to "<operation>: <text>"; a text that was passed on may have the name already.
+ */
+static void message_set(compute_error *error, const char *text) {
+  const bool named = error->operation[0] && strcmp(error->operation, ERROR_BACKEND) != 0;
+  int used = 0;
+  if (named) used = snprintf(error->message, sizeof error->message, "%s: ", error->operation);
+  text_set(error->message + used, sizeof error->message - (size_t)used,
+           after_operation(text, error->operation));
+}
+
+void error_attribute(const compute_context *context, const char *operation) {
+  if (strcmp(thread_last.operation, ERROR_BACKEND) != 0 &&
+      strcmp(thread_last.operation, "compute_queue_wait") != 0)
+    return;
+  compute_error error = thread_last;
+  text_set(error.operation, sizeof error.operation, operation);
+  message_set(&error, error_text(&thread_last));
+  error_restore(context, &error);
+}
+
 compute_status error_record_list(const compute_context *context, compute_status status,
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list) {
@@ -159,8 +182,10 @@ compute_status error_record_list(const compute_context *context, compute_status 
   text_set(error.operation, sizeof error.operation, operation);
   text_set(error.remedy, sizeof error.remedy, remedy);
   if (file) snprintf(error.source, sizeof error.source, "%s:%d", file, line);
-  if (vsnprintf(error.message, sizeof error.message, format, list) < 0) error.message[0] = '\0';
-  cut_whole(error.message);
+  char text[sizeof error.message];
+  if (vsnprintf(text, sizeof text, format, list) < 0) text[0] = '\0';
+  cut_whole(text);
+  message_set(&error, text);
   error_restore(context, &error);
   log_write(COMPUTE_LOG_DEBUG, "core", "%s: %s", compute_status_name(status), error.message);
   return status;

@@ -1,4 +1,4 @@
-/* Error details: who fails says why, once, at the place where it is known. */
+/* Error details: the code that detects a failure reports it, once. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -8,7 +8,8 @@
 
 /* Records a detail for the calling thread and for `context` (may be NULL) and returns `status`, so
  * that a failing function can end in `return error_set(…)`. Copies the strings, cutting long ones.
- */
+ * The message becomes "<operation>: <text>", so the text does not name the operation itself; it
+ * begins in lower case and, if it is one sentence, has no full stop. */
 #define error_set(context, status, operation, ...)                                                 \
   error_record((context), (status), 0, (operation), NULL, __FILE__, __LINE__, __VA_ARGS__)
 
@@ -35,12 +36,17 @@ compute_status error_find_null(const compute_context *context, const char *opera
                                const char *file, int line, const char *names,
                                const void *const *pointers, size_t count);
 
-/* The operation of an error that a backend has reported, until error_attribute. */
+/* The operation of an error reported below the public calls, until error_attribute names the call;
+ * such a message begins with the device's name instead. */
 #define ERROR_BACKEND "backend"
 
-/* Gives the calling thread's last error its operation, if a backend has reported it and knew none,
- * or if it was found by waiting for a queue, which `operation` did. */
+/* Names the operation of the calling thread's last error, if that is ERROR_BACKEND or the wait for
+ * a queue that `operation` did. */
 void error_attribute(const compute_context *context, const char *operation);
+
+/* The message of `error` without the name of its operation, for a message of the same operation
+ * that quotes it. Points into `error`. */
+const char *error_text(const compute_error *error);
 
 /* For code that keeps an error to report it later: puts a detail back as the current one. */
 void error_restore(const compute_context *context, const compute_error *error);

@@ -1,5 +1,5 @@
 /* Files and the cache folder. read and write may do less than they are asked to, for many reasons
- * that are no failure. */
+ * that are not a failure. */
 #include "base/file.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 
 #include "compute/status.h"
 
-#define FILE_ENDED (-1) /* the file ends before so many bytes */
+#define FILE_ENDED (-1) /* the file ends before that number of bytes */
 
 /* The status for an errno of a file's: COMPUTE_ERROR_OUT_OF_MEMORY for ENOMEM, else
  * COMPUTE_ERROR_FILE. */

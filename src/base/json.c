@@ -183,7 +183,7 @@ bool json_take_string(json_input *text, char **string) {
       to = after;
       continue;
     }
-    size_t length = utf8_length(text->at); /* the zero at the end is no continuation */
+    size_t length = utf8_length(text->at); /* the zero at the end is not a continuation */
     if (length == 0) return false;
     for (size_t i = 0; i < length; i++) *to++ = *text->at++;
   }

@@ -40,17 +40,17 @@ static compute_status check_counts(compute_context *context, const compute_batch
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "inputs is NULL");
   if (o->step && !o->outputs)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "outputs is NULL, and a step does not say what they are");
+                     "outputs is NULL; with a step, it must describe the outputs");
   if (o->batch < 0 || o->slots > COMPUTE_BATCH_MAX_SLOTS)
     return refuse(context, "the batch must not be negative, and slots at most 16");
   if ((int)o->fallback < 0 || o->fallback > COMPUTE_FALLBACK_STRICT)
     return refuse(context, "invalid fallback policy");
   if (o->device_count > 0 && (o->flags & COMPUTE_BATCH_ALL_DEVICES) != 0)
-    return refuse(context, "devices are given, and all devices are asked for too");
+    return refuse(context, "devices and the flag for all devices cannot be combined");
   if ((o->devices == NULL) != (o->device_count == 0) || o->device_count > 64)
-    return refuse(context, "devices and device_count do not fit each other");
+    return refuse(context, "devices and device_count do not match");
   for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0) return refuse(context, "reserved fields are not zero");
+    if (o->reserved[i] != 0) return refuse(context, "reserved fields must be zero");
   return COMPUTE_OK;
 }
 
@@ -62,11 +62,11 @@ static compute_status take_port(compute_context *context, const compute_batch_po
                      (int)from->dtype);
   if (from->item.rank >= COMPUTE_MAX_RANK)
     return error_set(context, COMPUTE_ERROR_SHAPE, HERE,
-                     "%s %zu: an item of rank %d leaves no room for the axis of the items", role,
-                     index, (int)from->item.rank);
+                     "%s %zu: items of rank %d leave no axis for the batch", role, index,
+                     (int)from->item.rank);
   const compute_status status = shape_validate(from->item, &count);
   if (status)
-    return error_set(context, status, HERE, "%s %zu: the item's shape: %s", role, index,
+    return error_set(context, status, HERE, "%s %zu: invalid item shape: %s", role, index,
                      shape_problem(from->item, status));
   if (!checked_multiply(count, (int64_t)compute_dtype_size(from->dtype), &bytes) ||
       bytes > INT64_MAX / (2 * COMPUTE_BATCH_MAX_PORTS))
@@ -134,7 +134,7 @@ static compute_status work_for(compute_batch *batch, compute_device *device, bat
   return status;
 }
 
-/* Whether the host addresses the device's memory: that of a small tensor tells. */
+/* Whether the host addresses the device's memory: that of a small tensor shows it. */
 static compute_status look_at_memory(batch_lane *lane) {
   compute_tensor *probe;
   const compute_device *cpu = lane->batch->context->cpu;
@@ -156,7 +156,8 @@ static compute_status open_lane(compute_batch *batch, batch_lane *lane, compute_
   lane->batch = batch;
   lane->slots = base_allocate(batch->slot_count, sizeof *lane->slots);
   if (!lane->slots)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for slots");
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for slots");
   for (uint32_t i = 0; i < batch->slot_count; i++) lane->slots[i].lane = lane;
   const compute_status status = work_for(batch, device, &lane->work);
   return !status ? look_at_memory(lane) : status;
@@ -165,11 +166,12 @@ static compute_status open_lane(compute_batch *batch, batch_lane *lane, compute_
 static compute_status open_lanes(compute_batch *batch, const compute_batch_options *o) {
   const size_t count = count_devices(batch, o);
   if (count == 0)
-    return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device computes");
+    return error_set(batch->context, COMPUTE_ERROR_NO_DEVICE, HERE, "no device can run kernels");
   batch->lanes = base_allocate(count, sizeof *batch->lanes);
   batch->works = base_allocate(count + 1, sizeof *batch->works);
   if (!batch->lanes || !batch->works)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for devices");
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for devices");
   batch->lane_count = (uint32_t)count;
   compute_status status = flow_open(batch);
   batch->flow_opened = !status;
@@ -205,7 +207,8 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
   batch->fallback = o->fallback;
   batch->flags = o->flags;
   if (o->name && (batch->name = base_duplicate(o->name)) == NULL)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a name");
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a name");
   if (!status) status = open_lanes(batch, o);
   if (!status && batch->build) status = work_probe(batch);
   if (!status) status = check_batch(batch);
@@ -224,7 +227,8 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
   if (status) return status;
   compute_batch *batch = base_allocate(1, sizeof *batch);
   if (!batch)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for an iterator");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for an iterator");
   batch->context = context;
   for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++)
     batch->source_files[i] = batch->sink_files[i] = -1;
@@ -243,7 +247,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
 void compute_batch_release(compute_batch *batch) {
   if (!batch) return;
   compute_context *context = batch->context;
-  compute_error before; /* what a lost device says now is no news */
+  compute_error before; /* what a lost device reports now is not new */
   compute_error_get(context, &before);
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
@@ -271,7 +275,7 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
   if (missing) return missing;
   if (index >= batch->lane_count)
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "there is no device %zu; the iterator has %u", index, batch->lane_count);
+                     "device %zu does not exist; the iterator has %u", index, batch->lane_count);
   const batch_lane *lane = &batch->lanes[index];
   compute_batch_device_info found = {.device = lane->work->device};
   /* Held to the end: no run begins meanwhile. */
@@ -284,7 +288,8 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
   }
   pthread_mutex_unlock(&batch->run_mutex);
   if (running)
-    return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, operation, "a run is under way");
+    return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, operation,
+                     "a run is in progress");
   *info = found;
   return COMPUTE_OK;
 }

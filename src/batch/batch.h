@@ -8,7 +8,7 @@
  *   writer            hands the results to the sinks in order, frees the slot
  *
  * A slot is in one thread's hands at a time and passes through the lists below, all under one
- * mutex. There is a fixed number of slots, so whoever is ahead runs out of them and waits: that is
+ * mutex. The number of slots is fixed, so a stage that is ahead runs out of them and waits: that is
  * the back-pressure, and memory is constant. Nothing else waits; and each list's consumer ends when
  * its producer has ended or the run is stopped, so that nobody waits for ever. */
 #ifndef BATCH_BATCH_H
@@ -26,7 +26,7 @@ typedef struct batch_port {
   uint64_t bytes; /* of one item */
 } batch_port;
 
-/* The shape of so many items. */
+/* The shape of that number of items. */
 compute_shape batch_shape(compute_shape item, int64_t items);
 
 /* ---- Work on one device (work.c) ----------------------------------------------------------- */
@@ -176,14 +176,14 @@ void *lane_finish_all(void *lane);
  * the CPU. False if there is none to go to, or policy forbids it. */
 bool lane_give_up(batch_lane *lane);
 
-/* Notes that batches of so many items are too large for the device's memory. Returns the next
+/* Notes that batches of that size are too large for the device's memory. Returns the next
  * smaller size. */
 int64_t lane_halve(batch_lane *lane, int64_t items);
 
 /* ---- port.c: where items come from and where results go: arrays, files, callbacks ---------- */
 
 /* Checks the caller's sources and sinks, opens files, and sets flow.total, also from the files'
- * sizes where those tell it. ports_close is due after a failure too; its own status is that of a
+ * sizes where those show it. ports_close is due after a failure too; its own status is that of a
  * file that could not be finished. */
 compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options);
 compute_status ports_close(compute_batch *batch);

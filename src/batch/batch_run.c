@@ -152,7 +152,7 @@ static compute_status start_thread(const compute_batch *batch, pthread_t *thread
   const int code = pthread_create(thread, NULL, work, argument);
   if (code == 0) return COMPUTE_OK;
   return error_set_native(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, HERE, NULL,
-                          "a thread cannot be started: %s", strerror(code));
+                          "cannot start a thread: %s", strerror(code));
 }
 
 /* Lanes first, the reader last: without the reader nothing happens, so a failure is undone by
@@ -187,10 +187,10 @@ static compute_status check_options(const compute_batch *batch,
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     if (options->reserved[i] != 0)
       return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                       "reserved fields of the options are not zero");
+                       "options.reserved must be zero");
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "%g seconds between two calls of the progress function",
+                     "progress_seconds is %g; it must be at least 0 and less than 1e6",
                      options->progress_seconds);
   return COMPUTE_OK;
 }
@@ -205,7 +205,7 @@ static compute_status begin(compute_batch *batch) {
   pthread_mutex_unlock(&batch->run_mutex);
   if (free) return COMPUTE_OK;
   return error_set(batch->context, COMPUTE_ERROR_INVALID_STATE, HERE,
-                   "a run of this iterator is under way");
+                   "a run of this iterator is in progress");
 }
 
 static void end(compute_batch *batch) {
@@ -224,7 +224,7 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
     const bool known = f->error.status == f->status;
     return error_set_native(batch->context, f->status, known ? f->error.native_code : 0, HERE,
                             known ? f->error.remedy : NULL, "%s: %.380s; %lld items are complete",
-                            label, known ? f->error.message : compute_status_text(f->status),
+                            label, known ? error_text(&f->error) : compute_status_text(f->status),
                             items);
   }
   const bool all = f->all_read && f->delivered == f->next_sequence;
@@ -239,7 +239,8 @@ static compute_status run(delivery *d) {
   flow_start(batch); /* first of all: its counts are the result also of a run that fails early */
   pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
   if (!threads)
-    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for threads");
+    status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                       "not enough memory for threads");
   for (uint32_t i = 0; !status && i < batch->work_count; i++)
     status = work_refresh(&batch->works[i]);
   if (!status) status = ports_open(batch, d->options);

@@ -93,7 +93,8 @@ compute_status flow_open(compute_batch *batch) {
            make_condition(&batch->lanes[i].submitted_changed) &&
            make_condition(&batch->lanes[i].device_changed);
   return made ? COMPUTE_OK
-              : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for locks");
+              : error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                          "not enough memory for locks");
 }
 
 void flow_close(compute_batch *batch) {

@@ -46,7 +46,7 @@ void flow_give_done(batch_slot *slot, compute_status status);
 /* Whether the results of this batch are still wanted. */
 bool flow_is_wanted(const batch_slot *slot);
 
-/* From now on at most so many items at a time, since memory was short. */
+/* From now on at most that number of items at a time, since memory was short. */
 void flow_limit(batch_lane *lane, int64_t items);
 void flow_count_on_cpu(batch_lane *lane);
 

@@ -61,7 +61,7 @@ static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t it
 
 int64_t lane_halve(batch_lane *lane, int64_t items) {
   fallback_note(lane->batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
-                is_loud(lane->batch), "no memory for a batch of %lld items; halved",
+                is_loud(lane->batch), "not enough memory for a batch of %lld items; halving it",
                 (long long)items);
   flow_limit(lane, (items + 1) / 2);
   return (items + 1) / 2;
@@ -155,7 +155,7 @@ bool lane_give_up(batch_lane *lane) {
   if (!may_use_cpu(lane)) return false;
   if (!atomic_exchange(&lane->lost, true))
     fallback_note(batch->context, lane->work->device, FALLBACK_RUN_ON_CPU, is_loud(batch),
-                  "batches go to the CPU from now on: %s", compute_error_message(batch->context));
+                  "batches run on the CPU from now on: %s", compute_error_message(batch->context));
   return true;
 }
 
@@ -209,7 +209,7 @@ static compute_status finish(batch_slot *slot) {
   if (!status) return status;
   slot->began = 0; /* says nothing about how fast the device is */
   if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
-    (void)error_set(batch->context, status, HERE, "%s was lost before",
+    (void)error_set(batch->context, status, HERE, "%s was lost earlier",
                     slot->lane->work->device->info.name);
   return repeat_on_cpu(slot, status);
 }

@@ -44,7 +44,7 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
   return COMPUTE_OK;
 }
 
-/* Whether the source itself shows where it ends. In a file of items without bytes there is no end.
+/* Whether the source itself shows where it ends. A file of items without bytes has no end.
  */
 static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
   return source->read != NULL || (source->path && batch->inputs[i].bytes > 0);
@@ -66,9 +66,8 @@ static compute_status check(const compute_batch *batch, const compute_batch_run_
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
     status = check_sink(batch, &options->sinks[i], i);
   if (status || ends) return status;
-  return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
-                          "say how many items there are",
-                          "no source has an end of its own, so the run would have none");
+  return error_set_native(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE, "set items",
+                          "the number of items is not set, and no source has an end of its own");
 }
 
 /* ---- Files --------------------------------------------------------------------------------- */
@@ -211,8 +210,8 @@ static compute_status read_callback(const compute_batch *batch, const batch_slot
   if (status) return callback_failed(batch, status, "source of input", i, slot->first + *count);
   if (got == *count) return COMPUTE_OK;
   return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                   "the source of input %u says that it gave %lld items where %lld were asked for",
-                   i, (long long)got, (long long)wanted);
+                   "the source of input %u returned %lld items; at most %lld were requested", i,
+                   (long long)got, (long long)wanted);
 }
 
 static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_t items) {
@@ -221,7 +220,7 @@ static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_
                      "the source of input %u ended after %lld of %lld items", i, (long long)items,
                      (long long)batch->flow.total);
   return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                   "the source of input %u ended after %lld items, and another one goes on", i,
+                   "the source of input %u ended after %lld items, but another source has more", i,
                    (long long)items);
 }
 

@@ -47,7 +47,7 @@ static uint64_t target_bytes(const batch_lane *lane) {
   return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
-/* Bytes that batches of so many items take on this lane, with what the plan says. */
+/* Bytes that batches of that size take on this lane, with what the plan says. */
 static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
   const compute_batch *batch = lane->batch;
   const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
@@ -79,7 +79,8 @@ compute_status size_choose(batch_lane *lane) {
     if (short_of_memory)
       fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
                     batch->fallback == COMPUTE_FALLBACK_WARN,
-                    "a plan for batches of %lld items does not fit; halved", (long long)items);
+                    "a plan for batches of %lld items does not fit into memory; halving them",
+                    (long long)items);
     items = (items + 1) / 2;
   }
   lane->most = lane->items = items;

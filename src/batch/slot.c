@@ -49,10 +49,10 @@ static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer,
     buffer->host = base_allocate_aligned((size_t)bytes, 64);
   }
   buffer->staged = buffer->host != NULL;
-  return buffer->staged
-             ? COMPUTE_OK
-             : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                         "no host memory for the %llu bytes of a batch", (unsigned long long)bytes);
+  return buffer->staged ? COMPUTE_OK
+                        : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                                    "not enough host memory for the %llu bytes of a batch",
+                                    (unsigned long long)bytes);
 }
 
 static compute_status buffer_make(const batch_lane *lane, const batch_port *port, int64_t items,

@@ -16,7 +16,7 @@ void slot_unbind(batch_slot *slot);
 compute_status slot_upload(batch_slot *slot);
 compute_status slot_download(batch_slot *slot);
 
-/* Whether downloads are done by the device alone, so that they may be submitted behind the work. */
+/* Whether downloads are done by the device alone, so that they may be submitted after the work. */
 bool slot_is_locked(const batch_slot *slot);
 
 /* Tensors of another device, which addresses host memory, over the slot's data. What was made is to

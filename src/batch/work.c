@@ -18,7 +18,8 @@ static const char HERE[] = "compute_batch_create";
 
 compute_status work_open(batch_work *work, compute_batch *batch, compute_device *device) {
   if (pthread_mutex_init(&work->mutex, NULL) != 0)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a mutex");
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a mutex");
   work->batch = batch;
   work->device = device;
   return COMPUTE_OK;
@@ -70,7 +71,7 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
   work->copies = copies;
   if (grown != 0)
     return error_set(work->batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     "no memory for a parameter's record");
+                     "not enough memory for a parameter's record");
   const compute_status s = make_copy(work, original, copy);
   if (s == COMPUTE_OK)
     work->copies[work->copy_count++] =
@@ -101,7 +102,7 @@ compute_shape batch_shape(compute_shape item, int64_t items) {
   return shape;
 }
 
-/* What the builder makes of so many items; NULL when memory is short. */
+/* What the builder makes of that number of items; NULL when memory is short. */
 static compute_graph *record(compute_batch *batch, int64_t items, compute_node *inputs,
                              compute_node *outputs) {
   compute_graph *graph = compute_graph_create(batch->context);
@@ -123,21 +124,21 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
   const compute_dtype dtype = compute_node_dtype(graph, node);
   char have[96], want[96];
   if (dtype == COMPUTE_DTYPE_NONE)
-    return error_set_native(batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
-                            "have the builder set every output to a node with a value",
-                            "the builder set output %u to no node of its graph that has a value",
-                            index);
+    return error_set_native(
+        batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
+        "have the builder set every output to a node with a value",
+        "the builder did not set output %u to a node of its graph that has a value", index);
   if (shape.rank < 1 || shape.size[0] != items)
-    return error_set_native(batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
-                            "give each item its own result along the first axis",
-                            "for %lld items, output %u has the shape %s, whose first axis is not "
-                            "that of the items",
-                            (long long)items, index, compute_shape_text(shape, have, sizeof have));
+    return error_set_native(
+        batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
+        "give each item its own result along the first axis",
+        "for %lld items, output %u has shape %s; its first axis must be the items",
+        (long long)items, index, compute_shape_text(shape, have, sizeof have));
   if (port->dtype == COMPUTE_DTYPE_NONE) return COMPUTE_OK;
   const compute_shape expected = batch_shape(port->item, items);
   if (dtype == port->dtype && compute_shape_equal(shape, expected)) return COMPUTE_OK;
   return error_set(batch->context, COMPUTE_ERROR_SHAPE, HERE,
-                   "output %u of the graph is %s %s, and it should be %s %s", index,
+                   "output %u of the graph is %s %s; it must be %s %s", index,
                    compute_dtype_name(dtype), compute_shape_text(shape, have, sizeof have),
                    compute_dtype_name(port->dtype),
                    compute_shape_text(expected, want, sizeof want));
@@ -182,7 +183,8 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
                                         .name = batch->name != NULL ? batch->name : "batch"};
   batch_plan *made = base_allocate(1, sizeof *made);
   if (made == NULL)
-    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a plan");
+    return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a plan");
   made->items = items;
   compute_graph *graph = record(batch, items, made->inputs, made->outputs);
   compute_status s = check_graph(batch, graph, made->outputs, items);
@@ -191,9 +193,10 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
     s = compute_compile(graph, made->outputs, batch->output_count, &options, &made->plan);
   compute_graph_release(graph);
   if (s == COMPUTE_OK && made->plan->assigns)
-    s = error_set_native(batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, HERE,
-                         "run such a plan with compute_run, one batch after the other",
-                         "the graph assigns to a parameter, and batches overlap");
+    s = error_set_native(
+        batch->context, COMPUTE_ERROR_UNSUPPORTED, 0, HERE,
+        "run the plan with compute_run, one batch at a time",
+        "the graph assigns to a parameter, which overlapping batches do not allow");
   if (s == COMPUTE_OK)
     *result = made;
   else

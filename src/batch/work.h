@@ -12,10 +12,10 @@ void work_close(batch_work *work);
  * the items' axis. Fills in the iterator's outputs. */
 compute_status work_probe(compute_batch *batch);
 
-/* The plan for so many items, compiled if it is new. Thread-safe. */
+/* The plan for that number of items, compiled if it is new. Thread-safe. */
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan);
 
-/* Copies parameters that lie on other devices once more. */
+/* Copies parameters that are on other devices again. */
 compute_status work_refresh(batch_work *work);
 
 /* Submits the work on `items` items to `queue` (NULL: done on return). Thread-safe. */

@@ -1,6 +1,6 @@
 /* One file for each entry, named by its key. A file appears whole, by renaming, and is checked
  * whole when it is read; so processes need no lock between them, and a crash leaves at worst a
- * temporary file. The folder is opened anew for every call: it may be deleted while the program
+ * temporary file. The folder is opened again for every call: it may be deleted while the program
  * runs.
  *
  * Files are trusted as far as their owner is: only those of this user that nobody else can write
@@ -117,7 +117,7 @@ static int folder_open(disk_cache *cache, bool make) {
   if (problem != 0) {
     switch_off(cache, strerror(problem));
   } else if (fstat(folder, &status) != 0 || !is_ours_alone(&status)) {
-    switch_off(cache, "its folder belongs to somebody else, or others may write there");
+    switch_off(cache, "its folder belongs to another user, or others can write to it");
   } else {
     return folder;
   }
@@ -188,7 +188,7 @@ void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32
     if (state == ENTRY_DAMAGED) {
       unlinkat(folder, key.name, 0);
       atomic_fetch_add(&cache->damaged, 1);
-      log_write(COMPUTE_LOG_INFO, "core", "%s/%s is damaged or not ours alone, and is made again",
+      log_write(COMPUTE_LOG_INFO, "core", "%s/%s is damaged or not exclusively ours; replacing it",
                 cache->folder, key.name);
     }
     close(folder);
@@ -218,7 +218,7 @@ static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
   if (!fits) {
     complain(cache, "not stored",
              swept ? "the folder is full, and nothing in it can be removed"
-                   : "the folder cannot be looked through");
+                   : "the folder cannot be listed");
   }
   return fits;
 }
@@ -245,7 +245,8 @@ static bool exceeds_file_limit(uint64_t bytes) {
          bytes > limit.rlim_cur;
 }
 
-/* 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum tells. */
+/* 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum shows it.
+ */
 static int entry_write(int folder, const entry_key *key, const void *data, size_t bytes) {
   uint8_t header[ENTRY_HEADER_BYTES];
   char name[96];
@@ -266,7 +267,7 @@ void disk_cache_store(disk_cache *cache, const compute_cache_part *parts, uint32
   uint64_t file_bytes = (uint64_t)bytes + ENTRY_HEADER_BYTES, cost = sweep_cost(file_bytes);
   if (bytes > SIZE_MAX - ENTRY_HEADER_BYTES || cost > cache->limit ||
       exceeds_file_limit(file_bytes)) {
-    complain(cache, "not stored", "larger than COMPUTE_CACHE_LIMIT or the limit of file sizes");
+    complain(cache, "not stored", "larger than COMPUTE_CACHE_LIMIT or the file size limit");
     return;
   }
   int folder = folder_open(cache, true);

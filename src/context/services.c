@@ -73,7 +73,8 @@ static compute_status service_generate(void *host, const compute_target *target,
   compute_status status =
       generate_kernel(target, descriptor, tuning, generated, reason, sizeof reason);
   if (status == COMPUTE_OK) return COMPUTE_OK;
-  return error_set(host, status, "kernel", "%s", reason[0] ? reason : compute_status_text(status));
+  return error_set(host, status, ERROR_BACKEND, "%s",
+                   reason[0] ? reason : compute_status_text(status));
 }
 
 static void service_generated_release(void *host, const compute_generated *generated) {

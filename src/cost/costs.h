@@ -53,7 +53,7 @@ const char *work_class_name(work_class class);
 
 /* Times the probes on a queue of its own, the most telling first, until `limit` seconds are over:
  * curves that it has not come to are empty then. Errors are those of the device and of memory; what
- * the device refuses is no error, its curve is empty. */
+ * the device refuses is not an error, its curve is empty. */
 compute_status costs_measure_device(compute_device *device, double limit, device_costs *costs);
 
 /* ---- held.c: the costs of a device, measured, stored or guessed ------------------------------ */

@@ -218,7 +218,7 @@ compute_status costs_file_add(const compute_device *device, const device_costs *
   if (!path) return COMPUTE_OK; /* switched off */
   char *line = base_allocate(COSTS_LINE_BYTES, 1);
   compute_status status = COMPUTE_ERROR_OUT_OF_MEMORY;
-  snprintf(reason, COSTS_REASON_BYTES, "no host memory for a line of costs");
+  snprintf(reason, COSTS_REASON_BYTES, "not enough host memory for a line of costs");
   if (line) {
     size_t length = costs_line_print(key_of(device), device->info.model, costs, line);
     status = tuning_file_append(path, line, length, reason);

@@ -192,7 +192,7 @@ compute_status compute_route_measure(compute_device *device, double limit_second
   compute_status status =
       held ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, held)
            : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "no memory for the costs of %s", device->info.name);
+                       "not enough memory for the costs of %s", device->info.name);
   pthread_mutex_unlock(&device->costs_mutex);
   if (costs && (!status || status == COMPUTE_ERROR_FILE)) {
     compute_route_query(device, costs);
@@ -212,5 +212,5 @@ compute_status compute_route_path(compute_context *context, char *path, size_t b
   base_release(whole);
   return fits ? COMPUTE_OK
               : error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                          "the path has %zu bytes, and there is room for %zu", length + 1, bytes);
+                          "the path needs %zu bytes; the buffer has %zu", length + 1, bytes);
 }

@@ -122,7 +122,7 @@ static compute_status open_session(session *s) {
   s->host = base_allocate_aligned((size_t)s->elements * 4, 4096);
   if (!s->host)
     return error_set(s->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_route_measure",
-                     "no host memory to measure %s with", s->device->info.name);
+                     "not enough host memory to measure %s", s->device->info.name);
   status = compute_queue_create(s->device, &s->queue);
   for (uint32_t i = 0; !status && i < PROBE_INPUTS; i++) status = allocate(s, &s->input[i]);
   return status ? status : allocate(s, &s->output);
@@ -203,7 +203,7 @@ static bool is_refusal(compute_status status) {
          status == COMPUTE_ERROR_LAUNCH;
 }
 
-/* The smallest kernel of all also tells what a launch and a wait cost. */
+/* The smallest kernel of all also shows what a launch and a wait cost. */
 static compute_status measure_launch(session *s, const probe_kernel *k, double seconds) {
   double single;
   compute_status status = time_point(s, run_probe, k, false, &single);
@@ -286,7 +286,7 @@ compute_status costs_measure_device(compute_device *device, double limit, device
   probe *p = base_allocate(1, sizeof *p);
   if (!p)
     return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_route_measure",
-                     "no memory to measure %s", device->info.name);
+                     "not enough memory to measure %s", device->info.name);
   compute_error before;
   compute_error_get(NULL, &before);
   compute_status status = open_session(&s);
@@ -298,5 +298,5 @@ compute_status costs_measure_device(compute_device *device, double limit, device
   error_restore(NULL, &before); /* refusals are none */
   if (costs->curve[WORK_STREAM].count > 0) return COMPUTE_OK;
   return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, "compute_route_measure",
-                   "%s refuses the kernels that it would be measured with", device->info.name);
+                   "%s does not support the kernels that measure it", device->info.name);
 }

@@ -13,7 +13,7 @@
 #include "device/collector.h"
 #include "tensor/tensor.h"
 
-#define ARGUMENTS_AT_HAND 16   /* so many need no allocation at a launch */
+#define ARGUMENTS_AT_HAND 16   /* this many need no allocation at a launch */
 #define ARGUMENTS_MAX     1024 /* more than any device takes */
 
 struct compute_kernel {
@@ -48,23 +48,22 @@ static compute_status check_compile(const compute_device *device, const char *so
   }
   if (flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
-                     "0x%" PRIx32 " are not flags of a kernel",
-                     flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE);
+                     "unknown kernel flags 0x%" PRIx32, flags & ~(uint32_t)COMPUTE_KERNEL_PORTABLE);
   }
   if (source[0] == '\0') {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling, "the source is empty");
   }
   if (!is_identifier(entry)) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, compiling,
-                     "the entry '%.80s' is not the name of a function", entry);
+                     "the entry '%.80s' is not a function name", entry);
   }
   const compute_backend *backend = device->backend;
   if (!backend->custom_build || !backend->custom_destroy || !backend->custom_launch) {
     return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
                             "choose a device with a compiler, such as opencl:0; compute-info lists "
-                            "the devices and says what others lack",
-                            "%s (backend %s) has no compiler for kernels of your own",
-                            device->info.name, device->info.backend);
+                            "the devices and what they support",
+                            "%s (backend %s) has no compiler for custom kernels", device->info.name,
+                            device->info.backend);
   }
   if (takes_portable_only(device) && !(flags & COMPUTE_KERNEL_PORTABLE)) {
     return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
@@ -84,7 +83,7 @@ static compute_status make_portable(compute_device *device, const char *source, 
     return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, compiling,
                             "write the source in the device's own language, without "
                             "COMPUTE_KERNEL_PORTABLE",
-                            "%s does not say which dialect it takes", device->info.name);
+                            "%s does not report a kernel dialect", device->info.name);
   }
   compute_status status = device->backend->device_target(device->handle, &target);
   if (status) return status;
@@ -160,15 +159,15 @@ static compute_status check_launch(const compute_kernel *kernel, const compute_l
   }
   if (count > ARGUMENTS_MAX) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
-                     "%zu arguments; no kernel takes more than %d", count, ARGUMENTS_MAX);
+                     "%zu arguments; at most %d are allowed", count, ARGUMENTS_MAX);
   }
   if (!queue || queue->device == kernel->device) return COMPUTE_OK;
   if (queue->device->context != context) {
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, launching,
-                     "the queue is of another context than the kernel");
+                     "the queue and the kernel belong to different contexts");
   }
   return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, launching,
-                   "the queue is of %s, the kernel of %s", queue->device->info.name,
+                   "the queue is on %s, the kernel on %s", queue->device->info.name,
                    kernel->device->info.name);
 }
 
@@ -178,11 +177,11 @@ static compute_status check_tensor(const compute_device *device, const compute_t
   if (place == device) return COMPUTE_OK;
   if (place->context != device->context) {
     return error_set(device->context, COMPUTE_ERROR_WRONG_CONTEXT, launching,
-                     "argument %zu is a tensor of another context than the kernel", index);
+                     "argument %zu is a tensor of another context", index);
   }
   return error_set_native(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, launching,
                           "copy it with compute_tensor_to_device",
-                          "argument %zu is a tensor on %s, the kernel is of %s", index,
+                          "argument %zu is a tensor on %s, but the kernel is on %s", index,
                           place->info.name, device->info.name);
 }
 
@@ -204,7 +203,7 @@ static compute_status translate(const compute_device *device, const compute_kern
                            "argument %zu is a value of 0 bytes", index)
                : error_set(
                      device->context, COMPUTE_ERROR_NULL_POINTER, launching,
-                     "argument %zu is nothing: its tensor is NULL, or 0 bytes of local memory",
+                     "argument %zu is empty: its tensor is NULL, or it has 0 bytes of local memory",
                      index);
   }
   *argument = (compute_custom_argument){.value = given->value, .bytes = given->bytes};

@@ -10,8 +10,8 @@
 static memory_buffer *new_buffer(compute_device *device) {
   memory_buffer *buffer = base_allocate(1, sizeof *buffer);
   if (!buffer) {
-    error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "buffer",
-              "no host memory for a buffer's record");
+    error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
+              "not enough host memory for a buffer's record");
     return NULL;
   }
   buffer->references = 1;
@@ -37,7 +37,7 @@ compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buff
 compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
                            compute_release_function release, void *user, memory_buffer **result) {
   if (!device->backend->memory_import) {
-    return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, "wrap",
+    return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, ERROR_BACKEND,
                             "copy with compute_tensor_from_host", "%s cannot address host memory",
                             device->info.name);
   }

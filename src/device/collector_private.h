@@ -8,7 +8,7 @@
 
 enum { PROFILE_BUCKETS = 4096 };
 
-/* Work whose end the device has yet to tell. */
+/* Work whose end the device has yet to report. */
 typedef struct profile_pending {
   const compute_queue *queue; /* only compared */
   const compute_device *device;

@@ -35,7 +35,7 @@ static int32_t rank_of(const compute_device_info *info) {
 
 static compute_status pool_source_allocate(void *owner, uint64_t bytes, compute_memory *memory) {
   compute_device *device = owner;
-  compute_status status = device_check(device, "pool");
+  compute_status status = device_check(device, ERROR_BACKEND);
   return status ? status : device->backend->memory_allocate(device->handle, bytes, memory);
 }
 
@@ -210,8 +210,8 @@ compute_status compute_build_query(const compute_device *device,
 
 /* ---- Bringing a lost device back ------------------------------------------------------------- */
 
-/* Makes everything of before the loss stale: cached memory and kernels go, the internal queue is
- * made anew. Called with loss_mutex and internal_mutex held. */
+/* Makes everything from before the loss stale: cached memory and kernels go, the internal queue is
+ * created again. Called with loss_mutex and internal_mutex held. */
 static compute_status renew(compute_device *device, compute_queue **old) {
   compute_queue *fresh = NULL;
   __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
@@ -269,7 +269,7 @@ compute_status compute_device_recover(compute_device *device) {
   if (old) queue_destroy_internal(old);
   if (found && status == COMPUTE_OK) {
     fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
-                  "the lost device was brought back; tensors and plans of before stay lost");
+                  "the lost device was recovered; existing tensors and plans stay lost");
     error_restore(NULL, &before);
   }
   return status;

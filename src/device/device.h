@@ -118,7 +118,7 @@ static inline uint32_t device_generation(const compute_device *device) {
  * the device works again. */
 compute_status device_check(compute_device *device, const char *operation);
 
-/* Remembers a loss that the status of a wait tells of, unless the queue is of before an earlier
+/* Records a device loss reported by a wait, unless the queue predates an earlier
  * loss. Returns the status. */
 compute_status device_note(const compute_queue *queue, compute_status status);
 
@@ -198,7 +198,7 @@ compute_status queue_keep_checks(compute_queue *queue, index_checks *checks);
  * note the buffer is never freed. */
 void queue_keep_hung(compute_queue *queue, struct memory_buffer *buffer);
 
-/* The backend's wait for a queue, with an error in the caller's words. The queue goes on keeping
+/* The backend's wait for a queue, with an error that names the caller. The queue goes on keeping
  * buffers and checks: for waits that a compute_queue_wait follows. */
 compute_status queue_wait_named(compute_queue *queue);
 

@@ -126,11 +126,10 @@ compute_status index_fault_explain(const compute_context *context, const index_c
   if (!found.valid)
     return error_set_native(context, COMPUTE_ERROR_INDEX, 0, check->operation,
                             "correct the data; the outputs of this run are undefined",
-                            "%s: %s outside %s%s", check->operation, check->word, range,
-                            check->names);
+                            "%s outside %s%s", check->word, range, check->names);
   print_position(check, position_of(check, found.offset), position, sizeof position);
   return error_set_native(context, COMPUTE_ERROR_INDEX, 0, check->operation,
                           "correct the data; the outputs of this run are undefined",
-                          "%s: %s %" PRId64 "%s is outside %s%s", check->operation, check->word,
-                          found.index, position, range, check->names);
+                          "%s %" PRId64 "%s is outside %s%s", check->word, found.index, position,
+                          range, check->names);
 }

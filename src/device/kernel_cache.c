@@ -117,8 +117,8 @@ static void destroy_entry(const kernel_cache *cache, kernel_entry *entry) {
 }
 
 static compute_status fail_memory(const kernel_cache *cache) {
-  return error_set(cache->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "kernel",
-                   "no host memory for a kernel's record");
+  return error_set(cache->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
+                   "not enough host memory for a kernel's record");
 }
 
 /* Programs that the device's compiler has refused so far, for whatever thread: a module that finds
@@ -143,7 +143,7 @@ static compute_status prepare_entry(const kernel_cache *cache,
   compute_device *device = cache->device;
   char reason[256] = "";
   if (!descriptor_check(descriptor, reason, sizeof reason)) {
-    return error_set(device->context, COMPUTE_ERROR_INTERNAL, "kernel",
+    return error_set(device->context, COMPUTE_ERROR_INTERNAL, ERROR_BACKEND,
                      "ill-formed kernel descriptor: %s", reason);
   }
   kernel_entry *entry = base_allocate(1, sizeof *entry);
@@ -220,7 +220,7 @@ compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descri
   char reason[256] = "";
   if (!kernel_key_fits(descriptor)) {
     descriptor_check(descriptor, reason, sizeof reason);
-    return error_set(cache->device->context, COMPUTE_ERROR_INTERNAL, "kernel",
+    return error_set(cache->device->context, COMPUTE_ERROR_INTERNAL, ERROR_BACKEND,
                      "ill-formed kernel descriptor: %s", reason);
   }
   kernel_key key;

@@ -40,8 +40,8 @@ void device_mark_hung(compute_queue *queue, void *event) {
   enlist(queue);
   device_set_loss(device, DEVICE_HANGS);
   pthread_mutex_unlock(&device->loss_mutex);
-  log_write(COMPUTE_LOG_WARNING, "core", "%s: a kernel does not end; the device counts as lost",
-            device->info.name);
+  log_write(COMPUTE_LOG_WARNING, "core",
+            "%s: a kernel does not finish; the device is considered lost", device->info.name);
 }
 
 bool device_keep_queue(compute_queue *queue) {
@@ -153,7 +153,7 @@ static void settle(compute_device *device) {
   pthread_mutex_unlock(&device->loss_mutex);
   if (ended && then == DEVICE_WORKS)
     fallback_note(device->context, device, FALLBACK_DEVICE_RECOVERED, true,
-                  "what did not end in time has ended; the device is used again");
+                  "the overdue kernel has finished; the device is used again");
   destroy_abandoned(abandoned);
   end_leftovers(device, leftovers, true);
   error_restore(NULL, &before);
@@ -165,7 +165,7 @@ compute_status device_check(compute_device *device, const char *operation) {
   if (!device_hangs(device)) return COMPUTE_OK;
   return error_set_native(device->context, COMPUTE_ERROR_DEVICE_LOST, 0, operation,
                           "use another device, or try again later",
-                          "%s is lost: a kernel that did not end in time still runs",
+                          "%s is lost: a kernel that exceeded its time limit is still running",
                           device->info.name);
 }
 
@@ -173,7 +173,7 @@ bool device_give_up(compute_device *device) {
   settle(device);
   if (!device_hangs(device)) return false;
   log_write(COMPUTE_LOG_WARNING, "core",
-            "%s: closed while a kernel still runs; its memory is left to the driver",
+            "%s: closed while a kernel is still running; its memory is left to the driver",
             device->info.name);
   pthread_mutex_lock(&device->loss_mutex);
   compute_queue *list = take_abandoned(device);
@@ -188,7 +188,8 @@ bool device_give_up(compute_device *device) {
   return true;
 }
 
-/* ---- Losses that the backend tells of -------------------------------------------------------- */
+/* ---- Losses that the backend reports ----------------------------------------------------------
+ */
 
 compute_status device_note(const compute_queue *queue, compute_status status) {
   compute_device *device = queue->device;

@@ -1,5 +1,5 @@
 /* Loading one backend module: file, loader, entry point, vtable, start. Whatever goes wrong on the
- * way becomes the probe's state, in the words of whoever refused. */
+ * way becomes the probe's state, with the message of what refused it. */
 #include "device/registry.h"
 
 #include <dlfcn.h>
@@ -95,7 +95,7 @@ static compute_status library_open(compute_context *context, device_module *modu
   errno = 0;
   module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
   if (!module->library) {
-    problem = errno; /* the loader's words name memory only sometimes */
+    problem = errno; /* the loader's message mentions memory only sometimes */
     const char *words = dlerror();
     if (problem == ENOMEM) return out_of_memory(context);
     return loader_refused(context, module, words ? words : "the loader gives no reason");
@@ -166,7 +166,7 @@ static void events_check(device_module *module) {
   if (missing == 0) return;
   if (missing < count) {
     log_write(COMPUTE_LOG_WARNING, "core",
-              "module %s has only some of the event functions; none is used", module->probe.name);
+              "module %s has only some of the event functions; ignoring them", module->probe.name);
   }
   module->backend.event_record = NULL;
   module->backend.event_destroy = NULL;
@@ -180,16 +180,17 @@ static compute_status vtable_judge(compute_context *context, device_module *modu
   compute_backend *backend = &module->backend;
   char words[512] = "";
   if (!backend->name || !names_backend_is_valid(backend->name)) {
-    snprintf(words, sizeof words, "its vtable has no name of lower-case letters, digits and '_'");
+    snprintf(words, sizeof words,
+             "the name in its vtable must consist of lower-case letters, digits and '_'");
   } else if (strcmp(backend->name, module->probe.name) != 0) {
-    snprintf(words, sizeof words, "it names itself '%s', so its file must be libcompute-%s.so",
+    snprintf(words, sizeof words, "its name is '%s', so its file must be libcompute-%s.so",
              backend->name, backend->name);
   } else {
     size_t length = 0;
     for (size_t i = 0; i < sizeof required_slots / sizeof *required_slots; i++) {
       if (!slot_is_empty(backend, &required_slots[i])) continue;
       length += (size_t)snprintf(words + length, sizeof words - length, "%s%s",
-                                 length ? ", " : "its vtable lacks ", required_slots[i].name);
+                                 length ? ", " : "its vtable is missing ", required_slots[i].name);
     }
   }
   if (*words) {
@@ -206,10 +207,10 @@ static compute_status vtable_take(compute_context *context, device_module *modul
                                   const compute_backend *original) {
   char words[160];
   if (!original) {
-    snprintf(words, sizeof words, "it cannot work with a core of ABI %d.%d",
+    snprintf(words, sizeof words, "it does not support a core of ABI %d.%d",
              COMPUTE_BACKEND_ABI_MAJOR, COMPUTE_BACKEND_ABI_MINOR);
   } else if (original->abi_major != COMPUTE_BACKEND_ABI_MAJOR) {
-    snprintf(words, sizeof words, "it was built for ABI %u.%u, this libcompute has %d.%d",
+    snprintf(words, sizeof words, "it was built for ABI %u.%u; this libcompute has %d.%d",
              original->abi_major, original->abi_minor, COMPUTE_BACKEND_ABI_MAJOR,
              COMPUTE_BACKEND_ABI_MINOR);
   } else {
@@ -242,7 +243,7 @@ static compute_status environment_judge(compute_context *context, device_module 
   module->accepted = false;
   return module_probe_set(context, module, COMPUTE_PROBE_DISABLED,
                           "not opened: the program runs with raised privileges, and this module "
-                          "obeys the environment of whoever started it",
+                          "reads the caller's environment",
                           "clear the environment, then name the module in options.backends "
                           "(docs/security.md)");
 }
@@ -265,7 +266,7 @@ static compute_status module_start(compute_context *context, device_module *modu
   module->opened = status == COMPUTE_OK;
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
     return error_set_native(context, status, 0, "compute_open",
-                            "or leave the module out by COMPUTE_BACKENDS or options.backends",
+                            "exclude the module with COMPUTE_BACKENDS or options.backends",
                             "out of memory while starting module %s", module->probe.name);
   }
   if (status != COMPUTE_OK) {

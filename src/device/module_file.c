@@ -62,7 +62,7 @@ static bool read_at(const file_view *file, uint64_t offset, void *data, size_t b
     ssize_t got = pread(file->descriptor, target, bytes, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return refuse_system(file, "read");
-    if (got == 0) return refuse(file, "cannot be read: cut off");
+    if (got == 0) return refuse(file, "cannot be read: truncated");
     target += got;
     offset += (uint64_t)got;
     bytes -= (size_t)got;
@@ -112,7 +112,7 @@ static bool segments_check(const file_view *file, const ElfW(Ehdr) * header) {
   return dynamic || refuse(file, "not a shared library: no dynamic section");
 }
 
-/* Sections are not needed for loading, but they usually come last, so that they tell of a cut that
+/* Sections are not needed for loading, but they usually come last, so that they reveal a cut that
  * the segments survived. */
 static bool sections_check(const file_view *file, const ElfW(Ehdr) * header) {
   if (header->e_shoff == 0 || header->e_shnum == 0) return true;
@@ -140,12 +140,13 @@ static bool content_check(const file_view *file) {
   if (file->bytes < EI_NIDENT) return refuse(file, "not a shared library: too short");
   if (!read_at(file, 0, ident, EI_NIDENT)) return false;
   if (memcmp(ident, ELFMAG, SELFMAG) != 0) {
-    return refuse(file, "not a shared library: it does not start as an ELF file does");
+    return refuse(file, "not a shared library: it has no ELF header");
   }
   if (ident[EI_CLASS] != NATIVE_CLASS || ident[EI_DATA] != NATIVE_DATA) return true;
   if (file->bytes < sizeof header) return refuse(file, "truncated: its header is cut off");
   if (!read_at(file, 0, &header, sizeof header)) return false;
-  if (header.e_type != ET_DYN) return refuse(file, "not a shared library, but another ELF file");
+  if (header.e_type != ET_DYN)
+    return refuse(file, "not a shared library, but another kind of ELF file");
   return segments_check(file, &header) && sections_check(file, &header);
 }
 

@@ -173,7 +173,7 @@ static compute_status path_search(module_finder *finder, const char *path, const
     size_t length = strcspn(path, ":");
     char folder[PATH_MAX];
     if (length >= sizeof folder) {
-      log_write(COMPUTE_LOG_WARNING, "core", "a folder of %s is too long and is not searched",
+      log_write(COMPUTE_LOG_WARNING, "core", "a path in %s is too long and is not searched",
                 source);
     } else if (length > 0) {
       memcpy(folder, path, length);
@@ -281,7 +281,7 @@ compute_status module_search(compute_context *context, const compute_open_option
 #endif
   char beside[PATH_MAX];
   if (status == COMPUTE_OK && library_folder(beside, sizeof beside)) {
-    status = folder_search(&finder, beside, "the library's place");
+    status = folder_search(&finder, beside, "the library's folder");
   }
   if (status == COMPUTE_OK) status = folder_search(&finder, COMPUTE_MODULE_DIR, "the installation");
   return status;

@@ -167,7 +167,7 @@ static pool_block *take_cached(memory_pool *pool, uint32_t size_class, uint64_t 
 static compute_status fail_budget(memory_pool *pool, uint64_t bytes, uint64_t budget,
                                   uint64_t active) {
   char wanted[32], allowed[32], used[32];
-  return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, "pool",
+  return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, ERROR_BACKEND,
                           "release tensors, or raise the budget (compute_pool_set_budget, "
                           "COMPUTE_POOL_BUDGET)",
                           "%s: %s do not fit into the pool's budget of %s, of which %s are in use",
@@ -216,7 +216,7 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
     note_eviction(pool, freed, block_bytes);
   }
   compute_pool_statistics now;
-  compute_error cause; /* in the device's words */
+  compute_error cause; /* with the device's message */
   pool_query(pool, &now);
   compute_error_get(pool->context, &cause);
   /* Without a code of the driver it only says once more how much there is no memory for. */
@@ -224,8 +224,8 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
       cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && cause.native_code != 0;
   char wanted[32], used[32];
   return error_set_native(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, cause.native_code,
-                          "pool", "release tensors, use smaller batches or another device",
-                          "%s: no memory for %s; %s are in use in %" PRIu64
+                          ERROR_BACKEND, "release tensors, use smaller batches or another device",
+                          "%s: not enough memory for %s; %s are in use in %" PRIu64
                           " blocks, and nothing is left to evict%s%.200s",
                           pool->device_name, bytes_text(block_bytes, wanted, sizeof wanted),
                           bytes_text(now.bytes_active, used, sizeof used), now.blocks_active,
@@ -245,8 +245,8 @@ static compute_status allocate_new(memory_pool *pool, uint32_t size_class, uint6
                                    uint64_t bytes, pool_block **result) {
   pool_block *block = take_struct(pool);
   if (!block) {
-    return error_set(pool->context, COMPUTE_ERROR_OUT_OF_MEMORY, "pool",
-                     "%s: no host memory for a block's record", pool->device_name);
+    return error_set(pool->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
+                     "%s: not enough host memory for a block's record", pool->device_name);
   }
   compute_memory memory;
   compute_status status = reserve(pool, block_bytes);
@@ -278,8 +278,9 @@ compute_status pool_allocate(memory_pool *pool, uint64_t bytes, pool_block **blo
   uint64_t block_bytes;
   uint32_t size_class = class_of(bytes, &block_bytes);
   if (block_bytes == 0) {
-    return error_set(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "pool",
-                     "%s: %" PRIu64 " bytes exceed every device", pool->device_name, bytes);
+    return error_set(pool->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, ERROR_BACKEND,
+                     "%s: %" PRIu64 " bytes are more than any device has", pool->device_name,
+                     bytes);
   }
   *block = take_cached(pool, size_class, bytes);
   if (*block) return COMPUTE_OK;
@@ -358,7 +359,7 @@ void pool_query(memory_pool *pool, compute_pool_statistics *statistics) {
   pthread_mutex_lock(&pool->mutex);
   *statistics = pool->statistics;
   pthread_mutex_unlock(&pool->mutex);
-  /* A miss in flight has reserved its bytes, but they are no block yet. */
+  /* A miss in flight has reserved its bytes, but they are not a block yet. */
   statistics->bytes_allocated = statistics->bytes_active + statistics->bytes_cached;
 }
 

@@ -172,10 +172,10 @@ compute_status queue_wait_until(compute_queue *queue, int64_t deadline) {
   }
   device_mark_hung(queue, event);
   return error_set_native(device->context, COMPUTE_ERROR_TIMEOUT, 0, "compute_run",
-                          "give more time, or cut the work into smaller pieces; "
+                          "allow more time, or split the work; "
                           "compute_device_recover brings the device back",
-                          "%s: a kernel did not end within the time limit; the device counts as "
-                          "lost until it has",
+                          "%s: a kernel did not finish within the time limit; the device is "
+                          "considered lost until it does",
                           device->info.name);
 }
 
@@ -215,7 +215,7 @@ compute_status queue_keep_checks(compute_queue *queue, index_checks *checks) {
   if (!pending ||
       base_grow(&list, &pending->check_capacity, pending->check_count + 1, sizeof checks))
     return error_set(queue->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_run",
-                     "compute_run: out of memory for a queue of %s", queue->device->info.name);
+                     "out of memory for a queue of %s", queue->device->info.name);
   pending->checks = list;
   pending->checks[pending->check_count++] = index_checks_retain(checks);
   return COMPUTE_OK;
@@ -290,7 +290,7 @@ compute_status compute_queue_wait_event(compute_queue *queue, compute_event *eve
   if (!event) return event_null(device->context, operation, "event");
   if (event->device->context != device->context) {
     return error_set(device->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
-                     "the event belongs to another context than the queue");
+                     "the event and the queue belong to different contexts");
   }
   if (!event->handle) return COMPUTE_OK;
   /* Backends know their own events only, so across devices the caller waits in the queue's place.

@@ -42,7 +42,7 @@ static compute_status device_refused(compute_context *context, device_module *mo
   compute_error_get(NULL, &error);
   const char *words = error.message[0] ? error.message : compute_status_text(status);
   char detail[640];
-  snprintf(detail, sizeof detail, "%s:%u does not open: %s", module->probe.name, index, words);
+  snprintf(detail, sizeof detail, "cannot open %s:%u: %s", module->probe.name, index, words);
   log_write(COMPUTE_LOG_WARNING, "core", "%s", detail);
   compute_probe_state state =
       module->probe.device_count > 0 ? COMPUTE_PROBE_LOADED : COMPUTE_PROBE_FAILED;
@@ -266,7 +266,7 @@ static compute_status no_device_at_all(const compute_context *context) {
   }
   return error_set_native(
       context, COMPUTE_ERROR_NO_DEVICE, 0, "compute_open",
-      "check the installation, or let COMPUTE_BACKEND_PATH name the folder with the modules",
+      "check the installation, or set COMPUTE_BACKEND_PATH to the folder with the modules",
       "no device that can compute; modules: %s", list.text);
 }
 

@@ -30,7 +30,7 @@ struct device_module {
 compute_status module_search(compute_context *context, const compute_open_options *options);
 
 /* Loads one candidate and starts it, unless it can wait and `may_wait` allows it. A module that
- * does not work is no failure: its probe says why. Fails only when host memory is short. */
+ * does not work is not a failure: its probe says why. Fails only when host memory is short. */
 compute_status module_load(compute_context *context, device_module *module, bool may_wait);
 
 /* Starts a module that was left waiting. When host memory is short it stays so, and may be started
@@ -82,7 +82,7 @@ bool names_list_contains(const char *list, const char *name);
 bool names_device_parse(const char *text, char backend[NAMES_BACKEND_BYTES], int64_t *index);
 
 /* Loads every candidate module and opens every device of it, best first. A module or device that
- * does not open is no failure: its probe says why. Modules that can wait are left for
+ * does not open is not a failure: its probe says why. Modules that can wait are left for
  * registry_complete. Fails when memory is short. */
 compute_status registry_open_modules(compute_context *context);
 
@@ -102,7 +102,8 @@ compute_status registry_choose_default(compute_context *context, const char *nam
 /* Closes all devices. */
 void registry_release(compute_context *context);
 
-/* Opens one device with its pool, kernel cache and internal queue. On failure the error tells. */
+/* Opens one device with its pool, kernel cache and internal queue. On failure the error says why.
+ */
 compute_status device_create(compute_context *context, const device_module *module, uint32_t index,
                              compute_device **device);
 

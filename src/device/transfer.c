@@ -61,7 +61,7 @@ static compute_status submit(compute_queue *queue, const move *m, uint64_t offse
                                       [MOVE_FROM_PEER] = "copy from"};
   compute_device *device = queue->device;
   profile_mark mark = {0};
-  compute_status status = device_check(device, "transfer");
+  compute_status status = device_check(device, ERROR_BACKEND);
   if (status) return status;
   if (m->detail && profile_is_on(device->context)) profile_begin(queue, &mark);
   status = call_backend(queue, m, offset, bytes);
@@ -98,7 +98,7 @@ compute_status queue_download(compute_queue *queue, void *destination,
  * under way and may use the caller's memory. */
 static compute_status move_piece(compute_device *device, const move *m, uint64_t offset,
                                  uint64_t bytes) {
-  compute_status status = device_check(device, "transfer");
+  compute_status status = device_check(device, ERROR_BACKEND);
   if (status) return status;
   pthread_mutex_lock(&device->internal_mutex);
   status = submit(device->internal_queue, m, offset, bytes);
@@ -113,7 +113,7 @@ bool transfer_may_be_too_large(compute_status status) {
          status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }
 
-/* The same bytes again and again do no harm, so a piece that failed starts anew. */
+/* The same bytes again and again do no harm, so a piece that failed starts again. */
 static compute_status move_all(compute_device *device, move m, uint64_t bytes) {
   m.detail = "";
   m.wait = true;
@@ -144,7 +144,7 @@ static compute_status move_all(compute_device *device, move m, uint64_t bytes) {
     return COMPUTE_OK;
   }
   if (status == COMPUTE_ERROR_LAUNCH) status = COMPUTE_ERROR_TRANSFER;
-  return error_set_native(device->context, status, cause.native_code, "transfer", cause.remedy,
+  return error_set_native(device->context, status, cause.native_code, ERROR_BACKEND, cause.remedy,
                           "%s: a copy of %" PRIu64 " bytes failed, also in pieces of %" PRIu64
                           ": %.200s",
                           device->info.name, bytes, piece, cause.message);
@@ -172,7 +172,7 @@ static bool moved_by_peers(compute_device *to, const compute_argument *destinati
                            compute_device *from, const compute_argument *source, uint64_t bytes,
                            compute_status *status) {
   if (to->backend != from->backend || !to->backend->copy_from_peer) return false;
-  if (device_check(from, "transfer")) return false;
+  if (device_check(from, ERROR_BACKEND)) return false;
   const move m = {.kind = MOVE_FROM_PEER,
                   .to = *destination,
                   .from = *source,
@@ -188,8 +188,8 @@ static compute_status staged(compute_device *to, compute_argument destination, c
   uint64_t piece = min_u64(bytes, STAGING_BYTES);
   void *staging = base_allocate_aligned((size_t)piece, 64);
   if (!staging) {
-    return error_set(to->context, COMPUTE_ERROR_OUT_OF_MEMORY, "transfer",
-                     "no host memory for %" PRIu64 " bytes between %s and %s", piece,
+    return error_set(to->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
+                     "not enough host memory for %" PRIu64 " bytes between %s and %s", piece,
                      from->info.name, to->info.name);
   }
   compute_status status = COMPUTE_OK;
@@ -226,7 +226,7 @@ compute_status transfer_between(compute_device *to, const compute_argument *dest
 compute_status transfer_run(compute_device *device, const compute_kernel_descriptor *descriptor,
                             const compute_argument *arguments, uint32_t count) {
   kernel_entry *entry;
-  compute_status status = device_check(device, "transfer");
+  compute_status status = device_check(device, ERROR_BACKEND);
   if (!status) status = kernel_cache_get(device->kernels, descriptor, &entry);
   if (status) return status;
   pthread_mutex_lock(&device->internal_mutex);
@@ -239,7 +239,7 @@ compute_status transfer_run(compute_device *device, const compute_kernel_descrip
     if (!status) status = queue_wait_named(queue);
     profile_end(&mark, status,
                 profile_entry_of(device->context, device, PROFILE_KERNEL,
-                                 kernel_kind_name(descriptor->kind), "by itself"),
+                                 kernel_kind_name(descriptor->kind), "on its own"),
                 (profile_work){.bytes = cost.bytes_read + cost.bytes_written});
   }
   const compute_status waited = compute_queue_wait(queue);

@@ -3,7 +3,7 @@
  * An eager_call is a builder of graph.h with its attributes. The first time, the builder makes a
  * graph of one operation, which is compiled; from then on the plan is found by the bytes of the
  * description, without a graph. The builders' own rules thus check the operands, and an eager call
- * fails with the words of a graph. */
+ * fails with the message of a graph. */
 
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void write_key(key_writer *key, const eager_call *call) {
 
 static compute_status no_memory(const eager_call *call) {
   return error_set(call->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, call->operation,
-                   "%s: no memory", call->operation);
+                   "out of memory");
 }
 
 /* Compiles the call's graph into `plan`, whose inputs have been allocated. */
@@ -149,8 +149,7 @@ static compute_status run_plan(const eager_call *call, const eager_plan *plan,
 
 static compute_status null_pointer(const eager_call *call, const char *what) {
   const compute_context *context = call->device ? call->device->context : NULL;
-  return error_set(context, COMPUTE_ERROR_NULL_POINTER, call->operation, "%s: %s is NULL",
-                   call->operation, what);
+  return error_set(context, COMPUTE_ERROR_NULL_POINTER, call->operation, "%s is NULL", what);
 }
 
 /* Whether the operands are there and of one context; finds the device. */
@@ -161,8 +160,7 @@ static compute_status check_operands(eager_call *call) {
     if (i == 0) call->device = compute_tensor_device(operand);
     if (!operand || compute_tensor_device(operand)->context == call->device->context) continue;
     return error_set(call->device->context, COMPUTE_ERROR_WRONG_CONTEXT, call->operation,
-                     "%s: operand %zu belongs to another context than the first", call->operation,
-                     i);
+                     "operand %zu belongs to another context than the first", i);
   }
   return call->device ? COMPUTE_OK : null_pointer(call, "device");
 }

@@ -81,7 +81,7 @@ compute_status compute_tensor_concat(compute_tensor *const *parts, size_t count,
                                      compute_tensor **result) {
   if (!parts || count == 0) {
     return error_set(NULL, parts ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
-                     "concat", "concat: %s", parts ? "needs at least one part" : "parts is NULL");
+                     "concat", "%s", parts ? "needs at least one part" : "parts is NULL");
   }
   return EAGER_CALL(concat, .operands = (const compute_tensor *const *)parts,
                     .operand_count = count, .axis = axis);

@@ -97,7 +97,7 @@ void delivery_close(fit_delivery *d) {
 
 /* ---- A batch ------------------------------------------------------------------------------- */
 
-/* What only the caller's function gets lies in the scratch, array behind array. */
+/* What only the caller's function gets lies in the scratch, array after array. */
 static compute_status place_scratch(fit_delivery *d, int64_t count) {
   const compute_fit *fit = d->fit;
   size_t bytes = 0;
@@ -110,7 +110,7 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
     d->scratch = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
     if (!d->scratch)
       return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       "no memory for the results of %lld ROIs", (long long)count);
+                       "not enough memory for the results of %lld ROIs", (long long)count);
     d->scratch_bytes = bytes;
   }
   char *next = d->scratch;

@@ -15,7 +15,8 @@ static const char HERE[] = "compute_fit_run";
 enum { LEAST_ROWS = 256, MOST_ROWS = 1 << 17, ALIGNMENT = 64 };
 
 static compute_status short_of_memory(const compute_fit *fit) {
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a batch's ROIs");
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                   "not enough memory for a batch's ROIs");
 }
 
 /* ---- Devices ------------------------------------------------------------------------------- */

@@ -46,14 +46,15 @@ compute_status device_plans_of(compute_fit *fit, compute_device *device,
                                fit_device_plans **device_plans);
 void device_plans_free(fit_device_plans *device_plans);
 
-/* The plan that fits so many ROIs in so many frames, or with rois 0 finds spots in them. */
+/* The plan that fits that number of ROIs in that number of frames, or with rois 0 finds spots in
+ * them. */
 compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, int64_t rois,
                                 uint32_t inputs, fit_plan **plan);
 
-/* Rows of the next chunk when so many ROIs are left. */
+/* Rows of the next chunk when `left` ROIs are left. */
 int64_t chunk_rows(int64_t left);
 
-/* A chunk with room for so many rows. It is the caller's until chunk_give. */
+/* A chunk with room for that number of rows. It is the caller's until chunk_give. */
 compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs,
                           fit_chunk **chunk);
 void chunk_give(fit_chunk *chunk); /* the device has finished with it */

@@ -35,7 +35,7 @@ const char *compute_fit_status_name(compute_fit_status status) {
 static compute_status refuse(const compute_context *context, const char *operation,
                              const char *name, double value) {
   return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "parameter %s is %g, and there is no such spot", name, value);
+                   "parameter %s is %g, which no spot can have", name, value);
 }
 
 static compute_status check_parameters(const compute_context *context, const char *operation,
@@ -144,7 +144,7 @@ static compute_status check_variance(const compute_context *context, const char 
   if (!variance) return COMPUTE_OK;
   if (p->camera != COMPUTE_FIT_SCMOS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "a map of variances is given, and the camera is not sCMOS");
+                     "a map of variances is given, but the camera is not sCMOS");
   for (int32_t i = 0; i < p->rows * p->columns; i++)
     if (!(variance[i] >= 0) || isinf(variance[i]))
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -168,8 +168,8 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
   if (!information(&p, parameters, variance, free, count, matrix) ||
       !invert(matrix, count, inverse))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "the information of these parameters is singular: an ROI of %d × %d does not "
-                     "tell them apart",
+                     "the Fisher information of these parameters is singular: an ROI of %d × %d "
+                     "cannot distinguish them",
                      (int)p.rows, (int)p.columns);
   const double excess = p.camera == COMPUTE_FIT_EMCCD ? 2 : 1;
   for (int32_t i = 0; covariance != NULL && i < all * all; i++) covariance[i] = 0;

@@ -23,9 +23,9 @@ static compute_status check_frames(compute_fit *fit, const compute_fit_options *
   fit->frames = o->frame_rows != 0 && (p->flags & COMPUTE_FIT_STACK) == 0;
   fit->find = o->find;
   if ((o->frame_rows == 0) != (o->frame_columns == 0))
-    return refuse(fit, "frame_rows and frame_columns: only one of them is given");
+    return refuse(fit, "frame_rows and frame_columns: set both or neither");
   if (o->find && !fit->frames)
-    return refuse(fit, "find: spots are found on frames; say frame_rows and frame_columns");
+    return refuse(fit, "find: needs frames; set frame_rows and frame_columns");
   if (o->frame_rows == 0) return COMPUTE_OK;
   if (o->frame_rows < p->rows || o->frame_columns < p->columns || o->frame_rows > INT32_MAX ||
       o->frame_columns > INT32_MAX)
@@ -38,9 +38,9 @@ static compute_status check_frames(compute_fit *fit, const compute_fit_options *
 
 static compute_status check_options(compute_fit *fit, const compute_fit_options *o) {
   for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0) return refuse(fit, "reserved fields are not zero");
+    if (o->reserved[i] != 0) return refuse(fit, "reserved fields must be zero");
   if (o->problem.inputs != 0)
-    return refuse(fit, "problem.inputs: is worked out from the other options; leave it 0");
+    return refuse(fit, "problem.inputs: must be 0; it follows from the other options");
   fit->dtype = o->dtype == COMPUTE_DTYPE_NONE ? COMPUTE_F32 : o->dtype;
   if (fit->dtype != COMPUTE_F32 && fit->dtype != COMPUTE_U16)
     return error_set(fit->context, COMPUTE_ERROR_DTYPE, HERE, "dtype: pixels must be f32 or u16");
@@ -104,8 +104,7 @@ static compute_status take_devices(compute_fit *fit, const compute_fit_options *
   if (!fit->name) goto short_of_memory;
   if (!o->devices || o->device_count == 0 || o->device_count > 64) {
     fit->device_count = o->device_count; /* the iterator says what is wrong with it */
-    return o->device_count == 0 ? COMPUTE_OK
-                                : refuse(fit, "devices and device_count do not fit each other");
+    return o->device_count == 0 ? COMPUTE_OK : refuse(fit, "devices and device_count do not match");
   }
   fit->devices = base_allocate(o->device_count, sizeof *fit->devices);
   if (!fit->devices) goto short_of_memory;
@@ -114,7 +113,8 @@ static compute_status take_devices(compute_fit *fit, const compute_fit_options *
   return COMPUTE_OK;
 
 short_of_memory:
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a fitter");
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                   "not enough memory for a fitter");
 }
 
 compute_status compute_fit_create(compute_context *context, const compute_fit_options *options,
@@ -126,7 +126,8 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
                      : !options ? "options"
                                 : "fit");
   compute_fit *fit = base_allocate(1, sizeof *fit);
-  if (!fit) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a fitter");
+  if (!fit)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a fitter");
   fit->context = context;
   pthread_mutex_init(&fit->mutex, NULL);
   pthread_mutex_init(&fit->parts_mutex, NULL);

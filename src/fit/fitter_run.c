@@ -167,7 +167,7 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
   if (code == 0) return COMPUTE_OK;
   set_state(fit, FIT_IDLE);
   return error_set_native(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, operation, NULL,
-                          "a thread cannot be started: %s", strerror(code));
+                          "cannot start a thread: %s", strerror(code));
 }
 
 compute_status compute_fit_poll(compute_fit *fit, bool *done) {

@@ -155,7 +155,8 @@ static compute_status step(void *user, const compute_batch_step *step) {
   compute_fit *fit = user;
   fit_part *part = base_allocate(1, sizeof *part);
   if (!part)
-    return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a batch");
+    return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a batch");
   drop_parts(take_parts(fit, step->first, step->items));
   part->first = step->first;
   part->frames = step->items;
@@ -188,7 +189,8 @@ static compute_status collect_corners(fit_delivery *d, const fit_part *parts, in
   *made = base_allocate((size_t)rois + 1, 3 * sizeof **made);
   *corners = *made;
   if (*made == NULL)
-    return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for corners");
+    return error_set(d->fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for corners");
   int64_t done = 0;
   for (const fit_part *p = parts; p != NULL; done += p->rois, p = p->next)
     if (p->rois > 0) memcpy(*made + 3 * done, p->corners, (size_t)p->rois * 3 * sizeof **made);
@@ -250,7 +252,7 @@ static compute_status compile_first(compute_fit *fit) {
                                 &plan);
     if (status) return status;
   }
-  error_restore(NULL, &before); /* that there is no further device is no failure */
+  error_restore(NULL, &before); /* the lack of a further device is not a failure */
   return COMPUTE_OK;
 }
 
@@ -272,7 +274,7 @@ static compute_status check_end(const compute_fit *fit, const fit_delivery *d) {
   const compute_fit_run_options *options = d->options;
   if (fit->find || d->summary.count == options->count) return COMPUTE_OK;
   return error_set(fit->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                   "corners[%" PRId64 "]: frame %d, and the source ended after %" PRId64 " frames",
+                   "corners[%" PRId64 "]: frame %d, but the source ended after %" PRId64 " frames",
                    d->summary.count, (int)options->corners[3 * d->summary.count],
                    d->summary.frames);
 }
@@ -292,7 +294,7 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
                                                  .progress_seconds = options->progress_seconds},
                     delivery);
   fit->delivery = NULL;
-  drop_parts(take_parts(fit, 0, INT64_MAX)); /* computed behind what made the run end */
+  drop_parts(take_parts(fit, 0, INT64_MAX)); /* computed after what made the run end */
   return !status ? check_end(fit, delivery) : status;
 }
 

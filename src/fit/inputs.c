@@ -89,9 +89,9 @@ static compute_status check_results(const compute_fit *fit,
   }
   if (!any) return COMPUTE_OK;
   if (fit->find)
-    return refuse(fit, "results: nobody knows how many spots there will be; use write");
+    return refuse(fit, "results: the number of spots is not known in advance; use write");
   if (options->count == COMPUTE_BATCH_UNTIL_END)
-    return refuse(fit, "results: nobody knows how many ROIs there will be; use write");
+    return refuse(fit, "results: the number of ROIs is not known in advance; use write");
   return COMPUTE_OK;
 }
 
@@ -155,7 +155,7 @@ static compute_status check_corners(const compute_fit *fit,
   if (i > 0 && at[0] < at[-3])
     return refuse(fit, "corners[%" PRId64 "]: frame %d after frame %d; sort them by frame", i,
                   (int)at[0], (int)at[-3]);
-  return refuse(fit, "corners[%" PRId64 "]: frame %d, and there are %" PRId64 " frames", i,
+  return refuse(fit, "corners[%" PRId64 "]: frame %d, but there are %" PRId64 " frames", i,
                 (int)at[0], c.frames);
 }
 
@@ -165,15 +165,20 @@ static compute_status check_count(const compute_fit *fit, const compute_fit_run_
   const bool open = fit->frames ? options->frames == COMPUTE_BATCH_UNTIL_END
                                 : options->count == COMPUTE_BATCH_UNTIL_END;
   if (options->count < (fit->frames ? 0 : COMPUTE_BATCH_UNTIL_END))
-    return refuse(fit, "count: %" PRId64 " ROIs", options->count);
+    return refuse(
+        fit, "count: %" PRId64 "; must not be negative, except COMPUTE_BATCH_UNTIL_END for a stack",
+        options->count);
   if (fit->frames && options->frames < COMPUTE_BATCH_UNTIL_END)
-    return refuse(fit, "frames: %" PRId64, options->frames);
+    return refuse(fit, "frames: %" PRId64 "; must be COMPUTE_BATCH_UNTIL_END or not negative",
+                  options->frames);
   if (!fit->frames && options->frames != 0)
-    return refuse(fit, "frames: the fitter was made for a stack; say frame_rows and frame_columns");
+    return refuse(fit, "frames: must be 0; the fitter was created for a stack of ROIs, without "
+                       "frame_rows and frame_columns");
   if (!open) return COMPUTE_OK;
   if (options->pixels.array)
-    return refuse(fit, "pixels: an array has no end of its own; say how many there are");
-  if (!options->write) return refuse(fit, "write: a run until the end of its source needs it");
+    return refuse(fit,
+                  "pixels: the length of an array is unknown; set the number of ROIs or frames");
+  if (!options->write) return refuse(fit, "write: needed by a run until the end of its source");
   return COMPUTE_OK;
 }
 
@@ -182,19 +187,21 @@ static compute_status check_arrays(const compute_fit *fit, const compute_fit_run
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     if (fit_input_array(options, i) == NULL) continue;
     if (fit->find)
-      return refuse(fit, "%s: the fitter finds its spots by itself", fit_input_name(i));
+      return refuse(fit, "%s: must be NULL; the fitter finds its spots itself", fit_input_name(i));
     if (options->count == COMPUTE_BATCH_UNTIL_END)
-      return refuse(fit, "%s: must be as long as there are ROIs, and count does not say",
+      return refuse(fit, "%s: needs an entry for each ROI, so count must be set",
                     fit_input_name(i));
   }
   if (!options->corners) {
     if (options->count == 0 || fit->find) return COMPUTE_OK;
-    if (fit->frames) return refuse(fit, "corners: frames need them");
-    if (fit->corners_in_maps) return refuse(fit, "corners: maps as large as the frames need them");
+    if (fit->frames) return refuse(fit, "corners: needed with frames");
+    if (fit->corners_in_maps)
+      return refuse(fit, "corners: needed with maps as large as the frames");
     return COMPUTE_OK;
   }
   if (fit->frame_rows == 0)
-    return refuse(fit, "corners: the fitter was not told how large its frames are");
+    return refuse(
+        fit, "corners: must be NULL; the fitter was created without frame_rows and frame_columns");
   return check_corners(fit, options);
 }
 
@@ -202,7 +209,8 @@ compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_optio
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     if (options->reserved[i] != 0) return refuse(fit, "reserved[%zu] is not zero", i);
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
-    return refuse(fit, "progress_seconds: %g", options->progress_seconds);
+    return refuse(fit, "progress_seconds: %g; must be at least 0 and less than 1e6",
+                  options->progress_seconds);
   compute_status status = check_count(fit, options);
   if (!status) status = check_results(fit, options);
   return !status ? check_arrays(fit, options) : status;

@@ -13,7 +13,7 @@ static const char HERE[] = "compute_fit_run";
 #define CPU_PIXELS ((int64_t)1 << 21) /* to be searched at a time */
 
 static compute_status short_of_memory(const compute_fit *fit) {
-  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for spots");
+  return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for spots");
 }
 
 /* What the device has found. */
@@ -56,7 +56,7 @@ static compute_status bring(const fit_device_plans *device_plans, const compute_
   return compute_tensor_read(tensor, *copy, bytes);
 }
 
-/* `frames` of the step's frames from `first` on, through the plan for so many. */
+/* `frames` of the step's frames from `first` on, through the plan for that number. */
 static compute_status mark_piece(fit_device_plans *device_plans, const compute_batch_step *step,
                                  const finding *f, int64_t first, int64_t frames) {
   compute_tensor *pixels = NULL, *spots = NULL, *response = NULL;

@@ -83,7 +83,7 @@ static void write_truth(const movie_work *work, int64_t index, int64_t number,
   memcpy(row + 1, spot->truth, (size_t)parameters * sizeof *row);
 }
 
-/* Each band of a frame draws all of its spots anew: that is little beside the pixels' noise. */
+/* Each band of a frame draws all of its spots again: that is little beside the pixels' noise. */
 static void band_task(void *argument, int64_t task, int32_t worker) {
   movie_work *work = argument;
   (void)worker;
@@ -137,7 +137,7 @@ compute_status compute_simulate_movie(compute_context *context, const compute_si
   int64_t *begins = base_allocate((size_t)count + 1, sizeof *begins);
   if (!begins)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for the numbers of spots");
+                     "not enough memory for the numbers of spots");
   for (int64_t i = 0; i < count; i++) begins[i + 1] = begins[i] + spots_of_frame(&s, first + i);
 
   movie_work work = {.s = &s, .first = first, .begins = begins, .pixels = pixels, .truth = truth};
@@ -147,6 +147,6 @@ compute_status compute_simulate_movie(compute_context *context, const compute_si
   base_release(begins);
   if (work.short_of_memory != 0)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for a part of a frame's expected image");
+                     "not enough memory for a part of a frame's expected image");
   return COMPUTE_OK;
 }

@@ -85,7 +85,7 @@ compute_status simulation_check(compute_context *context, const compute_simulati
     if (given->reserved[i] != 0) return refuse(checked, operation, "reserved must be zero");
   if (given->dtype != COMPUTE_DTYPE_NONE && given->dtype != COMPUTE_F32 &&
       given->dtype != COMPUTE_U16)
-    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels are u16 or f32");
+    return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels must be u16 or f32");
   checked->whole = given->dtype == COMPUTE_U16;
 
   /* What says how to fit does not matter here. */
@@ -123,6 +123,6 @@ compute_status simulation_check_items(const simulation *s, int64_t first, int64_
   if (__builtin_add_overflow(first, count, &last) ||
       __builtin_mul_overflow(count, s->rows * s->columns * (int64_t)sizeof(float), &bytes))
     return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "count: %" PRId64 " images have no address", count);
+                     "count: %" PRId64 " images are too large to address", count);
   return COMPUTE_OK;
 }

@@ -85,7 +85,7 @@ static compute_node continue_axis(const finder *f, compute_node x, int32_t axis)
   return compute_concat(f->graph, parts, 3, axis);
 }
 
-/* 1 in the frame, 0 in `distance` elements before and behind it, along one axis. */
+/* 1 in the frame, 0 in `distance` elements before and after it, along one axis. */
 static compute_node frame_mask(const finder *f, int32_t axis) {
   compute_shape shape = COMPUTE_SHAPE(1, 1, 1);
   const int64_t size = f->shape.size[axis];
@@ -133,7 +133,7 @@ static compute_node blur(const finder *f, compute_node x, double sigma, int32_t 
   return blur_axis(f, blur_axis(f, x, 1, sigma, radius), 2, sigma, radius);
 }
 
-/* The noise that white noise of size 1 has behind a filter a(y) a(x) − b(y) b(x), both symmetric
+/* The noise that white noise of size 1 has after a filter a(y) a(x) − b(y) b(x), both symmetric
  * and of the same length. */
 static double noise_gain(const double *a, const double *b, int32_t length) {
   double aa = 0, ab = 0, bb = 0;
@@ -280,7 +280,7 @@ static compute_node maximum_of(const finder *f, compute_node most, compute_node 
 }
 
 /* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
- * than those behind it. So no two spots are within one square, and equal neighbours make one. */
+ * than those after it. So no two spots are within one square, and equal neighbours make one. */
 static compute_node is_maximum(const finder *f, compute_node filtered) {
   const int64_t height = f->shape.size[1], width = f->shape.size[2];
   const int32_t d = f->distance, all = 2 * d + 1;
@@ -300,9 +300,9 @@ static compute_node is_maximum(const finder *f, compute_node filtered) {
 
 /* What is wrong with the options, in words; NULL if nothing is. */
 static const char *spot_options_refusal(const compute_spot_options *options) {
-  if (!options) return "the options are NULL";
+  if (!options) return "options is NULL";
   if (options->filter != COMPUTE_SPOT_GAUSSIANS && options->filter != COMPUTE_SPOT_BOXES)
-    return "the filter is none of compute_spot_filter";
+    return "unknown filter";
   if (!(options->sigma > 0 && options->sigma <= SPOT_MOST_SIGMA))
     return "sigma must be above 0 and at most 50 pixels";
   if (!(options->threshold >= 0 && options->threshold < INFINITY))
@@ -369,7 +369,8 @@ static compute_node as_kernel(const finder *f, compute_node frames, compute_node
                      .shape = f->shape,
                      .constant = graph_constant_create(1, sizeof search)};
   if (!node.constant)
-    return graph_fail(f->graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+    return graph_fail(f->graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for a node");
   memcpy(node.constant, &search, sizeof search);
   return build_node(f->graph, operation, &node, inputs, 2);
 }
@@ -510,15 +511,15 @@ static compute_status check(compute_context *context, const compute_spot_options
   if (status) return status;
   if (rows < 1 || columns < 1 || rows > height || columns > width)
     return error_set(context, COMPUTE_ERROR_SHAPE, corners_operation,
-                     "ROIs of %d × %d pixels do not fit frames of %lld × %lld", (int)rows,
+                     "ROIs of %d × %d pixels do not fit into frames of %lld × %lld", (int)rows,
                      (int)columns, (long long)height, (long long)width);
   if (capacity < 0)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, corners_operation,
-                     "the capacity is %lld", (long long)capacity);
+                     "capacity is %lld; it must not be negative", (long long)capacity);
   if (height > INT32_MAX || width > INT32_MAX || first_frame < 0 ||
       first_frame > INT32_MAX - frames)
     return error_set(context, COMPUTE_ERROR_OVERFLOW, corners_operation,
-                     "frame %lld + %lld of %lld × %lld pixels: corners are i32",
+                     "frame %lld + %lld of %lld × %lld pixels exceeds the i32 of the corners",
                      (long long)first_frame, (long long)frames, (long long)height,
                      (long long)width);
   return COMPUTE_OK;
@@ -547,7 +548,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
     list.kept = base_allocate((size_t)list.limit, sizeof *list.kept);
     if (!list.kept)
       return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, corners_operation,
-                       "no memory to choose %lld spots of a frame", (long long)list.limit);
+                       "not enough memory to choose %lld spots of a frame", (long long)list.limit);
   }
   for (int64_t i = 0; i < frames; i++) {
     const bool *marks = spots + i * pixels;
@@ -562,7 +563,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
   *count = list.count;
   if (list.count > capacity)
     return error_set(context, COMPUTE_ERROR_OVERFLOW, corners_operation,
-                     "%lld spots, but there is room for %lld", (long long)list.count,
+                     "%lld spots, but the capacity is %lld", (long long)list.count,
                      (long long)capacity);
   return COMPUTE_OK;
 }

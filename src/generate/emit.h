@@ -23,7 +23,7 @@
  *       launch->body
  *     }
  *
- * So whoever writes `exp_f32(x)`, `LOAD_f16(in0, i)` or `convert_f64_i32(x)` gets the definition
+ * So code that uses `exp_f32(x)`, `LOAD_f16(in0, i)` or `convert_f64_i32(x)` gets the definition
  * with it, and need not say so. */
 #ifndef GENERATE_EMIT_H
 #define GENERATE_EMIT_H

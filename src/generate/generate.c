@@ -225,7 +225,7 @@ compute_status generate_kernel(const compute_target *target,
   if (g.reason_bytes > 0) g.reason[0] = 0;
   const emit_kind *kind = kind_of(descriptor->kind);
   if (!kind || !kind->emit)
-    return emit_refuse(&g, "there is no generated kernel of kind %d", (int)descriptor->kind);
+    return emit_refuse(&g, "no generated kernel of kind %d", (int)descriptor->kind);
   if (!emit_has(&g, COMPUTE_TARGET_F64) && descriptor_has_f64(descriptor, kind)) {
     return emit_refuse(&g, "the device has no f64");
   }
@@ -253,6 +253,6 @@ bool generate_supports(const compute_target *target, const compute_kernel_descri
   const compute_status status =
       generate_kernel(target, descriptor, NULL, &generated, reason, reason_bytes);
   generate_release(generated);
-  /* Want of memory is no property of the kernel: whoever builds it then says what is missing. */
+  /* Out of memory says nothing about the kernel; building it will report that. */
   return status == COMPUTE_OK || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }

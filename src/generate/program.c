@@ -38,7 +38,7 @@ static void add_constant(text_buffer *text, const compute_program *program,
     text_add(text, "%d", value != 0);
   } else if (type == COMPUTE_I32 && value == INT32_MIN) {
     text_add(text, "(-2147483647 - 1)");
-  } else if (value == INT64_MIN) { /* the number itself is no literal: minus is an operator */
+  } else if (value == INT64_MIN) { /* the number itself is not a literal: minus is an operator */
     text_add(text, "((i64)-9223372036854775807 - 1)");
   } else {
     text_add(text, "((%s)%" PRId64 ")", emit_type(type), value);
@@ -80,7 +80,7 @@ static void add_cast(text_buffer *text, const compute_program *program,
              (unsigned)instruction->a);
 }
 
-/* How instructions are written that are no call <name>_<type of a>(a, b, c) of a function of
+/* How instructions are written that are not a call <name>_<type of a>(a, b, c) of a function of
  * kernels/functions_*.h. $a, $b and $c are the operands. */
 typedef struct form {
   const char *real, *logic; /* where the result is a float, or BOOL */

@@ -13,7 +13,7 @@
 #include "tensor/tensor.h"
 
 /* Unique in the process, so that a node of one graph is never taken for one of another. 0 is kept
- * for "no node". */
+ * for "not a node". */
 static uint32_t next_serial(void) {
   static uint32_t last;
   uint32_t serial;
@@ -65,12 +65,12 @@ void graph_constant_release(void *constant) {
 compute_graph *compute_graph_create(compute_context *context) {
   const char *operation = "compute_graph_create";
   if (!context) {
-    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: context is NULL", operation);
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
     return NULL;
   }
   compute_graph *graph = base_allocate(1, sizeof *graph);
   if (!graph) {
-    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory", operation);
+    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
     return NULL;
   }
   graph->context = context;
@@ -129,8 +129,7 @@ void compute_graph_release(compute_graph *graph) {
 
 compute_status compute_graph_status(const compute_graph *graph) {
   if (!graph) {
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_graph_status",
-                     "compute_graph_status: graph is NULL");
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_graph_status", "graph is NULL");
   }
   if (graph->status) error_restore(graph->context, &graph->error);
   return graph->status;
@@ -155,7 +154,7 @@ compute_node graph_fail(compute_graph *graph, compute_status status, const char 
   va_start(list, format);
   vsnprintf(message, sizeof message, format, list);
   va_end(list);
-  graph->status = error_set(graph->context, status, operation, "%s: %s", operation, message);
+  graph->status = error_set(graph->context, status, operation, "%s", message);
   compute_error_get(graph->context, &graph->error);
   return (compute_node){0};
 }
@@ -177,7 +176,7 @@ int64_t graph_resolve(compute_graph *graph, compute_node node, const char *opera
                node.id);
   } else {
     graph_fail(graph, COMPUTE_ERROR_WRONG_GRAPH, operation,
-               "there is no node %u; the graph has %zu nodes", node.id, graph->count);
+               "node %u does not exist; the graph has %zu nodes", node.id, graph->count);
   }
   return -1;
 }
@@ -216,7 +215,7 @@ compute_node compute_parameter_at(const compute_graph *graph, size_t index) {
 compute_node compute_name(compute_graph *graph, compute_node node, const char *name) {
   const char *operation = "compute_name";
   if (!graph) {
-    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: graph is NULL", operation);
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "graph is NULL");
     return (compute_node){0};
   }
   if (graph->status) return (compute_node){0};
@@ -224,7 +223,7 @@ compute_node compute_name(compute_graph *graph, compute_node node, const char *n
   if (index < 0) return (compute_node){0};
   if (!name) return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "name is NULL");
   char *copy = base_duplicate(name);
-  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   base_release(graph->nodes[index].name);
   graph->nodes[index].name = copy;
   return node;

@@ -78,12 +78,12 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
   };
   const char *operation = "compute_operation_at";
   if (!info) {
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: info is NULL", operation);
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "info is NULL");
   }
   const size_t count = OP_COUNT - OP_NONE - 1;
   if (index >= count) {
     return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: index %zu, but there are %zu operations", operation, index, count);
+                     "index %zu, but there are %zu operations", index, count);
   }
   const graph_op_info *row = &table[OP_NONE + 1 + index];
   *info = (compute_operation_info){.name = row->name,

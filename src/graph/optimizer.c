@@ -112,8 +112,8 @@ static bool check_parameters(optimizer *o) {
   size_t first, second;
   build_target *targets = base_allocate(o->count, sizeof *targets);
   if (!targets)
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation, "no memory for %zu parameters",
-               o->count);
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
+               "not enough memory for %zu parameters", o->count);
   else if (collect_targets(o, targets) && build_find_repeated(targets, o->count, &first, &second))
     graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
                "parameters[%zu] and [%zu] are the same tensor", first, second);
@@ -138,8 +138,9 @@ static compute_node create_state(const optimizer *o, size_t beside, bool own, co
     compute_error detail = {0};
     compute_error_get(graph->context, &detail);
     compute_tensor_release(tensor);
-    return graph_fail(graph, status, o->operation, "no state %s for parameters[%zu]: %s", suffix,
-                      beside, detail.message);
+    return graph_fail(graph, status, o->operation,
+                      "cannot create the state %s for parameters[%zu]: %s", suffix, beside,
+                      detail.message);
   }
   char name[256];
   if (!own) {
@@ -154,7 +155,7 @@ static compute_node create_state(const optimizer *o, size_t beside, bool own, co
   node = compute_name(graph, node, name);
   if (compute_node_is_valid(node) && !graph_add_state(graph, node))
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
-                      "no memory for the list of the optimizer's state");
+                      "not enough memory for the list of the optimizer's state");
   return node;
 }
 
@@ -243,7 +244,7 @@ static bool optimizer_start(optimizer *o, const gradient_source *from, size_t st
   o->assign = base_allocate(o->count, (state_count + 2) * sizeof *o->assign);
   if (!o->gradients || !o->assign) {
     return graph_refuse(o->graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
-                        "no memory for %zu parameters", o->count);
+                        "not enough memory for %zu parameters", o->count);
   }
   if (from->is_given) return take_gradients(o, from->given);
   return compute_gradients(o->graph, from->loss, o->parameters, o->count, o->gradients) ==
@@ -526,8 +527,8 @@ void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_
   if (!check_gradients(graph, gradients, count, limit, &work)) return;
   compute_node *scaled = base_allocate(count, sizeof *scaled);
   if (!scaled) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation, "no memory for %zu gradients",
-               count);
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, clip_operation,
+               "not enough memory for %zu gradients", count);
     return;
   }
   const compute_node length = clip(graph, gradients, count, limit, work, scaled);

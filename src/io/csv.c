@@ -100,7 +100,7 @@ static compute_status add_value(csv_table *table, int64_t column, const text_fie
   void *element = next_element(table);
   if (!element)
     return error_set(table->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for the values of %s", table->path);
+                     "not enough memory for the values of %s", table->path);
   char problem[48] = "is too long";
   if (field->too_long) return fail_field(table, column, field, problem);
   switch (number_parse(field->text, field->length, table->dtype, table->c_locale, element)) {
@@ -185,8 +185,8 @@ static compute_status read_file(csv_table *table, const compute_csv_options *opt
 static compute_status check_options(const compute_context *context,
                                     const compute_csv_options *options) {
   if (options->skip_rows < 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "skip_rows is %d",
-                     (int)options->skip_rows);
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "skip_rows is %d; it must not be negative", (int)options->skip_rows);
   char separator = options->separator;
   if (separator &&
       (strchr("+-.\r\n", separator) || (separator >= '0' && separator <= '9') ||
@@ -231,7 +231,7 @@ compute_status compute_csv_read(compute_device *device, const char *path, comput
   compute_tensor *made = NULL;
   if (!table.c_locale) {
     status = error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "no memory for a locale");
+                       "not enough memory for a locale");
     goto done;
   }
   status = read_file(&table, options);

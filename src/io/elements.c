@@ -41,7 +41,7 @@ static compute_status make_block(const char *operation, const compute_device *de
   *block = base_allocate_aligned(BLOCK_BYTES, 64);
   if (*block) return COMPUTE_OK;
   return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                   "no memory for %u bytes between file and tensor", BLOCK_BYTES);
+                   "not enough memory for %u bytes between file and tensor", BLOCK_BYTES);
 }
 
 static compute_status upload(const char *operation, const element_format *format,
@@ -57,6 +57,7 @@ static compute_status upload(const char *operation, const element_format *format
     if (status) break;
     convert(block, bytes, format);
     status = transfer_upload(device, &target, block, bytes);
+    if (status) error_attribute(device->context, operation);
     target.offset += bytes;
     left -= bytes;
   }
@@ -112,6 +113,7 @@ static compute_status download(const char *operation, const compute_tensor *dens
   for (uint64_t left = tensor_dense_bytes(dense); left > 0 && !status;) {
     size_t bytes = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
     status = transfer_download(device, block, &source, bytes);
+    if (status) error_attribute(device->context, operation);
     if (status) break;
     if (swapped) swap_bytes(block, bytes, compute_dtype_size(dense->dtype));
     status = sink(user, block, bytes);

@@ -18,7 +18,7 @@
 #include "type/dtype.h"
 
 #define BUFFER_BYTES 131072
-#define FIELD_BYTES  4096 /* a longer field is no number */
+#define FIELD_BYTES  4096 /* a longer field is not a number */
 
 struct field_reader {
   gzFile file;
@@ -46,9 +46,9 @@ static compute_status fail_zlib(const field_reader *reader, int code, const char
     return fail_system(reader->context, reader->operation, reader->path, "read", errno);
   if (code == Z_MEM_ERROR)
     return error_set(reader->context, COMPUTE_ERROR_OUT_OF_MEMORY, reader->operation,
-                     "%s: no memory to unpack it", reader->path);
+                     "%s: not enough memory to unpack it", reader->path);
   return error_set_native(reader->context, COMPUTE_ERROR_FORMAT, code, reader->operation,
-                          "the file may be truncated: copy or download it again",
+                          "the file may be truncated; copy or download it again",
                           "%s: damaged compression: %s", reader->path, words);
 }
 
@@ -59,7 +59,8 @@ compute_status field_reader_open(const compute_context *context, const char *ope
                                  field_reader **result) {
   field_reader *reader = base_allocate(1, sizeof *reader);
   if (!reader)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to read %s", path);
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory to read %s", path);
   errno = 0;
   reader->file = gzopen(path, "rbe");
   if (!reader->file) {
@@ -78,14 +79,14 @@ compute_status field_reader_open(const compute_context *context, const char *ope
 
 compute_status field_reader_close(field_reader *reader, compute_status status) {
   int code = gzclose_r(reader->file);
-  if (!status && code != Z_OK) status = fail_zlib(reader, code, "it ends too early");
+  if (!status && code != Z_OK) status = fail_zlib(reader, code, "it is truncated");
   base_release(reader);
   return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Reads more behind the text that the buffer holds. */
+/* Reads more after the text that the buffer holds. */
 static compute_status refill(field_reader *reader) {
   memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
   reader->end -= reader->begin;
@@ -292,7 +293,7 @@ static number_result parse_integer(const decimal *number, compute_dtype dtype, v
   if (!number->whole) return NUMBER_NOT_WHOLE;
   if (number->negative) most = 0 - (uint64_t)low;
   if (!number->fits || number->digits > most) return NUMBER_OUT_OF_RANGE;
-  /* Negated as unsigned, so that the smallest i64 is no special case. */
+  /* Negated as unsigned, so that the smallest i64 is not a special case. */
   int64_t value = (int64_t)(number->negative ? 0 - number->digits : number->digits);
   dtype_store_integer(dtype, element, value);
   return NUMBER_OK;

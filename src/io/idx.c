@@ -44,8 +44,8 @@ static compute_status COMPUTE_PRINTF(3, 4)
   va_start(list, format);
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
-  return error_set(reader->context, status, reader->operation,
-                   "%s is not an IDX file that can be read: %s", reader->path, problem);
+  return error_set(reader->context, status, reader->operation, "cannot read %s as IDX: %s",
+                   reader->path, problem);
 }
 
 /* ---- Bytes --------------------------------------------------------------------------------- */
@@ -55,9 +55,10 @@ static compute_status fail_zlib(const idx_reader *reader) {
   const char *words = gzerror(reader->file, &code);
   if (code == Z_ERRNO)
     return file_error(reader->context, reader->operation, reader->path, "read", system);
-  if (code == Z_MEM_ERROR) return refuse(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for it");
+  if (code == Z_MEM_ERROR)
+    return refuse(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for it");
   if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) {
-    return refuse(reader, COMPUTE_ERROR_FORMAT, "it ends too early");
+    return refuse(reader, COMPUTE_ERROR_FORMAT, "it is truncated");
   }
   return refuse(reader, COMPUTE_ERROR_FORMAT, "damaged compression: %s", words);
 }
@@ -94,7 +95,7 @@ static compute_status read_shape(idx_reader *reader, compute_shape *shape) {
     if (types[i].code == bytes[2]) reader->type = &types[i];
   }
   if (bytes[0] != 0 || bytes[1] != 0 || !reader->type || bytes[3] == 0)
-    return refuse(reader, COMPUTE_ERROR_FORMAT, "it does not begin as IDX files do");
+    return refuse(reader, COMPUTE_ERROR_FORMAT, "it does not begin like an IDX file");
   if (bytes[3] > COMPUTE_MAX_RANK)
     return refuse(reader, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d dimensions",
                   COMPUTE_MAX_RANK);
@@ -134,7 +135,7 @@ static compute_status read_file(idx_reader *reader, compute_device *device, uint
   int got = gzread(reader->file, &more, 1); /* also compares the checksum of the end */
   if (got != 0) {
     status = got < 0 ? fail_zlib(reader)
-                     : refuse(reader, COMPUTE_ERROR_FORMAT, "more follows its elements");
+                     : refuse(reader, COMPUTE_ERROR_FORMAT, "extra data follows its elements");
     compute_tensor_release(made);
     return status;
   }
@@ -158,7 +159,7 @@ compute_status idx_read(const char *operation, compute_device *device, const cha
   compute_status status = read_file(&reader, device, (uint64_t)about.st_size, &made);
   int code = gzclose_r(reader.file);
   if (!status && code != Z_OK) {
-    status = refuse(&reader, COMPUTE_ERROR_FORMAT, "it ends too early");
+    status = refuse(&reader, COMPUTE_ERROR_FORMAT, "it is truncated");
     compute_tensor_release(made);
   } else if (!status) {
     *tensor = made;

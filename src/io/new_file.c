@@ -27,8 +27,8 @@ compute_status new_file_open(const compute_context *context, const char *operati
   size_t bytes = strlen(path) + 48;
   file->name = base_allocate(bytes, 1);
   if (!file->name)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to write %s",
-                     path);
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory to write %s", path);
   /* A process that was killed may have left such a file, and this one may have its number. */
   for (int tries = 0; tries < 1000; tries++) {
     snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(),
@@ -74,8 +74,8 @@ compute_status file_error(const compute_context *context, const char *operation,
                           const char *what, int code) {
   if (code == FILE_ENDED)
     return error_set_native(context, COMPUTE_ERROR_FORMAT, 0, operation,
-                            "the file may be truncated: copy or make it again",
-                            "%s ends before its header says", path);
+                            "the file may be truncated; copy or create it again",
+                            "%s is shorter than its header says", path);
   return error_set_native(context, file_status(code), code, operation, NULL, "%s: cannot %s: %s",
                           path, what, strerror(code));
 }

@@ -31,7 +31,7 @@ compute_status new_file_write_at(new_file *file, uint64_t offset, const void *da
  * and returns `status`. */
 compute_status new_file_close(new_file *file, compute_status status);
 
-/* COMPUTE_ERROR_FILE with the words of `code`, an errno: "PATH: cannot WHAT: …". FILE_ENDED is
+/* COMPUTE_ERROR_FILE with the text of `code`, an errno: "PATH: cannot WHAT: …". FILE_ENDED is
  * COMPUTE_ERROR_FORMAT. */
 compute_status file_error(const compute_context *context, const char *operation, const char *path,
                           const char *what, int code);

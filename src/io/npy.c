@@ -25,7 +25,7 @@ static compute_status fail_header(const compute_context *context, const char *op
                                   const char *path, npy_result result, const char *problem) {
   return error_set(context,
                    result == NPY_UNSUPPORTED ? COMPUTE_ERROR_UNSUPPORTED : COMPUTE_ERROR_FORMAT,
-                   operation, "%s is no .npy file that can be read: %s", path, problem);
+                   operation, "cannot read %s as .npy: %s", path, problem);
 }
 
 /* ---- The header ---------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static compute_status read_text(const compute_context *context, const char *oper
   char *text = base_allocate(bytes, 1);
   if (!text)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for the header of %s", path);
+                     "not enough memory for the header of %s", path);
   char problem[NPY_PROBLEM_BYTES];
   compute_status status = COMPUTE_OK;
   int code = lseek(file, offset, SEEK_SET) < 0 ? errno : file_read(file, text, bytes);
@@ -91,7 +91,7 @@ static compute_status read_header(const compute_context *context, const char *op
   if (file_bytes - info->offset >= info->bytes) return COMPUTE_OK;
   char shape[96];
   return error_set_native(context, COMPUTE_ERROR_FORMAT, 0, operation,
-                          "the file may be truncated: copy or make it again",
+                          "the file may be truncated; copy or create it again",
                           "%s has %" PRIu64 " bytes of elements, but %s of %s are %" PRIu64, path,
                           file_bytes - info->offset, compute_dtype_name(info->dtype),
                           compute_shape_text(info->shape, shape, sizeof shape), info->bytes);

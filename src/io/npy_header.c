@@ -1,4 +1,4 @@
-/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing behind the
+/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing after the
  * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
 #include "io/npy.h"
 
@@ -48,12 +48,12 @@ static npy_result COMPUTE_PRINTF(3, 4)
 npy_result npy_prefix_parse(const unsigned char *bytes, size_t length, uint32_t *text_offset,
                             uint32_t *text_bytes, char *problem) {
   if (length < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0)
-    return refuse(problem, NPY_MALFORMED, "it does not begin as .npy files do");
+    return refuse(problem, NPY_MALFORMED, "it does not begin like an .npy file");
   unsigned major = length > 6 ? bytes[6] : 1;
   if (major < 1 || major > 3)
-    return refuse(problem, NPY_UNSUPPORTED, "version %u of the format is not known", major);
+    return refuse(problem, NPY_UNSUPPORTED, "unknown format version %u", major);
   *text_offset = major == 1 ? 10 : 12;
-  if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "it ends in its header");
+  if (length < *text_offset) return refuse(problem, NPY_MALFORMED, "its header is truncated");
   *text_bytes = (uint32_t)bytes[8] | (uint32_t)bytes[9] << 8;
   if (major > 1) *text_bytes |= (uint32_t)bytes[10] << 16 | (uint32_t)bytes[11] << 24;
   if (*text_bytes > NPY_MAX_HEADER) {
@@ -126,8 +126,7 @@ static npy_result take_descr(npy_text *text, npy_header *header, char *problem) 
     const char *before = i == 0 ? "" : i + 1 < DTYPES ? ", " : " and ";
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", before, dtypes[i].name);
   }
-  return refuse(problem, NPY_UNSUPPORTED, "elements of type '%s' are not known, only %s", name,
-                list);
+  return refuse(problem, NPY_UNSUPPORTED, "unknown element type '%s'; known are %s", name, list);
 }
 
 static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
@@ -184,7 +183,7 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
     while (i < 3 && strcmp(entries[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
       return refuse(problem, NPY_MALFORMED, "its header has '%s' %s", key,
-                    i == 3 ? "in it" : "twice");
+                    i == 3 ? "as an unknown key" : "twice");
     }
     seen |= 1u << i;
     npy_result result = entries[i].take_value(text, header, problem);
@@ -193,7 +192,7 @@ static npy_result take_entries(npy_text *text, npy_header *header, char *problem
   }
   for (size_t i = 0; i < 3; i++) {
     if (!(seen >> i & 1))
-      return refuse(problem, NPY_MALFORMED, "its header lacks '%s'", entries[i].key);
+      return refuse(problem, NPY_MALFORMED, "its header has no '%s'", entries[i].key);
   }
   return NPY_OK;
 }
@@ -205,7 +204,7 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
   if (result) return result;
   skip_blanks(&text);
   if (text.at < text.end) {
-    return refuse(problem, NPY_MALFORMED, "something follows the dictionary in its header");
+    return refuse(problem, NPY_MALFORMED, "extra text follows the dictionary in its header");
   }
   int64_t elements = 1, size = (int64_t)compute_dtype_size(header->dtype), unused;
   bool empty = false, fits = true;
@@ -217,7 +216,7 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
   }
   /* Also with a size of 0 the others must make sense: somebody multiplies them. */
   if (!fits || !checked_multiply(elements, size, &unused))
-    return refuse(problem, NPY_MALFORMED, "its shape has more elements than fit into 63 bits");
+    return refuse(problem, NPY_MALFORMED, "the number of its elements exceeds 63 bits");
   header->count = empty ? 0 : elements;
   return NPY_OK;
 }

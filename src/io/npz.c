@@ -25,9 +25,8 @@ static compute_status COMPUTE_PRINTF(4, 5)
   va_start(list, format);
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
-  return error_set(zip->context, status, zip->operation,
-                   "\"%s\" in %s is no .npy file that can be read: %s", file_show_name(name, shown),
-                   zip->path, problem);
+  return error_set(zip->context, status, zip->operation, "cannot read \"%s\" in %s as .npy: %s",
+                   file_show_name(name, shown), zip->path, problem);
 }
 
 static compute_status refuse_header(const zip_file *zip, const char *name, npy_result result,
@@ -43,7 +42,8 @@ static compute_status take_text(const zip_file *zip, zip_reader *reader, stored_
                                 npy_header *header) {
   char problem[NPY_PROBLEM_BYTES];
   char *text = base_allocate(bytes, 1);
-  if (!text) return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, tensor->name, "no memory for it");
+  if (!text)
+    return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, tensor->name, "not enough memory for it");
   memcpy(text, begin, known < bytes ? known : bytes);
   compute_status status = COMPUTE_OK;
   if (bytes > known) status = zip_reader_read(reader, text + known, bytes - known);
@@ -66,7 +66,7 @@ static compute_status take_header(const zip_file *zip, zip_reader *reader, store
   npy_result result = npy_prefix_parse(prefix, length, &offset, &bytes, problem);
   if (result) return refuse_header(zip, tensor->name, result, problem);
   if (bytes > unpacked - offset) {
-    return refuse(zip, COMPUTE_ERROR_FORMAT, tensor->name, "it ends in its header");
+    return refuse(zip, COMPUTE_ERROR_FORMAT, tensor->name, "its header is truncated");
   }
   npy_header header;
   status = take_text(zip, reader, tensor, (const char *)prefix + offset, (uint32_t)length - offset,
@@ -80,7 +80,7 @@ static compute_status take_header(const zip_file *zip, zip_reader *reader, store
   tensor->bytes = (uint64_t)header.count * compute_dtype_size(header.dtype);
   if (tensor->bytes == unpacked - tensor->offset) return COMPUTE_OK;
   return refuse(zip, COMPUTE_ERROR_FORMAT, tensor->name,
-                "it has %" PRIu64 " bytes of elements, and a shape of %" PRIu64,
+                "it has %" PRIu64 " bytes of elements, but its shape needs %" PRIu64,
                 unpacked - tensor->offset, tensor->bytes);
 }
 
@@ -89,7 +89,8 @@ static compute_status list_member(compute_tensor_file *file, const zip_file *zip
   if (member->name_bytes < 4 || strcmp(member->name + member->name_bytes - 4, ".npy") != 0)
     return refuse(zip, COMPUTE_ERROR_UNSUPPORTED, member->name, "its name does not end in .npy");
   stored_tensor *tensor = tensor_file_add(file);
-  if (!tensor) return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "no memory for it");
+  if (!tensor)
+    return refuse(zip, COMPUTE_ERROR_OUT_OF_MEMORY, member->name, "not enough memory for it");
   member->name[member->name_bytes - 4] = 0;
   tensor->member = *member;
   tensor->name = member->name;
@@ -203,7 +204,7 @@ compute_status npz_write(new_file *file, const compute_named_tensor *tensors, si
   char *names = base_allocate(bytes, 1);
   if (!names) {
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
-                     "no memory to write %s", file->path);
+                     "not enough memory to write %s", file->path);
   }
   compute_status status = write_arrays(&writer, names, tensors, count);
   base_release(names);

@@ -19,11 +19,11 @@ static compute_status check_fit(const restore *r, const restore_entry *entry) {
   file_show_name(entry->name, name);
   if (stored->dtype != dtype)
     return error_set(r->context, COMPUTE_ERROR_DTYPE, r->operation,
-                     "\"%s\" is %s in %s, and %s in %s", name, compute_dtype_name(stored->dtype),
+                     "\"%s\" is %s in %s, but %s in %s", name, compute_dtype_name(stored->dtype),
                      r->path, compute_dtype_name(dtype), r->owner);
   if (compute_shape_equal(stored->shape, shape)) return COMPUTE_OK;
   return error_set(r->context, COMPUTE_ERROR_SHAPE, r->operation,
-                   "\"%s\" is %s in %s, and %s in %s", name,
+                   "\"%s\" is %s in %s, but %s in %s", name,
                    compute_shape_text(stored->shape, has, sizeof has), r->path,
                    compute_shape_text(shape, wanted, sizeof wanted), r->owner);
 }
@@ -34,7 +34,7 @@ static compute_status fail_names(const restore *r, const char *first, size_t cou
   if (count > 1) snprintf(more, sizeof more, " and %zu more", count - 1);
   if (missing) {
     return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
-                            r->missing_remedy, "%s lacks \"%s\"%s", r->path, name, more);
+                            r->missing_remedy, "%s has no \"%s\"%s", r->path, name, more);
   }
   return error_set_native(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, r->operation,
                           r->extra_remedy, "%s has \"%s\"%s, not in %s", r->path, name, more,
@@ -73,7 +73,7 @@ static compute_status match(restore *r) {
   bool *used = base_allocate(r->file->count, sizeof *used);
   if (!used)
     return error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
-                     "no memory for the list of %s", r->path);
+                     "not enough memory for the list of %s", r->path);
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count && !status; i++) {
     restore_entry *entry = &r->entries[i];
@@ -97,12 +97,13 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
   compute_status status = COMPUTE_OK;
   if (!x || !y)
     status = error_set(r->context, COMPUTE_ERROR_OUT_OF_MEMORY, r->operation,
-                       "no memory for %zu bytes of \"%s\"", bytes, file_show_name(a->name, first));
+                       "not enough memory for %zu bytes of \"%s\"", bytes,
+                       file_show_name(a->name, first));
   if (!status) status = compute_tensor_read(a->read, x, bytes);
   if (!status) status = compute_tensor_read(b->read, y, bytes);
   if (!status && memcmp(x, y, bytes) != 0) {
     status = error_set(r->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
-                       "\"%s\" and \"%s\" are one tensor in %s, and differ in %s",
+                       "\"%s\" and \"%s\" are the same tensor in %s, but differ in %s",
                        file_show_name(a->name, first), file_show_name(b->name, second), r->owner,
                        r->path);
   }

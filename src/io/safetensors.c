@@ -51,43 +51,43 @@ static compute_status COMPUTE_PRINTF(3, 4)
   va_end(list);
   const compute_tensor_file *file = reader->file;
   if (!reader->name)
-    return error_set(file->context, status, reader->operation,
-                     "%s is not a safetensors file that can be read: %s", file->path, problem);
+    return error_set(file->context, status, reader->operation, "cannot read %s as safetensors: %s",
+                     file->path, problem);
   return error_set(file->context, status, reader->operation,
-                   "%s is not a safetensors file that can be read: \"%s\" %s", file->path,
+                   "cannot read %s as safetensors: \"%s\" %s", file->path,
                    file_show_name(reader->name, name), problem);
 }
 
 static compute_status refuse_text(const header_reader *reader, const char *expected) {
-  return refuse(reader, "%sbyte %td of the header is not where %s",
-                reader->name ? "is not well described: " : "", reader->text.at - reader->text.begin,
-                expected);
+  return refuse(reader, "%sheader byte %td: expected %s",
+                reader->name ? "has a malformed description: " : "",
+                reader->text.at - reader->text.begin, expected);
 }
 
 static compute_status take_dtype(header_reader *reader, stored_tensor *tensor) {
   char *name, shown[SHOWN_NAME_BYTES];
-  if (!json_take_string(&reader->text, &name)) return refuse_text(reader, "a dtype begins");
+  if (!json_take_string(&reader->text, &name)) return refuse_text(reader, "a dtype");
   for (size_t i = 0; i < DTYPE_COUNT; i++) {
     if (strcmp(dtypes[i].name, name) != 0) continue;
     tensor->format.dtype = dtypes[i].dtype;
     return COMPUTE_OK;
   }
-  return refuse_as(reader, COMPUTE_ERROR_UNSUPPORTED, "has elements of type %s, not known here",
+  return refuse_as(reader, COMPUTE_ERROR_UNSUPPORTED, "has the unknown element type %s",
                    file_show_name(name, shown));
 }
 
 static compute_status take_number(header_reader *reader, int64_t *value) {
   switch (json_take_whole(&reader->text, value)) {
   case JSON_NUMBER: return COMPUTE_OK;
-  case JSON_TOO_LARGE: return refuse(reader, "has a size or offset of more than 63 bits");
+  case JSON_TOO_LARGE: return refuse(reader, "has a size or offset that exceeds 63 bits");
   case JSON_NO_NUMBER: break;
   }
-  return refuse_text(reader, "a whole number ends");
+  return refuse_text(reader, "an integer");
 }
 
 static compute_status take_shape(header_reader *reader, stored_tensor *tensor) {
   compute_shape *shape = &tensor->format.shape;
-  if (!json_take(&reader->text, '[')) return refuse_text(reader, "a shape begins");
+  if (!json_take(&reader->text, '[')) return refuse_text(reader, "a shape");
   if (json_take(&reader->text, ']')) return COMPUTE_OK;
   do {
     if (shape->rank == COMPUTE_MAX_RANK)
@@ -96,18 +96,18 @@ static compute_status take_shape(header_reader *reader, stored_tensor *tensor) {
     compute_status status = take_number(reader, &shape->size[shape->rank++]);
     if (status) return status;
   } while (json_take(&reader->text, ','));
-  return json_take(&reader->text, ']') ? COMPUTE_OK : refuse_text(reader, "a shape goes on");
+  return json_take(&reader->text, ']') ? COMPUTE_OK : refuse_text(reader, "',' or ']' in a shape");
 }
 
 static compute_status take_offsets(header_reader *reader, stored_tensor *tensor) {
   int64_t begin, end;
-  if (!json_take(&reader->text, '[')) return refuse_text(reader, "offsets begin");
+  if (!json_take(&reader->text, '[')) return refuse_text(reader, "offsets");
   compute_status status = take_number(reader, &begin);
   if (status) return status;
-  if (!json_take(&reader->text, ',')) return refuse_text(reader, "a second offset follows");
+  if (!json_take(&reader->text, ',')) return refuse_text(reader, "a second offset");
   status = take_number(reader, &end);
   if (status) return status;
-  if (!json_take(&reader->text, ']')) return refuse_text(reader, "two offsets end");
+  if (!json_take(&reader->text, ']')) return refuse_text(reader, "']' after two offsets");
   if (begin > end) return refuse(reader, "ends before it begins");
   tensor->offset = (uint64_t)begin;
   tensor->bytes = (uint64_t)(end - begin);
@@ -121,31 +121,31 @@ static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) 
     compute_status (*take)(header_reader *reader, stored_tensor *tensor);
   } parts[] = {{"dtype", take_dtype}, {"shape", take_shape}, {"data_offsets", take_offsets}};
   unsigned seen = 0;
-  if (!json_take(&reader->text, '{')) return refuse_text(reader, "a description begins");
+  if (!json_take(&reader->text, '{')) return refuse_text(reader, "a description");
   for (bool first = true; !json_take(&reader->text, '}'); first = false) {
     char *key, shown[SHOWN_NAME_BYTES];
     if ((!first && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &key) ||
         !json_take(&reader->text, ':'))
-      return refuse_text(reader, "a description goes on");
+      return refuse_text(reader, "another member of a description");
     size_t i = 0;
     while (i < 3 && strcmp(parts[i].key, key) != 0) i++;
     if (i == 3 || (seen >> i & 1)) {
       return refuse(reader, "has '%s' %s", file_show_name(key, shown),
-                    i == 3 ? "in its description" : "twice");
+                    i == 3 ? "as an unknown key" : "twice");
     }
     seen |= 1u << i;
     compute_status status = parts[i].take(reader, tensor);
     if (status) return status;
   }
   for (size_t i = 0; i < 3; i++) {
-    if (!(seen >> i & 1)) return refuse(reader, "lacks '%s'", parts[i].key);
+    if (!(seen >> i & 1)) return refuse(reader, "has no '%s'", parts[i].key);
   }
   uint64_t bytes;
   if (!tensor_file_bytes(tensor->format.dtype, tensor->format.shape, &bytes))
-    return refuse(reader, "has a shape of more than 63 bits");
+    return refuse(reader, "has a shape that exceeds 63 bits");
   if (bytes == tensor->bytes) return COMPUTE_OK;
-  return refuse(reader, "has offsets for %" PRIu64 " bytes, but a shape of %" PRIu64, tensor->bytes,
-                bytes);
+  return refuse(reader, "has offsets for %" PRIu64 " bytes, but its shape needs %" PRIu64,
+                tensor->bytes, bytes);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -154,20 +154,21 @@ static int compare_texts(const void *a, const void *b) {
 
 static compute_status take_metadata_into(header_reader *reader, void **keys, size_t *capacity) {
   size_t count = 0;
-  if (!json_take(&reader->text, '{')) return refuse_text(reader, "metadata begin");
+  if (!json_take(&reader->text, '{')) return refuse_text(reader, "metadata");
   for (; !json_take(&reader->text, '}'); count++) {
     char *key, *value;
     if ((count > 0 && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &key) ||
         !json_take(&reader->text, ':') || !json_take_string(&reader->text, &value))
-      return refuse_text(reader, "metadata go on, which are texts");
+      return refuse_text(reader, "another pair of texts in the metadata");
     if (base_grow(keys, capacity, count + 1, sizeof key))
-      return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its metadata");
+      return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its metadata");
     ((const char **)*keys)[count] = key;
   }
   const char **sorted = *keys;
   if (count > 1) qsort(sorted, count, sizeof *sorted, compare_texts);
   for (size_t i = 1; i < count; i++) {
-    if (!strcmp(sorted[i - 1], sorted[i])) return refuse(reader, "two metadata have one name");
+    if (!strcmp(sorted[i - 1], sorted[i]))
+      return refuse(reader, "two metadata entries have the same name");
   }
   return COMPUTE_OK;
 }
@@ -183,12 +184,12 @@ static compute_status take_metadata(header_reader *reader) {
 
 static compute_status take_header(header_reader *reader) {
   bool metadata = false;
-  if (!json_take(&reader->text, '{')) return refuse_text(reader, "an object begins");
+  if (!json_take(&reader->text, '{')) return refuse_text(reader, "an object");
   for (bool first = true; !json_take(&reader->text, '}'); first = false) {
     char *name;
     if ((!first && !json_take(&reader->text, ',')) || !json_take_string(&reader->text, &name) ||
         !json_take(&reader->text, ':'))
-      return refuse_text(reader, "another tensor, or the end, follows");
+      return refuse_text(reader, "another tensor or the end");
     compute_status status;
     if (!strcmp(name, "__metadata__")) {
       if (metadata) return refuse(reader, "it has '__metadata__' twice");
@@ -196,14 +197,15 @@ static compute_status take_header(header_reader *reader) {
       status = take_metadata(reader);
     } else {
       stored_tensor *tensor = tensor_file_add(reader->file);
-      if (!tensor) return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its list");
+      if (!tensor)
+        return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its list");
       tensor->name = reader->name = name;
       status = take_tensor(reader, tensor);
       reader->name = NULL;
     }
     if (status) return status;
   }
-  return json_ends(&reader->text) ? COMPUTE_OK : refuse_text(reader, "its end is");
+  return json_ends(&reader->text) ? COMPUTE_OK : refuse_text(reader, "its end");
 }
 
 /* ---- The header as a whole ----------------------------------------------------------------- */
@@ -227,12 +229,14 @@ static compute_status check_places(header_reader *reader, stored_tensor **sorted
     if (sorted[i]->offset > room || sorted[i]->bytes > room - sorted[i]->offset)
       return refuse(reader, "reaches past the file's end: the file may be truncated");
     if (sorted[i]->offset != end)
-      return refuse(reader, "begins at %" PRIu64 ", but those before it end at %" PRIu64,
+      return refuse(reader, "begins at %" PRIu64 ", but the previous tensor ends at %" PRIu64,
                     sorted[i]->offset, end);
     end += sorted[i]->bytes;
   }
   reader->name = NULL;
-  if (end != room) return refuse(reader, "%" PRIu64 " bytes follow its tensors", room - end);
+  if (end != room)
+    return refuse(reader, "%" PRIu64 " extra byte%s its tensors", room - end,
+                  room - end == 1 ? " follows" : "s follow");
   for (size_t i = 0; i < file->count; i++) file->tensors[i].offset += data_offset;
   return COMPUTE_OK;
 }
@@ -240,7 +244,8 @@ static compute_status check_places(header_reader *reader, stored_tensor **sorted
 static compute_status check_header(header_reader *reader, uint64_t data_offset) {
   size_t count = reader->file->count;
   stored_tensor **sorted = base_allocate(count, sizeof *sorted);
-  if (!sorted) return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its list");
+  if (!sorted)
+    return refuse_as(reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its list");
   compute_status status = check_places(reader, sorted, data_offset);
   base_release(sorted);
   return status;
@@ -259,7 +264,7 @@ static compute_status safetensors_read(const compute_tensor_file *file, const ch
 compute_status safetensors_list(compute_tensor_file *file, const char *operation) {
   header_reader reader = {.file = file, .operation = operation};
   unsigned char prefix[8];
-  if (file->bytes < sizeof prefix) return refuse(&reader, "it ends in its header");
+  if (file->bytes < sizeof prefix) return refuse(&reader, "its header is truncated");
   int code = file_read_at(file->descriptor, 0, prefix, sizeof prefix);
   if (code) return file_error(file->context, operation, file->path, "read", code);
   uint64_t length = load_length(prefix);
@@ -270,7 +275,8 @@ compute_status safetensors_list(compute_tensor_file *file, const char *operation
     return refuse(&reader, "its header has %" PRIu64 " bytes and the file %" PRIu64, length,
                   file->bytes);
   file->text = base_allocate(length + 1, 1);
-  if (!file->text) return refuse_as(&reader, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for it");
+  if (!file->text)
+    return refuse_as(&reader, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for it");
   code = file_read_at(file->descriptor, sizeof prefix, file->text, length);
   if (code) return file_error(file->context, operation, file->path, "read", code);
   reader.text = (json_input){file->text, file->text, file->text + length};
@@ -342,10 +348,10 @@ static compute_status write_in_order(new_file *file, const compute_named_tensor 
   compute_status status = COMPUTE_OK;
   if (text.failed) {
     status = error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
-                       "no memory for the header of %s", file->path);
+                       "not enough memory for the header of %s", file->path);
   } else if (text.length > TENSOR_FILE_MAX_LIST) {
     status = error_set(file->context, COMPUTE_ERROR_INVALID_ARGUMENT, file->operation,
-                       "%zu names make a header of %zu bytes", count, text.length);
+                       "%zu names make the header too large (%zu bytes)", count, text.length);
   }
   unsigned char prefix[8];
   for (int i = 0; i < 8; i++) prefix[i] = (unsigned char)((uint64_t)text.length >> 8 * i);
@@ -365,14 +371,14 @@ compute_status safetensors_write(new_file *file, const compute_named_tensor *ten
   size_t *order = base_allocate(count, sizeof *order), used = 0;
   if (!order)
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
-                     "no memory to write %s", file->path);
+                     "not enough memory to write %s", file->path);
   compute_status status = COMPUTE_OK;
   for (size_t size = 8; size > 0; size /= 2) {
     for (size_t i = 0; i < count; i++) {
       if (compute_dtype_size(tensors[i].tensor->dtype) == size) order[used++] = i;
       if (size > 1 || strcmp(tensors[i].name, "__metadata__") != 0) continue;
       status = error_set(file->context, COMPUTE_ERROR_INVALID_ARGUMENT, file->operation,
-                         "safetensors has another use for the name \"__metadata__\"");
+                         "the name \"__metadata__\" is reserved in safetensors files");
     }
   }
   if (!status) status = write_in_order(file, tensors, order, count);

@@ -49,7 +49,7 @@ static compute_status sort_names(compute_tensor_file *file, const char *operatio
   file->by_name = base_allocate(file->count, sizeof *file->by_name);
   if (!file->by_name)
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for the names in %s", file->path);
+                     "not enough memory for the names in %s", file->path);
   for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensors[i];
   qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
   for (size_t i = 1; i < file->count; i++) {
@@ -70,7 +70,7 @@ static compute_status list_tensors(compute_tensor_file *file, const char *operat
   if (start[8] == '{') return safetensors_list(file, operation);
   if (!memcmp(start, "PK\3\4", 4) || !memcmp(start, "PK\5\6", 4)) return npz_list(file, operation);
   return error_set(file->context, COMPUTE_ERROR_FORMAT, operation,
-                   "%s begins neither as safetensors nor as .npz files do", file->path);
+                   "%s is neither a safetensors nor an .npz file", file->path);
 }
 
 static compute_status open_file(compute_tensor_file *file, const char *operation) {
@@ -104,7 +104,8 @@ compute_status compute_tensor_file_open(const compute_context *context, const ch
   }
   if (!file || !file->path) {
     base_release(file);
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory to open %s", path);
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory to open %s", path);
   }
   compute_status status = open_file(file, operation);
   if (status) {
@@ -186,11 +187,11 @@ static compute_status check_fit(const compute_context *context, const char *oper
   file_show_name(stored->name, name);
   if (stored->format.dtype != tensor->dtype)
     return error_set(context, COMPUTE_ERROR_DTYPE, operation,
-                     "\"%s\" is %s in the file, and %s the tensor", name,
+                     "\"%s\" is %s in the file, but the tensor is %s", name,
                      compute_dtype_name(stored->format.dtype), compute_dtype_name(tensor->dtype));
   if (compute_shape_equal(stored->format.shape, tensor->shape)) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
-                   "\"%s\" is %s in the file, and %s the tensor", name,
+                   "\"%s\" is %s in the file, but the tensor is %s", name,
                    compute_shape_text(stored->format.shape, has, sizeof has),
                    compute_shape_text(tensor->shape, wanted, sizeof wanted));
 }
@@ -229,7 +230,8 @@ static compute_status check_twice(const compute_context *context, const char *op
                                   const compute_named_tensor *tensors, size_t count) {
   const char **names = base_allocate(count, sizeof *names);
   if (!names)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for names");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory for names");
   for (size_t i = 0; i < count; i++) names[i] = tensors[i].name;
   qsort(names, count, sizeof *names, compare_texts);
   compute_status status = COMPUTE_OK;
@@ -248,19 +250,19 @@ static compute_status check_tensors(const compute_context *context, const char *
   size_t all = 0;
   for (size_t i = 0; i < count; i++) {
     if (!tensors[i].name || !tensors[i].tensor)
-      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "the %s number %zu is NULL",
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s %zu is NULL",
                        tensors[i].name ? "tensor" : "name", i);
     size_t length = 0, step = 1;
     for (; tensors[i].name[length] && step; length += step)
       step = utf8_length(tensors[i].name + length);
     if (!step)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "the name number %zu is not UTF-8", i);
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "name %zu is not UTF-8",
+                       i);
     all += length;
   }
   if (all > TENSOR_FILE_MAX_LIST)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "the names have %zu bytes",
-                     all);
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "the names are too long (%zu bytes)", all);
   return check_twice(context, operation, tensors, count);
 }
 
@@ -273,7 +275,7 @@ compute_status compute_tensor_file_write(const compute_context *context, const c
   bool npz = ends_in(path, ".npz");
   if (!npz && !ends_in(path, ".safetensors"))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s ends neither in .safetensors nor in .npz", path);
+                     "the name %s must end in .safetensors or .npz", path);
   compute_status status = check_tensors(context, operation, tensors, count);
   new_file file;
   if (!status) status = new_file_open(context, operation, path, &file);

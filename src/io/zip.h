@@ -44,8 +44,8 @@ compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zi
 /* The next bytes. COMPUTE_ERROR_FORMAT if there are not as many. */
 compute_status zip_reader_read(zip_reader *reader, void *data, size_t bytes);
 
-/* Frees it. Returns `status` unless that is COMPUTE_OK and the member does not end here, or is not
- * what its checksum says. */
+/* Frees it. Returns `status` unless that is COMPUTE_OK and the member does not end here, or does
+ * not match its checksum. */
 compute_status zip_reader_close(zip_reader *reader, compute_status status);
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -59,8 +59,8 @@ typedef struct zip_writer {
   size_t count, capacity;
 } zip_writer;
 
-/* Begins a stored member of exactly so many bytes; they follow by zip_writer_add. The name must
- * live until the archive ends. */
+/* Begins a stored member of exactly that number of bytes; they follow by zip_writer_add. The name
+ * must live until the archive ends. */
 compute_status zip_writer_begin(zip_writer *writer, const char *name, uint64_t bytes);
 compute_status zip_writer_add(zip_writer *writer, const void *data, size_t bytes);
 compute_status zip_writer_end_member(zip_writer *writer);

@@ -27,8 +27,8 @@ static compute_status COMPUTE_PRINTF(3, 4)
   va_start(list, format);
   vsnprintf(problem, sizeof problem, format, list);
   va_end(list);
-  return error_set(zip->context, status, zip->operation,
-                   "%s is not a ZIP file that can be read: %s", zip->path, problem);
+  return error_set(zip->context, status, zip->operation, "cannot read %s as ZIP: %s", zip->path,
+                   problem);
 }
 
 #define refuse(zip, ...) refuse_as(zip, COMPUTE_ERROR_FORMAT, __VA_ARGS__)
@@ -56,7 +56,7 @@ static compute_status find_end(const zip_file *zip, uint64_t *offset,
   size_t bytes =
       zip->bytes < ZIP_END_BYTES + MAX_COMMENT ? (size_t)zip->bytes : ZIP_END_BYTES + MAX_COMMENT;
   unsigned char *tail = base_allocate(bytes, 1);
-  if (!tail) return refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its end");
+  if (!tail) return refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its end");
   compute_status status = read_at(zip, zip->bytes - bytes, tail, bytes);
   bool found = false;
   for (size_t at = bytes; at-- > 0 && !status && !found;) {
@@ -70,20 +70,20 @@ static compute_status find_end(const zip_file *zip, uint64_t *offset,
   }
   base_release(tail);
   if (status || found) return status;
-  return refuse(zip, "its list is missing: the file may be truncated");
+  return refuse(zip, "its directory is missing; the file may be truncated");
 }
 
 /* The record that replaces the last one's numbers where these do not fit into 32 bits. */
 static compute_status read_end64(const zip_file *zip, uint64_t end, list_place *place,
                                  uint64_t *list_end) {
   unsigned char where[ZIP_PLACE_BYTES], record[ZIP_END64_BYTES];
-  if (end < ZIP_PLACE_BYTES + ZIP_END64_BYTES) return refuse(zip, "its end is damaged");
+  if (end < ZIP_PLACE_BYTES + ZIP_END64_BYTES) return refuse(zip, "its end record is damaged");
   compute_status status = read_at(zip, end - ZIP_PLACE_BYTES, where, sizeof where);
   if (status) return status;
   uint64_t offset = zip_load(where + 8, 8);
   if (zip_load32(where) != ZIP_END64_PLACE || zip_load32(where + 4) != 0 ||
       zip_load32(where + 16) > 1 || offset > end - ZIP_PLACE_BYTES - ZIP_END64_BYTES) {
-    return refuse(zip, "its end is damaged");
+    return refuse(zip, "its end record is damaged");
   }
   status = read_at(zip, offset, record, sizeof record);
   if (status) return status;
@@ -91,7 +91,7 @@ static compute_status read_end64(const zip_file *zip, uint64_t end, list_place *
       zip_load(record + 4, 8) != end - ZIP_PLACE_BYTES - offset - 12 ||
       zip_load32(record + 16) != 0 || zip_load32(record + 20) != 0 ||
       zip_load(record + 24, 8) != zip_load(record + 32, 8)) {
-    return refuse(zip, "its end is damaged");
+    return refuse(zip, "its end record is damaged");
   }
   *place = (list_place){.offset = zip_load(record + 48, 8),
                         .bytes = zip_load(record + 40, 8),
@@ -111,17 +111,17 @@ static compute_status find_list(const zip_file *zip, list_place *place) {
   list_end = offset;
   if (zip_load16(end + 4) != 0 || zip_load16(end + 6) != 0 ||
       zip_load16(end + 8) != zip_load16(end + 10))
-    return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "it is part of a divided archive");
+    return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "it is part of a multi-part archive");
   if (place->count == 0xffff || place->bytes == 0xffffffffu || place->offset == 0xffffffffu) {
     status = read_end64(zip, offset, place, &list_end);
     if (status) return status;
   }
   if (place->offset > list_end || place->bytes != list_end - place->offset)
-    return refuse(zip, "its list is not where its end says");
+    return refuse(zip, "its directory is not at the place that its end record gives");
   if (place->bytes > TENSOR_FILE_MAX_LIST)
-    return refuse(zip, "its list claims %" PRIu64 " bytes", place->bytes);
+    return refuse(zip, "its directory claims %" PRIu64 " bytes", place->bytes);
   if (place->count > place->bytes / ZIP_ENTRY_BYTES)
-    return refuse(zip, "its list is too short for %" PRIu64 " members", place->count);
+    return refuse(zip, "its directory is too short for %" PRIu64 " members", place->count);
   return COMPUTE_OK;
 }
 
@@ -180,11 +180,11 @@ static compute_status check_entry(const zip_file *zip, const zip_member *member,
     return refuse_as(zip, COMPUTE_ERROR_UNSUPPORTED, "\"%s\" is %s",
                      file_show_name(member->name, shown),
                      flags & ZIP_ENCRYPTED ? "encrypted"
-                     : disk                ? "in another part of a divided archive"
+                     : disk                ? "in another part of a multi-part archive"
                                            : "neither stored nor deflated");
   if (member->packed > zip->bytes || (!member->deflated && member->packed != member->unpacked) ||
       member->unpacked / MAX_RATIO > member->packed)
-    return refuse_member(zip, member->name, "claims a size that it cannot have");
+    return refuse_member(zip, member->name, "claims an impossible size");
   return COMPUTE_OK;
 }
 
@@ -192,10 +192,10 @@ static compute_status check_entry(const zip_file *zip, const zip_member *member,
 static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint64_t left,
                                  zip_member *member, uint64_t *entry_bytes) {
   if (left < ZIP_ENTRY_BYTES || zip_load32(entry) != ZIP_ENTRY)
-    return refuse(zip, "its list is damaged");
+    return refuse(zip, "its directory is damaged");
   uint32_t name_bytes = zip_load16(entry + 28), extra_bytes = zip_load16(entry + 30);
   *entry_bytes = (uint64_t)ZIP_ENTRY_BYTES + name_bytes + extra_bytes + zip_load16(entry + 32);
-  if (*entry_bytes > left) return refuse(zip, "its list is damaged");
+  if (*entry_bytes > left) return refuse(zip, "its directory is damaged");
   if (!is_text((const char *)entry + ZIP_ENTRY_BYTES, name_bytes)) {
     return refuse(zip, "a member's name is not UTF-8");
   }
@@ -211,7 +211,7 @@ static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint
               widen(&member->unpacked, &extra64, end64) &&
               widen(&member->packed, &extra64, end64) && widen(&member->header, &extra64, end64);
   take_name(member, entry, name_bytes);
-  if (!good) return refuse_member(zip, member->name, "lacks its sizes");
+  if (!good) return refuse_member(zip, member->name, "has no sizes");
   return check_entry(zip, member, method, flags, disk);
 }
 
@@ -235,20 +235,20 @@ static compute_status read_local(const zip_file *zip, zip_member *member, uint64
                                  char *name) {
   unsigned char local[ZIP_LOCAL_BYTES];
   if (member->header > end || end - member->header < ZIP_LOCAL_BYTES + member->name_bytes)
-    return refuse_member(zip, member->name, "is not where the list says");
+    return refuse_member(zip, member->name, "is not where the directory says");
   compute_status status = read_at(zip, member->header, local, sizeof local);
   if (status) return status;
   if (!agrees(local, member)) {
-    return refuse_member(zip, member->name, "is not where, or what, the list says");
+    return refuse_member(zip, member->name, "is not where, or not what, the directory says");
   }
   status = read_at(zip, member->header + ZIP_LOCAL_BYTES, name, member->name_bytes);
   if (status) return status;
   if (memcmp(name, member->name, member->name_bytes) != 0) {
-    return refuse_member(zip, member->name, "has another name where the list says it is");
+    return refuse_member(zip, member->name, "has another name than in the directory");
   }
   member->data = member->header + ZIP_LOCAL_BYTES + member->name_bytes + zip_load16(local + 28);
   if (member->data <= end && member->packed <= end - member->data) return COMPUTE_OK;
-  return refuse_member(zip, member->name, "overlaps what follows it");
+  return refuse_member(zip, member->name, "overlaps the next member");
 }
 
 static int compare_headers(const void *a, const void *b) {
@@ -262,7 +262,7 @@ static compute_status read_locals(const zip_file *zip, zip_member *members, size
   char *name = base_allocate(65536, 1);
   compute_status status = COMPUTE_OK;
   if (!sorted || !name) {
-    status = refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its list");
+    status = refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its list");
     count = 0;
   }
   for (size_t i = 0; i < count; i++) sorted[i] = &members[i];
@@ -288,7 +288,7 @@ static compute_status read_list(const zip_file *zip, const list_place *place, un
     status = read_entry(zip, list + at, place->bytes - at, &members[i], &bytes);
     at += bytes;
   }
-  if (!status && at != place->bytes) status = refuse(zip, "its list is damaged");
+  if (!status && at != place->bytes) status = refuse(zip, "its directory is damaged");
   return status ? status : read_locals(zip, members, place->count, place->offset);
 }
 
@@ -296,11 +296,12 @@ compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count
   list_place place = {0, 0, 0};
   compute_status status = find_list(zip, &place);
   if (status) return status;
-  /* A zero behind the list ends a damaged character at its end. */
+  /* A zero after the list ends a damaged character at its end. */
   unsigned char *list = base_allocate(place.bytes + 1, 1);
   zip_member *made = base_allocate(place.count, sizeof *made);
-  status = list && made ? read_list(zip, &place, list, made)
-                        : refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "no memory for its list");
+  status = list && made
+               ? read_list(zip, &place, list, made)
+               : refuse_as(zip, COMPUTE_ERROR_OUT_OF_MEMORY, "not enough memory for its list");
   if (status) {
     base_release(made);
     base_release(list);
@@ -331,13 +332,13 @@ struct zip_reader {
 static compute_status refuse_data(const zip_reader *reader, const char *problem) {
   char name[SHOWN_NAME_BYTES];
   return error_set_native(reader->zip->context, COMPUTE_ERROR_FORMAT, 0, reader->zip->operation,
-                          "the file is damaged: copy or make it again", "%s: \"%s\" %s",
+                          "the file is damaged; copy or create it again", "%s: \"%s\" %s",
                           reader->zip->path, file_show_name(reader->member->name, name), problem);
 }
 
 static compute_status no_memory(const zip_file *zip) {
   return error_set(zip->context, COMPUTE_ERROR_OUT_OF_MEMORY, zip->operation,
-                   "no memory to unpack %s", zip->path);
+                   "not enough memory to unpack %s", zip->path);
 }
 
 static void *allocate(void *user, unsigned count, unsigned size) {
@@ -398,7 +399,7 @@ static compute_status unpack(zip_reader *reader, void *data, size_t bytes) {
     if (code == Z_STREAM_END) {
       reader->ended = true;
     } else if (code != Z_OK) {
-      return refuse_data(reader, code == Z_BUF_ERROR ? "ends too early" : "is damaged");
+      return refuse_data(reader, code == Z_BUF_ERROR ? "is truncated" : "is damaged");
     }
   }
   return COMPUTE_OK;
@@ -409,12 +410,12 @@ compute_status zip_reader_read(zip_reader *reader, void *data, size_t bytes) {
   while (bytes > 0) {
     size_t part = bytes < 1u << 30 ? bytes : 1u << 30;
     if (!reader->member->deflated && part > reader->left)
-      return refuse_data(reader, "ends too early");
+      return refuse_data(reader, "is truncated");
     compute_status status =
         reader->member->deflated ? unpack(reader, next, part) : take(reader, next, part);
     if (status) return status;
     if (reader->member->deflated && reader->stream.avail_out > 0) {
-      return refuse_data(reader, "ends too early");
+      return refuse_data(reader, "is truncated");
     }
     reader->crc = (uint32_t)crc32(reader->crc, (const unsigned char *)next, (unsigned)part);
     next += part;
@@ -428,12 +429,13 @@ static compute_status check_end(zip_reader *reader) {
     unsigned char more;
     compute_status status = unpack(reader, &more, 1);
     if (status) return status;
-    if (reader->stream.avail_out == 0) return refuse_data(reader, "unpacks to more than it says");
+    if (reader->stream.avail_out == 0)
+      return refuse_data(reader, "unpacks to more than its stated size");
   }
   if (reader->left > 0 || reader->stream.avail_in > 0)
-    return refuse_data(reader, "does not end in time");
+    return refuse_data(reader, "does not end where it should");
   return reader->crc == reader->member->crc ? COMPUTE_OK
-                                            : refuse_data(reader, "is not what its checksum says");
+                                            : refuse_data(reader, "does not match its checksum");
 }
 
 compute_status zip_reader_close(zip_reader *reader, compute_status status) {

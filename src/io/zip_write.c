@@ -41,10 +41,10 @@ compute_status zip_writer_begin(zip_writer *writer, const char *name, uint64_t b
   void *members = writer->members;
   if (strlen(name) > 65535)
     return error_set(file->context, COMPUTE_ERROR_INVALID_ARGUMENT, file->operation,
-                     "a name has %zu bytes, and .npz has room for 65531", strlen(name) - 4);
+                     "a name has %zu bytes; .npz allows at most 65531", strlen(name) - 4);
   if (base_grow(&members, &writer->capacity, writer->count + 1, sizeof *writer->members))
     return error_set(file->context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
-                     "no memory to write %s", file->path);
+                     "not enough memory to write %s", file->path);
   writer->members = members;
   zip_written *member = &writer->members[writer->count++];
   *member = (zip_written){

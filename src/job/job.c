@@ -38,11 +38,10 @@ static compute_status check_wait(const compute_job *job, const char *operation, 
   if (job == NULL) return is_null(operation, "job");
   if (!run_limit_is_valid(limit))
     return error_set(job->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: invalid limit of %g seconds", operation, limit);
+                     "invalid limit of %g seconds", limit);
   if (life_in_callback())
     return error_set(job->context, COMPUTE_ERROR_INVALID_STATE, operation,
-                     "%s: the callback of a job cannot wait for jobs; submit one that follows",
-                     operation);
+                     "a job's callback cannot wait for jobs; submit a following job instead");
   return runners_check(job->runners, operation);
 }
 
@@ -61,7 +60,7 @@ compute_status compute_job_wait(compute_job *job, double limit) {
   runners_unlock(job->runners);
   if (!done)
     return error_set(job->context, COMPUTE_ERROR_TIMEOUT, operation,
-                     "the job has not ended within %g seconds; it goes on", limit);
+                     "the job did not finish within %g seconds; it continues", limit);
   if (s != COMPUTE_OK) error_restore(job->context, &error);
   return s;
 }
@@ -126,7 +125,7 @@ compute_status compute_job_cancel(compute_job *job) {
     job->status = job->error.status = COMPUTE_ERROR_CANCELLED;
     snprintf(job->error.operation, sizeof job->error.operation, "%s", operation);
     snprintf(job->error.message, sizeof job->error.message,
-             "the job was cancelled before it began");
+             "%s: the job was cancelled before it started", operation);
     job->ended = clock_now();
     job->ending = true;
   }
@@ -173,10 +172,11 @@ void life_inherit(compute_job *job, const compute_job *before) {
   job->error.status = COMPUTE_ERROR_CANCELLED;
   snprintf(job->error.operation, sizeof job->error.operation, "compute_submit");
   if (before->status == COMPUTE_ERROR_CANCELLED)
-    snprintf(job->error.message, sizeof job->error.message, "%s", before->error.message);
+    snprintf(job->error.message, sizeof job->error.message, "compute_submit: %.480s",
+             error_text(&before->error));
   else
     snprintf(job->error.message, sizeof job->error.message,
-             "not run, because a job that it follows failed (%s): %.380s",
+             "compute_submit: not run, because a job that it follows failed (%s): %.380s",
              compute_status_name(before->status), before->error.message);
 }
 

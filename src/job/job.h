@@ -55,7 +55,7 @@ struct compute_job {
 /* The context's runners, made now if there are none. */
 compute_status runners_of(compute_context *context, job_runners **runners);
 
-/* When the context closes: there are no jobs any more. NULL is allowed. */
+/* When the context closes: no jobs are left. NULL is allowed. */
 void runners_release(job_runners *runners);
 
 /* Whether the threads are those of this process: a forked child has none. If not, an error. */
@@ -75,7 +75,7 @@ void runners_dequeue(job_runners *runners, compute_job *job);
  */
 bool runners_wait(job_runners *runners, int64_t deadline);
 
-/* Lock held: tells those who wait. */
+/* Lock held: wakes the waiting threads. */
 void runners_announce(job_runners *runners);
 
 /* ---- job.c ----------------------------------------------------------------------------------- */

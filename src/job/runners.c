@@ -1,6 +1,6 @@
 /* The threads that carry out jobs: started one by one when a job is ready and none is idle, up to
  * a limit, and kept until the context closes. A runner only submits and waits; the CPU's work is
- * shared out by the thread pool as ever. */
+ * shared out by the thread pool as usual. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,7 +75,7 @@ static bool start_one(job_runners *runners) {
 compute_status runners_prepare(job_runners *runners) {
   if (runners->count > 0 || start_one(runners)) return COMPUTE_OK;
   return error_set(runners->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_submit",
-                   "no thread can be started to carry out jobs");
+                   "cannot start a thread for jobs");
 }
 
 void runners_enqueue(job_runners *runners, compute_job *job) {
@@ -140,7 +140,7 @@ compute_status runners_of(compute_context *context, job_runners **result) {
     job_runners *made = create(context);
     if (!made)
       return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_submit",
-                       "no memory for the threads of jobs");
+                       "not enough memory for the threads of jobs");
     if (__atomic_compare_exchange_n(&context->jobs, &there, made, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
       there = made;
@@ -170,8 +170,6 @@ void runners_release(job_runners *runners) {
 compute_status runners_check(const job_runners *runners, const char *operation) {
   if (runners->process == getpid()) return COMPUTE_OK;
   return error_set_native(runners->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
-                          "open a context of its own in the child process",
-                          "%s: the process was forked, and the threads that carry out jobs stayed "
-                          "in the parent",
-                          operation);
+                          "open a separate context in the child process",
+                          "the process was forked; the threads that run jobs stayed in the parent");
 }

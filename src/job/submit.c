@@ -10,18 +10,17 @@ static const char HERE[] = "compute_submit";
 static compute_status check_after(const compute_plan *plan, const compute_submit_options *options) {
   if (options->after_count > UINT32_MAX / 2)
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "compute_submit: %zu jobs to follow are too many", options->after_count);
+                     "options.after_count is too large (%zu)", options->after_count);
   if (options->after == NULL && options->after_count > 0)
-    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "compute_submit: options.after is NULL");
+    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options.after is NULL");
   for (size_t i = 0; i < options->after_count; i++) {
     const compute_job *job = options->after[i];
     if (job == NULL)
       return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE,
-                       "compute_submit: options.after[%zu] is NULL", i);
+                       "options.after[%zu] is NULL", i);
     if (job->context != plan->context)
       return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
-                       "compute_submit: options.after[%zu] is a job of another context", i);
+                       "options.after[%zu] is a job of another context", i);
   }
   return COMPUTE_OK;
 }
@@ -29,16 +28,16 @@ static compute_status check_after(const compute_plan *plan, const compute_submit
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_submit_options *options) {
   if (plan == NULL || (bindings == NULL && count > 0))
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "compute_submit: %s is NULL", plan == NULL ? "plan" : "bindings");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     plan == NULL ? "plan" : "bindings");
   bool reserved = false;
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     reserved |= options->reserved[i] != 0;
   if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
       !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "compute_submit: unknown fallback, a time limit that is none, or reserved "
-                     "fields in the options");
+                     "the options have an unknown fallback, an invalid time limit or reserved "
+                     "fields that are not zero");
   compute_status s = check_after(plan, options);
   return s == COMPUTE_OK ? run_check(plan, bindings, count) : s;
 }
@@ -56,7 +55,8 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
       base_release(job->links);
       base_release(job);
     }
-    return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for a job");
+    return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a job");
   }
   job->references = 1;
   job->context = plan->context;

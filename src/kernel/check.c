@@ -26,7 +26,7 @@ static bool check_space(const compute_kernel_descriptor *d, const explanation *w
   if (status) return descriptor_refuse(why, "space: %s", shape_problem(space, status));
   for (int32_t i = 0; i < d->rank; i++)
     if (space.size[i] > SHAPE_MOST_ELEMENTS || count > SHAPE_MOST_ELEMENTS)
-      return descriptor_refuse(why, "space: no memory has that many elements");
+      return descriptor_refuse(why, "space: too many elements for any memory");
   return true;
 }
 
@@ -37,16 +37,16 @@ static bool check_operands(const compute_kernel_descriptor *d, const explanation
     return descriptor_refuse(why, "%" PRIu32 " inputs and %" PRIu32 " outputs are too many",
                              d->input_count, d->output_count);
   }
-  if (d->output_count == 0) return descriptor_refuse(why, "there is no output");
+  if (d->output_count == 0) return descriptor_refuse(why, "no outputs");
   if (!d->outputs || (d->input_count > 0 && !d->inputs))
     return descriptor_refuse(why, "operands are NULL");
   for (uint32_t i = 0; i < d->input_count; i++) {
     if (!dtype_is_valid(d->inputs[i].dtype))
-      return descriptor_refuse(why, "input %" PRIu32 ": no dtype", i);
+      return descriptor_refuse(why, "input %" PRIu32 ": invalid dtype", i);
   }
   for (uint32_t i = 0; i < d->output_count; i++) {
     if (!dtype_is_valid(d->outputs[i].dtype)) {
-      return descriptor_refuse(why, "output %" PRIu32 ": no dtype", i);
+      return descriptor_refuse(why, "output %" PRIu32 ": invalid dtype", i);
     }
   }
   return true;
@@ -54,7 +54,7 @@ static bool check_operands(const compute_kernel_descriptor *d, const explanation
 
 bool descriptor_check_axis(int64_t size, const explanation *why) {
   return size <= SHAPE_MOST_ELEMENTS ||
-         descriptor_refuse(why, "no memory has an axis of that many elements");
+         descriptor_refuse(why, "an axis has too many elements for any memory");
 }
 
 /* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
@@ -80,7 +80,7 @@ bool descriptor_check_counts(const compute_kernel_descriptor *d, uint32_t inputs
 
 bool descriptor_check_no_programs(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->prologue.count == 0 && d->epilogue.count == 0) return true;
-  return descriptor_refuse(why, "this kind carries no program");
+  return descriptor_refuse(why, "this kind takes no program");
 }
 
 /* ---- Programs ------------------------------------------------------------------------------ */
@@ -129,7 +129,8 @@ bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype
                                uint32_t rest, int32_t rank, const explanation *why) {
   if (d->epilogue.count == 0) {
     if (d->output_count == 1 && d->input_count == rest) return true;
-    return descriptor_refuse(why, "without an epilogue there is one output and no input of it");
+    return descriptor_refuse(why,
+                             "without an epilogue there must be one output and no inputs for it");
   }
   input_types types = {.count = 1, .type = {first}};
   add_types(&types, d, rest, d->input_count);
@@ -196,7 +197,7 @@ static bool check_strides(const compute_kernel_descriptor *d, const explanation 
     const compute_operand *o = input ? &d->inputs[k] : &d->outputs[k - d->input_count];
     for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++)
       if (o->stride[i] < -SHAPE_MOST_ELEMENTS || o->stride[i] > SHAPE_MOST_ELEMENTS)
-        return descriptor_refuse(why, "a stride of %s %u is beyond all memory",
+        return descriptor_refuse(why, "a stride of %s %u exceeds any memory",
                                  input ? "input" : "output",
                                  (unsigned)(input ? k : k - d->input_count));
   }

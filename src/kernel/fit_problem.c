@@ -74,11 +74,14 @@ static bool refuse(const explanation *why, const char *format, ...) {
 }
 
 static bool check_choices(const compute_fit_problem *p, const explanation *why) {
-  if (fit_model_name(p->model) == NULL) return refuse(why, "model: %d is none", (int)p->model);
+  if (fit_model_name(p->model) == NULL)
+    return refuse(why, "model: unknown model %d", (int)p->model);
   if ((unsigned)p->profile > COMPUTE_FIT_SAMPLED)
-    return refuse(why, "profile: %d is none", (int)p->profile);
-  if (fit_solver_name(p->solver) == NULL) return refuse(why, "solver: %d is none", (int)p->solver);
-  if (fit_camera_name(p->camera) == NULL) return refuse(why, "camera: %d is none", (int)p->camera);
+    return refuse(why, "profile: unknown profile %d", (int)p->profile);
+  if (fit_solver_name(p->solver) == NULL)
+    return refuse(why, "solver: unknown solver %d", (int)p->solver);
+  if (fit_camera_name(p->camera) == NULL)
+    return refuse(why, "camera: unknown camera %d", (int)p->camera);
   return true;
 }
 
@@ -88,16 +91,16 @@ static bool check_numbers(const compute_fit_problem *p, const explanation *why) 
     return refuse(why, "rows, columns: an ROI of %d × %d; each side must be 1 to %d", (int)p->rows,
                   (int)p->columns, COMPUTE_FIT_MAX_SIDE);
   if (p->iterations < 0 || p->iterations > MOST_ITERATIONS)
-    return refuse(why, "iterations: %d; must be 1 to %d, or 0 for the usual number",
-                  (int)p->iterations, MOST_ITERATIONS);
+    return refuse(why, "iterations: %d; must be 1 to %d, or 0 for the default", (int)p->iterations,
+                  MOST_ITERATIONS);
   if (!(p->epsilon >= 0) || isinf(p->epsilon))
-    return refuse(why, "epsilon: %g; must be positive, or 0 for the usual one", p->epsilon);
+    return refuse(why, "epsilon: %g; must be positive, or 0 for the default", p->epsilon);
   if ((p->outputs & ~(uint32_t)COMPUTE_FIT_ALL_OUTPUTS) != 0)
-    return refuse(why, "outputs: 0x%" PRIx32 " has bits that mean nothing", p->outputs);
+    return refuse(why, "outputs: 0x%" PRIx32 " has unknown bits", p->outputs);
   if ((p->inputs & ~(uint32_t)COMPUTE_FIT_WITH_ALL) != 0)
-    return refuse(why, "inputs: 0x%" PRIx32 " has bits that mean nothing", p->inputs);
+    return refuse(why, "inputs: 0x%" PRIx32 " has unknown bits", p->inputs);
   if ((p->flags & ~(uint32_t)COMPUTE_FIT_STACK) != 0)
-    return refuse(why, "flags: 0x%" PRIx32 " has bits that mean nothing", p->flags);
+    return refuse(why, "flags: 0x%" PRIx32 " has unknown bits", p->flags);
   if (p->unused != 0) return refuse(why, "unused: %" PRIu32 "; must be 0", p->unused);
   return true;
 }
@@ -113,7 +116,8 @@ static bool check_camera(const compute_fit_problem *p, const explanation *why) {
     return refuse(why, "variance: %g; must not be negative", p->variance);
   if (p->camera == COMPUTE_FIT_IDEAL &&
       (maps != 0 || p->offset != 0 || (p->gain != 0 && p->gain != 1)))
-    return refuse(why, "camera: an ideal one has neither offset nor gain; choose EMCCD or sCMOS");
+    return refuse(why,
+                  "camera: an ideal camera has neither offset nor gain; choose EMCCD or sCMOS");
   if (p->camera != COMPUTE_FIT_EMCCD && p->em_gain != 0 && p->em_gain != 1)
     return refuse(why, "em_gain: only an EMCCD has one");
   if (p->camera != COMPUTE_FIT_SCMOS && (p->variance != 0 || maps & COMPUTE_FIT_WITH_VARIANCE))
@@ -178,7 +182,7 @@ static bool check_parameters(const compute_fit_problem *p, const explanation *wh
     return refuse(why, "fixed, start_set, lower_set or upper_set: %s has only %d parameters",
                   fit_model_name(p->model), (int)count);
   if (fit_problem_free_count(p) == 0)
-    return refuse(why, "fixed: every parameter is, so nothing is left to fit");
+    return refuse(why, "fixed: every parameter is fixed, so nothing is left to fit");
   for (int32_t i = 0; i < count; i++) {
     double lower, upper;
     const uint32_t bit = UINT32_C(1) << i;
@@ -186,12 +190,13 @@ static bool check_parameters(const compute_fit_problem *p, const explanation *wh
     if ((p->start_set & bit) && !isfinite(p->start[i]))
       return refuse(why, "start[%d]: %g; must be finite", (int)i, p->start[i]);
     if ((p->lower_set & bit) && isnan(p->lower[i]))
-      return refuse(why, "lower[%d]: is no number", (int)i);
+      return refuse(why, "lower[%d]: must not be NaN", (int)i);
     if ((p->upper_set & bit) && isnan(p->upper[i]))
-      return refuse(why, "upper[%d]: is no number", (int)i);
+      return refuse(why, "upper[%d]: must not be NaN", (int)i);
     if (lower > upper)
-      return refuse(why, "lower[%d], upper[%d]: with the usual bounds nothing is between %g and %g",
-                    (int)i, (int)i, lower, upper);
+      return refuse(
+          why, "lower[%d], upper[%d]: with the default bounds the range from %g to %g is empty",
+          (int)i, (int)i, lower, upper);
   }
   return true;
 }
@@ -239,5 +244,5 @@ bool fit_problem_is_normal(const compute_fit_problem *p, char *reason, size_t re
   if (p->outputs != 0 && p->iterations > 0 && p->epsilon > 0 && p->sigma[1] > 0 && p->gain > 0 &&
       p->em_gain > 0)
     return true;
-  return refuse(&why, "a default of the problem was not put in its place");
+  return refuse(&why, "a default of the problem was not filled in");
 }

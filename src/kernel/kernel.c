@@ -42,7 +42,7 @@ bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t r
   if (d->struct_size < sizeof *d)
     return descriptor_refuse(&why, "struct_size is %zu", d->struct_size);
   const kernel_kind *kind = kernel_kind_of(d->kind);
-  if (!kind) return descriptor_refuse(&why, "kind %d is unknown", (int)d->kind);
+  if (!kind) return descriptor_refuse(&why, "unknown kind %d", (int)d->kind);
   if (!descriptor_check_operands(d, &why)) return false;
   if (!kernel_attributes_fit(d))
     return descriptor_refuse(&why, "attributes of %zu bytes instead of %zu",

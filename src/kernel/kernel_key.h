@@ -1,4 +1,4 @@
-/* A kernel descriptor as bytes: its key in the kernel cache, and a copy of it to be had back.
+/* A kernel descriptor as bytes: its key in the kernel cache, and back again.
  *
  * The key holds everything of the descriptor that its kind uses and nothing else, so that equal
  * work has equal keys whatever the unused fields contain. */

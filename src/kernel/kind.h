@@ -121,7 +121,7 @@ int64_t kernel_elements(const compute_kernel_descriptor *d, int32_t first, int32
 /* All elements of the space by the operations of the epilogue. */
 uint64_t kernel_epilogue_flops(const compute_kernel_descriptor *d);
 
-/* A program's operations on so many elements. */
+/* A program's operations on that number of elements. */
 void work_add_program(const compute_program *program, double elements, kernel_work *work);
 
 /* The class of a product of such factors, and by how much one too narrow to fill tiles is slower.

@@ -222,7 +222,7 @@ static bool check_instruction(const compute_program *program, uint32_t at, uint3
   const compute_instruction *instruction = &program->instructions[at];
   const code_row *row = row_of(instruction->code);
   if (row->rule == RULE_NONE || !is_program_type(instruction->type)) {
-    snprintf(reason, reason_bytes, "instruction %" PRIu32 ": code %u, type %u is none", at,
+    snprintf(reason, reason_bytes, "instruction %" PRIu32 ": invalid code %u or type %u", at,
              instruction->code, instruction->type);
     return false;
   }

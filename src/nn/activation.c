@@ -46,8 +46,7 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
 compute_layer *compute_activation(compute_activation_kind kind) {
   static const char operation[] = "compute_activation";
   if ((int)kind < 0 || (size_t)kind >= sizeof activations / sizeof *activations) {
-    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: invalid activation %d",
-              operation, (int)kind);
+    error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid activation %d", (int)kind);
     return NULL;
   }
   compute_layer *layer = layer_create(&activations[kind].kind, operation, NULL);
@@ -70,7 +69,7 @@ static compute_node apply_flatten(const compute_layer *layer, layer_record *reco
   for (int32_t i = 1; i < shape.rank; i++) {
     if (!checked_multiply(product, shape.size[i], &product))
       return graph_fail(record->graph, COMPUTE_ERROR_OVERFLOW, "flatten",
-                        "the elements of x cannot be counted in 63 bits");
+                        "the number of elements of x exceeds 63 bits");
   }
   return compute_reshape(record->graph, x, COMPUTE_SHAPE(shape.size[0], product));
 }

@@ -26,7 +26,7 @@ static compute_node apply_residual(const compute_layer *layer, layer_record *rec
   const compute_shape left = compute_node_shape(graph, a), right = compute_node_shape(graph, b);
   if (compute_shape_equal(left, right)) return compute_add(graph, a, b);
   char first[192], second[192];
-  return graph_fail(graph, COMPUTE_ERROR_SHAPE, "residual", "the body gives %s, the shortcut %s",
+  return graph_fail(graph, COMPUTE_ERROR_SHAPE, "residual", "the body returns %s, the shortcut %s",
                     compute_shape_text(left, first, sizeof first),
                     compute_shape_text(right, second, sizeof second));
 }
@@ -58,11 +58,9 @@ static compute_status fail_missing(const composition *c, size_t index) {
   compute_error error;
   compute_error_get(NULL, &error);
   if (!error.status)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, c->operation, "%s: part %zu is NULL",
-                     c->operation, index);
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, c->operation, "part %zu is NULL", index);
   return error_set(context, error.status, c->operation,
-                   "%s: part %zu is NULL; the error before was: %.300s", c->operation, index,
-                   error.message);
+                   "part %zu is NULL; the previous error was: %.300s", index, error.message);
 }
 
 static compute_status check_parts(const composition *c) {
@@ -75,12 +73,11 @@ static compute_status check_parts(const composition *c) {
     if (repeated)
       return error_set_native(context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, c->operation,
                               "make another layer, or apply one network twice",
-                              "%s: part %zu (%s) is part of a composition already", c->operation, i,
+                              "part %zu (%s) already belongs to a composition", i,
                               part->kind->name);
     if (part->context && part->context != context)
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, c->operation,
-                       "%s: part %zu (%s) has weights of another context", c->operation, i,
-                       part->kind->name);
+                       "part %zu (%s) has weights of another context", i, part->kind->name);
   }
   return COMPUTE_OK;
 }
@@ -93,8 +90,7 @@ static compute_status name_parts(const composition *c, compute_layer *layer) {
     for (size_t k = 0; k < i; k++) {
       if (strcmp(layer->part_names[k], layer->part_names[i]) == 0)
         return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, c->operation,
-                         "%s: parts %zu and %zu are both called \"%s\"", c->operation, k, i,
-                         layer->part_names[i]);
+                         "parts %zu and %zu are both called \"%s\"", k, i, layer->part_names[i]);
     }
   }
   return COMPUTE_OK;
@@ -110,7 +106,7 @@ static compute_layer *make(const composition *c) {
   compute_status status;
   if (!layer->parts || !layer->part_names || !layer->part_numbers) {
     status = error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, c->operation,
-                       "%s: no memory for a layer of %zu parts", c->operation, c->count);
+                       "not enough memory for a layer of %zu parts", c->count);
   } else {
     layer->part_count = c->count;
     for (size_t i = 0; i < c->count; i++) layer->parts[i] = c->parts[i];
@@ -144,7 +140,7 @@ static compute_layer *compose(const composition *c) {
 compute_layer *compute_sequential(compute_layer *const *layers, size_t count) {
   static const char operation[] = "compute_sequential";
   if (!layers && count > 0) {
-    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: layers is NULL", operation);
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "layers is NULL");
     return NULL;
   }
   return compose(&(composition){operation, &sequential, layers, NULL, count});

@@ -20,32 +20,31 @@ static compute_node apply(const compute_layer *layer, layer_record *record, comp
 static compute_status check_parameters(const char *operation, compute_tensor *const *parameters,
                                        const char *const *names, size_t count) {
   if (count > 0 && (!parameters || !names))
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                      parameters ? "names" : "parameters");
   for (size_t i = 0; i < count; i++) {
     if (!parameters[i] || !names[i])
-      return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s[%zu] is NULL",
-                       operation, parameters[i] ? "names" : "parameters", i);
+      return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s[%zu] is NULL",
+                       parameters[i] ? "names" : "parameters", i);
     compute_context *context = compute_device_context(compute_tensor_device(parameters[i]));
     if (context != compute_device_context(compute_tensor_device(parameters[0])))
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
-                       "%s: \"%s\" belongs to another context than \"%s\"", operation, names[i],
-                       names[0]);
+                       "\"%s\" belongs to another context than \"%s\"", names[i], names[0]);
     if (names[i][0] == '\0' || strchr(names[i], '.') != NULL)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: \"%s\" is not a name; it must have a character and no dot", operation,
+                       "\"%s\" is not a valid name; names have at least one character and no dot",
                        names[i]);
     if (!dtype_is_float(compute_tensor_dtype(parameters[i])))
       return error_set(context, COMPUTE_ERROR_DTYPE, operation,
-                       "%s: \"%s\" is %s; what is trained must be f64, f32, f16 or bf16", operation,
-                       names[i], compute_dtype_name(compute_tensor_dtype(parameters[i])));
+                       "\"%s\" is %s; trainable tensors must be f64, f32, f16 or bf16", names[i],
+                       compute_dtype_name(compute_tensor_dtype(parameters[i])));
     if (parameters[i]->read_only)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: \"%s\" is a broadcast view, which is read-only", operation, names[i]);
+                       "\"%s\" is a broadcast view, which is read-only", names[i]);
     for (size_t k = 0; k < i; k++) {
       if (parameters[k] == parameters[i] || strcmp(names[k], names[i]) == 0)
         return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                         "%s: parameters %zu and %zu have one %s", operation, k, i,
+                         "parameters %zu and %zu have one %s", k, i,
                          parameters[k] == parameters[i] ? "tensor" : "name");
     }
   }
@@ -57,8 +56,7 @@ static compute_layer *create(const char *operation, const char *name, compute_co
   const size_t length = strlen(name) + 1;
   layer_kind *kind = base_allocate(1, sizeof *kind + length);
   if (!kind) {
-    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for a layer",
-              operation);
+    error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "not enough memory for a layer");
     return NULL;
   }
   char *copy = (char *)(kind + 1);
@@ -78,8 +76,7 @@ compute_layer *compute_custom_layer(const char *name, compute_layer_function fun
                                     size_t count) {
   static const char operation[] = "compute_custom_layer";
   if (!name || !function) {
-    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation,
-              name ? "apply" : "name");
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", name ? "apply" : "name");
     return NULL;
   }
   if (check_parameters(operation, parameters, names, count)) return NULL;

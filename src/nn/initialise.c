@@ -76,7 +76,7 @@ static compute_status fill(const layer_parameter *p, const char *operation, cons
   if (!values)
     return error_set(compute_device_context(compute_tensor_device(p->tensor)),
                      COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "%s: no memory for %zu elements of \"%s\"", operation, count, p->name);
+                     "not enough memory for %zu elements of \"%s\"", count, p->name);
   for (size_t i = 0; i < count; i++)
     dtype_store(dtype, values + i * size, element(d, seed, i, stream));
   const compute_status status = compute_tensor_write(p->tensor, values, count * size);
@@ -102,10 +102,9 @@ compute_status compute_layer_initialize(compute_layer *layer, compute_initialize
                                         uint64_t seed) {
   static const char operation[] = "compute_layer_initialize";
   uint32_t stream = 0;
-  if (!layer)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: layer is NULL", operation);
+  if (!layer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "layer is NULL");
   if (!layer_initializer_is_valid(initializer))
     return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: invalid initializer %d", operation, (int)initializer);
+                     "invalid initializer %d", (int)initializer);
   return layer_draw(layer, operation, initializer, seed, &stream);
 }

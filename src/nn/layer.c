@@ -12,8 +12,8 @@
 #include "tensor/tensor.h"
 
 static compute_status no_memory(const compute_context *context, const char *operation) {
-  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for a layer",
-                   operation);
+  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                   "not enough memory for a layer");
 }
 
 /* ---- Making -------------------------------------------------------------------------------- */
@@ -130,14 +130,14 @@ compute_layer *layer_finish(compute_layer *layer, const char *operation, compute
 
 compute_status layer_check_device(compute_device *device, const char *operation) {
   if (device) return COMPUTE_OK;
-  return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: device is NULL", operation);
+  return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
 }
 
 compute_status layer_check_size(compute_context *context, const char *operation, const char *name,
                                 int64_t value) {
   if (value >= 1) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "%s: %s is %" PRId64 "; it must be at least 1", operation, name, value);
+                   "%s is %" PRId64 "; it must be at least 1", name, value);
 }
 
 compute_status layer_check_reserved(compute_context *context, const char *operation,
@@ -145,7 +145,7 @@ compute_status layer_check_reserved(compute_context *context, const char *operat
   for (size_t i = 0; i < count; i++) {
     if (reserved[i] != 0)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: options.reserved[%zu] is not zero", operation, i);
+                       "options.reserved[%zu] is not zero", i);
   }
   return COMPUTE_OK;
 }
@@ -155,7 +155,7 @@ compute_status layer_check_float(compute_context *context, const char *operation
   if (*dtype == COMPUTE_DTYPE_NONE) *dtype = COMPUTE_F32;
   if (dtype_is_float(*dtype)) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_DTYPE, operation,
-                   "%s: weights cannot be %s; they must be f64, f32, f16 or bf16", operation,
+                   "weights cannot be %s; they must be f64, f32, f16 or bf16",
                    compute_dtype_name(*dtype));
 }
 
@@ -166,11 +166,11 @@ compute_status layer_check_weights(compute_context *context, const char *operati
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
     if (options->reserved[i] != 0)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: options.reserved[%zu] of the weights is not zero", operation, i);
+                       "options.reserved[%zu] of the weights is not zero", i);
   }
   if (!layer_initializer_is_valid(options->initializer))
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: invalid initializer %d", operation, (int)options->initializer);
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid initializer %d",
+                     (int)options->initializer);
   return layer_check_float(context, operation, &options->dtype);
 }
 
@@ -181,20 +181,18 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   if (!layer) return NULL; /* the constructor's error stands */
   if (layer->owner) {
     error_set_native(layer->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
-                     "name a part before it is put into a composition",
-                     "%s: the %s layer is part of a composition already", operation,
-                     layer->kind->name);
+                     "name a part before adding it to a composition",
+                     "the %s layer already belongs to a composition", layer->kind->name);
     return NULL;
   }
   compute_status status = COMPUTE_OK;
   char *copy = NULL;
   if (!name) {
-    status = error_set(layer->context, COMPUTE_ERROR_NULL_POINTER, operation, "%s: name is NULL",
-                       operation);
+    status = error_set(layer->context, COMPUTE_ERROR_NULL_POINTER, operation, "name is NULL");
   } else if (*name == '\0' || strchr(name, '.') != NULL) {
     status =
         error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                  "%s: \"%s\" is not a name; it must have a character and no dot", operation, name);
+                  "\"%s\" is not a valid name; names have at least one character and no dot", name);
   } else if ((copy = base_duplicate(name)) == NULL) {
     status = no_memory(layer->context, operation);
   }
@@ -235,8 +233,7 @@ void compute_layer_release(compute_layer *layer) {
   if (!layer) return;
   if (layer->owner) { /* its composition would be left with a dangling part */
     error_set(layer->context, COMPUTE_ERROR_INVALID_STATE, operation,
-              "%s: the %s layer is part of a composition, which frees it", operation,
-              layer->kind->name);
+              "the %s layer is part of a composition, which frees it", layer->kind->name);
     return;
   }
   destroy(layer);

@@ -36,7 +36,7 @@ static compute_node batch_norm_training(const compute_layer *layer, layer_record
   if (values < 2) {
     char text[192];
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, "batch_norm",
-                      "training needs more than one value for each channel; x has shape %s",
+                      "training needs more than one value per channel; x has shape %s",
                       compute_shape_text(shape, text, sizeof text));
   }
   /* What is kept is the unbiased estimate, what normalises the batch is the biased one. */
@@ -97,12 +97,10 @@ static compute_status read_options(compute_context *context, const char *operati
   /* Statistics are f32 at least, whatever the data turns out to be. */
   if (!isfinite(o->epsilon) || o->epsilon < 0 || !dtype_holds(COMPUTE_F32, o->epsilon))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: epsilon is %g; it must be finite in f32 and not negative", operation,
-                     o->epsilon);
+                     "epsilon is %g; it must be finite in f32 and not negative", o->epsilon);
   if (!(o->momentum > 0 && o->momentum <= 1))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: momentum is %g; it must be in (0, 1] (0 means 0.1)", operation,
-                     o->momentum);
+                     "momentum is %g; it must be in (0, 1] (0 means 0.1)", o->momentum);
   compute_status status = layer_check_reserved(context, operation, o->reserved, 4);
   return status ? status : layer_check_float(context, operation, &o->dtype);
 }
@@ -153,7 +151,7 @@ compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
 /* ---- Dropout ------------------------------------------------------------------------------- */
 
 /* A stream that nothing else draws from under the same seed, be it another dropout of this network,
- * the same network once more, or the caller's own random numbers: the next after the last in use.
+ * the same network again, or the caller's own random numbers: the next after the last in use.
  * Graphs that are recorded alike get the same streams. */
 static uint32_t free_stream(const compute_graph *graph, compute_node seed) {
   uint32_t stream = 0;
@@ -183,8 +181,7 @@ compute_layer *compute_dropout_layer(double probability) {
   static const char operation[] = "compute_dropout_layer";
   if (!(probability >= 0 && probability < 1)) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-              "%s: probability is %g; it must be at least 0 and less than 1", operation,
-              probability);
+              "probability is %g; it must be at least 0 and less than 1", probability);
     return NULL;
   }
   compute_layer *layer = layer_create(&dropout, operation, NULL);

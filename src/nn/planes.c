@@ -39,13 +39,11 @@ static compute_status check_groups(const conv_call *call) {
   const int64_t groups = call->conv.groups;
   if (groups < 1 || groups > INT32_MAX)
     return error_set(call->context, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
-                     "%s: groups is %" PRId64 "; it must be 1 … 2^31 − 1 (0 means 1)",
-                     call->operation, groups);
+                     "groups is %" PRId64 "; it must be 1 … 2^31 − 1 (0 means 1)", groups);
   if (call->inputs % groups == 0 && call->outputs % groups == 0) return COMPUTE_OK;
   return error_set(call->context, COMPUTE_ERROR_SHAPE, call->operation,
-                   "%s: %" PRId64 " groups do not divide %" PRId64 " inputs and %" PRId64
-                   " outputs",
-                   call->operation, groups, call->inputs, call->outputs);
+                   "%" PRId64 " groups do not divide %" PRId64 " inputs and %" PRId64 " outputs",
+                   groups, call->inputs, call->outputs);
 }
 
 /* Strides, dilation and padding, which the graph's builder would refuse only when the layer is
@@ -62,13 +60,12 @@ static compute_status check_steps(const conv_call *call, bool transposed) {
     if (stride < 1) wrong = "stride must not be negative";
     if (dilation < 1) wrong = "dilation must not be negative";
     if (o->padding[i] < 0) wrong = "padding must not be negative (padding[1] may be -1)";
-    if (!transposed && more != 0) wrong = "output_padding belongs to transposed convolution";
+    if (!transposed && more != 0) wrong = "only transposed convolution has output_padding";
     if (more < 0 || (transposed && more > 0 && more >= stride && more >= dilation))
       wrong = "output_padding must be at least 0 and less than stride or dilation";
   }
   if (!wrong) return COMPUTE_OK;
-  return error_set(call->context, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation, "%s: %s",
-                   call->operation, wrong);
+  return error_set(call->context, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation, "%s", wrong);
 }
 
 static compute_status read_call(conv_call *call, int64_t kernel,
@@ -115,7 +112,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
   if (!checked_multiply(call.kernel[0], call.kernel[1], &area) ||
       !checked_multiply(area, second, &fan_in) || !checked_multiply(area, first, &fan_out)) {
     error_set(call.context, COMPUTE_ERROR_OVERFLOW, operation,
-              "%s: the weights cannot be counted in 63 bits", operation);
+              "the number of weights exceeds 63 bits");
     return NULL;
   }
   compute_layer *layer = layer_create(kind, operation, call.context);
@@ -175,11 +172,11 @@ static const char *pool_problem(const compute_pool2d_options *o, bool average) {
     if (o->size[i] < 1) return "size must be at least 1";
     if (o->stride[i] < 0) return "stride must not be negative";
     if (o->dilation[i] < 0) return "dilation must not be negative";
-    if (average && o->dilation[i] > 1) return "averages have no dilation";
+    if (average && o->dilation[i] > 1) return "average pooling has no dilation";
     if (o->padding[i] < 0 || o->padding[i] > o->size[i] / 2)
       return "padding must be at least 0 and at most half of size";
   }
-  return !average && o->exclude_padding ? "exclude_padding belongs to averages" : NULL;
+  return !average && o->exclude_padding ? "only average pooling has exclude_padding" : NULL;
 }
 
 static compute_layer *create_pool(const char *operation, const layer_kind *kind, int64_t size,
@@ -195,8 +192,8 @@ static compute_layer *create_pool(const char *operation, const layer_kind *kind,
   const char *wrong = pool_problem(&o, average);
   if (wrong) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-              "%s: %s; size is %" PRId64 " × %" PRId64 ", padding %" PRId64 " × %" PRId64,
-              operation, wrong, o.size[0], o.size[1], o.padding[0], o.padding[1]);
+              "%s; size is %" PRId64 " × %" PRId64 ", padding %" PRId64 " × %" PRId64, wrong,
+              o.size[0], o.size[1], o.padding[0], o.padding[1]);
     return NULL;
   }
   compute_layer *layer = layer_create(kind, operation, NULL);

@@ -43,7 +43,7 @@ void layer_update_to(layer_record *record, compute_node parameter, compute_node 
     if (base_grow(&updates, &record->update_capacity, record->update_count + 1,
                   sizeof *record->updates)) {
       graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
-                 "no memory for running statistics");
+                 "not enough memory for running statistics");
       return;
     }
     record->updates = updates;
@@ -71,7 +71,7 @@ static compute_node group_updates(const layer_record *record) {
   compute_node *nodes = base_allocate(record->update_count, sizeof *nodes);
   if (!nodes)
     return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
-                      "no memory for running statistics");
+                      "not enough memory for running statistics");
   for (size_t i = 0; i < record->update_count; i++)
     nodes[i] =
         compute_assign(record->graph, record->updates[i].parameter, record->updates[i].value);
@@ -93,11 +93,12 @@ static void locate_error(layer_record *record, const compute_layer *layer) {
   record->located = true;
   const compute_error e = graph->error;
   const char *path = path_text(record);
-  error_record(graph->context, e.status, e.native_code, e.operation, e.remedy, __FILE__, __LINE__,
+  error_record(graph->context, e.status, e.native_code, NULL, e.remedy, __FILE__, __LINE__,
                "layer %s%s%s%s: %s", path, *path ? " (" : "", layer->kind->name, *path ? ")" : "",
                e.message);
   compute_error_get(graph->context, &graph->error);
-  memcpy(graph->error.source, e.source, sizeof e.source); /* where it was noticed */
+  memcpy(graph->error.operation, e.operation, sizeof e.operation);
+  memcpy(graph->error.source, e.source, sizeof e.source); /* where it was detected */
   error_restore(graph->context, &graph->error);
 }
 
@@ -108,7 +109,7 @@ static bool make_nodes(layer_record *record, const compute_layer *layer, compute
     text_add(&record->path, "%s%s", length > 0 ? "." : "", layer->own[i].name);
     if (record->path.failed)
       graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
-                 "no memory for a name");
+                 "not enough memory for a name");
     else
       nodes[i] = layer_node(record->graph, layer->own[i].tensor, record->path.data);
     record->path.length = length;
@@ -124,7 +125,7 @@ static compute_node record_layer(layer_record *record, const compute_layer *laye
     nodes = base_allocate(layer->own_count, sizeof *nodes);
     if (!nodes)
       return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
-                        "no memory for %zu nodes", layer->own_count);
+                        "not enough memory for %zu nodes", layer->own_count);
   }
   const size_t first = record->graph->count;
   if (make_nodes(record, layer, nodes)) result = layer->kind->apply(layer, record, x, nodes);
@@ -142,7 +143,8 @@ compute_node layer_record_part(layer_record *record, const compute_layer *layer,
   compute_node result = {0};
   if (name) text_add(&record->path, "%s%s", length > 0 ? "." : "", name);
   if (record->path.failed)
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply", "no memory for a name");
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_apply",
+               "not enough memory for a name");
   else
     result = record_layer(record, layer, x);
   locate_error(record, layer);
@@ -177,7 +179,7 @@ compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, com
   static const char operation[] = "compute_layer_apply";
   if (!graph) {
     error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-              "%s: graph is NULL", operation);
+              "graph is NULL");
     return (compute_node){0};
   }
   if (graph->status) return (compute_node){0};

@@ -49,7 +49,7 @@ void trace_add(layer_record *record, const compute_layer *layer, const char *nam
   if (!copy || base_grow(&rows, &trace->capacity, trace->count + 1, sizeof *trace->rows)) {
     base_release(copy);
     graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_layer_summary",
-               "no memory for another row");
+               "not enough memory for another row");
     return;
   }
   trace->rows = rows;
@@ -129,11 +129,11 @@ static char *write_table(const compute_layer *layer, const layer_trace *trace, c
   add_line(&text, width, cells);
   const int64_t all = compute_layer_element_count(layer, false);
   if (all > total.parameters)
-    text_add(&text, "and %" PRId64 " numbers that are not trained\n", all - total.parameters);
+    text_add(&text, "plus %" PRId64 " non-trainable values\n", all - total.parameters);
   if (!text.failed) return text.data;
   text_release(&text);
-  error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "%s: no memory for the text",
-            operation);
+  error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+            "not enough memory for the text");
   return NULL;
 }
 

@@ -18,7 +18,7 @@ static compute_status check_call(const compute_layer *layer, const char *path,
 
 static compute_status no_memory(const compute_layer *layer, const char *operation) {
   return error_set(layer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                   "no memory for the list of parameters");
+                   "not enough memory for the list of parameters");
 }
 
 compute_status compute_layer_save(const compute_layer *layer, const char *path) {
@@ -58,15 +58,15 @@ compute_status compute_layer_load(compute_layer *layer, const char *path, uint32
   if (status) return status;
   if (flags & ~(uint32_t)(COMPUTE_WEIGHTS_ALLOW_MISSING | COMPUTE_WEIGHTS_ALLOW_EXTRA)) {
     return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "0x%x has flags that are not known", (unsigned)flags);
+                     "unknown flags 0x%x", (unsigned)flags);
   }
   restore restoring = {
       .context = layer->context,
       .operation = operation,
       .path = path,
       .owner = "the layer",
-      .missing_remedy = "COMPUTE_WEIGHTS_ALLOW_MISSING keeps what the file lacks",
-      .extra_remedy = "COMPUTE_WEIGHTS_ALLOW_EXTRA ignores what the layer lacks",
+      .missing_remedy = "COMPUTE_WEIGHTS_ALLOW_MISSING keeps parameters that are not in the file",
+      .extra_remedy = "COMPUTE_WEIGHTS_ALLOW_EXTRA ignores tensors that are not in the layer",
       .allow_missing = (flags & COMPUTE_WEIGHTS_ALLOW_MISSING) != 0,
       .allow_extra = (flags & COMPUTE_WEIGHTS_ALLOW_EXTRA) != 0,
   };
@@ -83,11 +83,10 @@ compute_status compute_layer_parameter_at(const compute_layer *layer, size_t ind
   static const char operation[] = "compute_layer_parameter_at";
   if (!layer || !parameter)
     return error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s: %s is NULL", operation, layer ? "parameter" : "layer");
+                     "%s is NULL", layer ? "parameter" : "layer");
   if (index >= layer->all_count)
     return error_set(layer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "%s: there is no parameter %zu; the layer has %zu", operation, index,
-                     layer->all_count);
+                     "parameter %zu does not exist; the layer has %zu", index, layer->all_count);
   *parameter = layer->all[index];
   return COMPUTE_OK;
 }
@@ -124,7 +123,7 @@ size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, com
     if (graph)
       graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", which);
     else
-      error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: %s is NULL", operation, which);
+      error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL", which);
     capacity = 0;
   }
   for (size_t i = 0; layer != NULL && i < layer->all_count; i++) {

@@ -18,7 +18,7 @@
 
 static compute_status short_of_memory(const compute_plan *plan) {
   return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory for a plan");
+                   "not enough memory for a plan");
 }
 
 static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r, uint32_t node,
@@ -237,7 +237,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
   const compute_context *context = graph ? graph->context : NULL;
   if (plan != NULL) *plan = NULL;
   if (!graph || !outputs || !plan)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "compute_compile: %s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "%s is NULL",
                      !graph     ? "graph"
                      : !outputs ? "outputs"
                                 : "plan");
@@ -247,16 +247,15 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
   }
   if (count == 0 || count > MAX_OUTPUTS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "compute_compile: %zu outputs; 1 to %d are allowed", count, MAX_OUTPUTS);
+                     "%zu outputs; 1 to %d are allowed", count, MAX_OUTPUTS);
   for (size_t i = 0; i < count; i++)
     if (outputs[i].graph != graph->serial || outputs[i].id == 0 || outputs[i].id > graph->count)
-      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here,
-                       "compute_compile: output %zu is %s", i,
-                       outputs[i].id == 0 ? "no node" : "a node of another graph");
+      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here, "output %zu is %s", i,
+                       outputs[i].id == 0 ? "not a node" : "a node of another graph");
   if (!options) return COMPUTE_OK;
   if (options->device != NULL && options->device->context != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
-                     "compute_compile: the device belongs to another context");
+                     "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
                    COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
   bool reserved = false;
@@ -264,8 +263,9 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
     reserved |= options->reserved[i] != 0;
   if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
       reserved)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "compute_compile: unknown flags, fallback or reserved fields in the options");
+    return error_set(
+        context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+        "the options have unknown flags, an unknown fallback or reserved fields that are not zero");
   return COMPUTE_OK;
 }
 
@@ -281,7 +281,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   compute_plan *plan = base_allocate(1, sizeof *plan);
   if (!plan)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                     "no memory for a plan");
+                     "not enough memory for a plan");
   plan->context = context;
   plan->references = 1;
   plan->fallback = options->fallback;

@@ -39,8 +39,7 @@ void compute_plan_release(compute_plan *plan) {
 compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info) {
   if (!plan || !info)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_plan_describe", "compute_plan_describe: %s is NULL",
-                     !plan ? "plan" : "info");
+                     "compute_plan_describe", "%s is NULL", !plan ? "plan" : "info");
   *info = plan->info;
   return COMPUTE_OK;
 }
@@ -54,8 +53,8 @@ compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node
   const char *here = "compute_plan_create_tensor";
   if (tensor != NULL) *tensor = NULL;
   if (!plan || !tensor)
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here,
-                     "compute_plan_create_tensor: %s is NULL", !plan ? "plan" : "tensor");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, here, "%s is NULL",
+                     !plan ? "plan" : "tensor");
   const plan_port *port = NULL;
   if (node.graph == plan->graph_serial && node.id != 0) {
     port = plan_find_input(plan, node.id - 1);

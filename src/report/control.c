@@ -16,8 +16,8 @@ static compute_status check_options(const compute_context *context,
   static const char here[] = "compute_profile_start";
   const uint32_t known = COMPUTE_PROFILE_STEPS | COMPUTE_PROFILE_NO_TIMELINE;
   if ((options->flags & ~known) != 0)
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "0x%x are not flags of a profile", (unsigned)(options->flags & ~known));
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here, "unknown profile flags 0x%x",
+                     (unsigned)(options->flags & ~known));
   if (options->timeline_records > MOST_RECORDS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
                      "a timeline of %u records; at most %u are allowed",
@@ -67,7 +67,7 @@ compute_status compute_profile_start(compute_context *context,
   pthread_mutex_unlock(&p->mutex);
   return room ? COMPUTE_OK
               : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here,
-                          "no memory for a timeline of %u records", (unsigned)records);
+                          "not enough memory for a timeline of %u records", (unsigned)records);
 }
 
 compute_status compute_profile_stop(compute_context *context) {

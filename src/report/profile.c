@@ -245,7 +245,7 @@ static void write_at_close(compute_context *context, const char *variable,
   compute_error before;
   compute_error_get(NULL, &before);
   if (write(context, path) != COMPUTE_OK) {
-    log_write(COMPUTE_LOG_WARNING, "core", "the file that %s asks for: %s", variable,
+    log_write(COMPUTE_LOG_WARNING, "core", "cannot write the file named by %s: %s", variable,
               compute_error_message(context));
   }
   error_restore(NULL, &before);

@@ -101,13 +101,14 @@ static void add_counts(text_buffer *text, compute_context *context, missing m) {
                (unsigned long long)count);
   }
   if (m.untimed > 0)
-    text_add(text, "%llu operations were not timed: they failed, or too many were under way\n",
+    text_add(text, "%llu operations were not timed: they failed, or too many were in progress\n",
              (unsigned long long)m.untimed);
   if (m.unlisted > 0)
     text_add(text, "%llu operations are not listed: the profile is full with %d names\n",
              (unsigned long long)m.unlisted, (int)PROFILE_ENTRIES);
   if (m.dropped > 0)
-    text_add(text, "the timeline lacks the oldest %llu records\n", (unsigned long long)m.dropped);
+    text_add(text, "the oldest %llu records of the timeline were dropped\n",
+             (unsigned long long)m.dropped);
 }
 
 compute_status compute_profile_text(compute_context *context, char **result) {
@@ -127,7 +128,7 @@ compute_status compute_profile_text(compute_context *context, char **result) {
     if (work == 0) text_add(&text, "no kernel or transfer was recorded\n");
     if (work > 0) add_lines(&text, lines, work);
     const size_t rest = gather(p, count, false, lines);
-    if (rest > 0) text_add(&text, "\nwhat these were part of, or waited for\n");
+    if (rest > 0) text_add(&text, "\nwhat these belong to or waited for\n");
     if (rest > 0) add_lines(&text, lines, rest);
     add_counts(&text, context, count_missing(p, count));
   }
@@ -135,7 +136,8 @@ compute_status compute_profile_text(compute_context *context, char **result) {
   base_release(lines);
   if (!good) {
     text_release(&text);
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for the table");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory for the table");
   }
   *result = text.data;
   return COMPUTE_OK;

@@ -87,7 +87,8 @@ compute_status compute_memory_scope_push(compute_context *context) {
   }
   memory_scope *scope = base_allocate(1, sizeof *scope);
   if (!scope) {
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a scope");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "not enough memory for a scope");
   }
   scope->context = context->serial;
   scope->outer = innermost;

@@ -54,7 +54,7 @@ static compute_tensor *new_tensor(compute_context *context, const char *operatio
   compute_tensor *tensor = base_allocate(1, sizeof *tensor);
   if (!tensor) {
     error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-              "no host memory for a tensor's record");
+              "not enough host memory for a tensor's record");
     return NULL;
   }
   tensor->references = 1;
@@ -74,6 +74,7 @@ static compute_status create_dense(compute_device *device, const char *operation
   shape_dense_strides(tensor->shape, tensor->strides);
   status = buffer_create(device, (uint64_t)bytes, &tensor->buffer);
   if (status) {
+    error_attribute(device->context, operation);
     base_release(tensor);
     return status;
   }
@@ -84,7 +85,7 @@ static compute_status create_dense(compute_device *device, const char *operation
 
 compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor) {
-  return create_dense(device, "tensor", dtype, shape, tensor);
+  return create_dense(device, ERROR_BACKEND, dtype, shape, tensor);
 }
 
 compute_status compute_tensor_create(compute_device *device, compute_dtype dtype,
@@ -112,6 +113,7 @@ compute_status compute_tensor_from_host(compute_device *device, compute_dtype dt
     status = transfer_upload(device, &target, data, bytes);
   }
   if (status) {
+    error_attribute(device->context, operation);
     compute_tensor_release(made);
     return status;
   }
@@ -136,7 +138,7 @@ static compute_status measure_strides(const compute_context *context, const char
                      !checked_add(span, reach, &span))) {
       char text[192];
       return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
-                       "axis %d of %s with stride %" PRId64 " reaches past 63 bits", (int)i,
+                       "axis %d of %s with stride %" PRId64 " exceeds 63 bits", (int)i,
                        compute_shape_text(shape, text, sizeof text), strides[i]);
     }
   }
@@ -174,7 +176,7 @@ static compute_status check_data(const compute_context *context, const char *ope
   }
   if ((uint64_t)bytes > UINTPTR_MAX - (uintptr_t)data) {
     return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
-                     "%" PRId64 " bytes from data on leave the address space", bytes);
+                     "%" PRId64 " bytes from data on exceed the address space", bytes);
   }
   return COMPUTE_OK;
 }
@@ -208,6 +210,7 @@ compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, 
   made->read_only = elements > 0 && !strides_are_disjoint(shape, steps);
   status = buffer_wrap(device, data, (uint64_t)bytes, release, user, &made->buffer);
   if (status) {
+    error_attribute(context, operation);
     base_release(made);
     return status;
   }

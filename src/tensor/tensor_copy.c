@@ -40,7 +40,7 @@ static compute_status open_stretch(const compute_tensor *tensor, const char *ope
   stretch->data = stretch->copy = base_allocate_aligned((size_t)bytes, 64);
   if (!stretch->copy) {
     return error_set(context_of(tensor), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no host memory to rearrange %" PRIu64 " bytes of %s", bytes,
+                     "not enough host memory to rearrange %" PRIu64 " bytes of %s", bytes,
                      device_of(tensor)->info.name);
   }
   if (!load) return COMPUTE_OK;
@@ -112,7 +112,7 @@ static compute_status rearrange(compute_tensor *destination, const compute_tenso
 static compute_status make_dense(const compute_tensor *tensor, compute_dtype dtype,
                                  const char *operation, compute_tensor **dense) {
   if (tensor->dtype == dtype && compute_tensor_is_dense(tensor)) {
-    /* Only the count of references changes, which is no part of the tensor's value. */
+    /* Only the count of references changes, which is not part of the tensor's value. */
     *dense = compute_tensor_retain((compute_tensor *)(uintptr_t)tensor);
     return COMPUTE_OK;
   }
@@ -157,17 +157,24 @@ static compute_status check_writable(const compute_tensor *tensor, const char *o
                    compute_shape_text(tensor->shape, text, sizeof text));
 }
 
+/* Returns `status`, after naming the public call in the error of what it used. */
+static compute_status named(compute_status status, const compute_tensor *tensor,
+                            const char *operation) {
+  if (status) error_attribute(context_of(tensor), operation);
+  return status;
+}
+
 compute_status compute_tensor_read(const compute_tensor *tensor, void *data, size_t bytes) {
   static const char operation[] = "compute_tensor_read";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (status || bytes == 0) return status;
   compute_tensor *dense;
   status = make_dense(tensor, tensor->dtype, operation, &dense);
-  if (status) return status;
+  if (status) return named(status, tensor, operation);
   compute_argument source = tensor_argument(dense);
   status = transfer_download(device_of(dense), data, &source, bytes);
   compute_tensor_release(dense);
-  return status;
+  return named(status, tensor, operation);
 }
 
 compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
@@ -180,13 +187,13 @@ compute_status compute_tensor_write(compute_tensor *tensor, const void *data, si
     dense = compute_tensor_retain(tensor);
   } else {
     status = tensor_create_private(device_of(tensor), tensor->dtype, tensor->shape, &dense);
-    if (status) return status;
+    if (status) return named(status, tensor, operation);
   }
   compute_argument target = tensor_argument(dense);
   status = transfer_upload(device_of(dense), &target, data, bytes);
   if (!status && dense != tensor) status = rearrange(tensor, dense, operation);
   compute_tensor_release(dense);
-  return status;
+  return named(status, tensor, operation);
 }
 
 /* ---- Tensor → tensor ----------------------------------------------------------------------- */
@@ -205,7 +212,7 @@ static compute_status check_copy(const compute_tensor *destination, const comput
   if (!compute_shape_equal(destination->shape, source->shape)) {
     char to[192], from[192];
     return error_set(context_of(destination), COMPUTE_ERROR_SHAPE, operation,
-                     "the source's shape %s is not the destination's, %s",
+                     "the source's shape %s differs from the destination's, %s",
                      compute_shape_text(source->shape, from, sizeof from),
                      compute_shape_text(destination->shape, to, sizeof to));
   }
@@ -275,7 +282,7 @@ static compute_status copy_any(compute_tensor *destination, const compute_tensor
 compute_status compute_tensor_copy(compute_tensor *destination, const compute_tensor *source) {
   static const char operation[] = "compute_tensor_copy";
   compute_status status = check_copy(destination, source, operation);
-  return status ? status : copy_any(destination, source, operation);
+  return status ? status : named(copy_any(destination, source, operation), source, operation);
 }
 
 compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_device *device,
@@ -291,9 +298,10 @@ compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_de
   }
   compute_tensor *made;
   compute_status status = tensor_create_private(device, tensor->dtype, tensor->shape, &made);
-  if (status) return status;
+  if (status) return named(status, tensor, operation);
   status = copy_any(made, tensor, operation);
   if (status) {
+    error_attribute(context_of(tensor), operation);
     compute_tensor_release(made);
     return status;
   }

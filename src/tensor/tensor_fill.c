@@ -48,8 +48,8 @@ static compute_status fill_by_host(compute_tensor *tensor, const fill_values *va
   uint64_t piece = min_u64(bytes, PIECE_BYTES);
   void *memory = piece <= sizeof small ? small : base_allocate_aligned((size_t)piece, 64);
   if (!memory) {
-    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "fill",
-                     "no host memory for %" PRIu64 " bytes", piece);
+    return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, ERROR_BACKEND,
+                     "not enough host memory for %" PRIu64 " bytes", piece);
   }
   compute_status status = COMPUTE_OK;
   compute_argument target = tensor_argument(tensor);
@@ -118,15 +118,19 @@ static compute_status check_call(const compute_device *device, const char *opera
   return COMPUTE_OK;
 }
 
-static compute_status create_filled(compute_device *device, compute_dtype dtype,
-                                    compute_shape shape, const fill_values *values,
-                                    fill_program program, fill_function function,
-                                    compute_tensor **tensor) {
+static compute_status create_filled(compute_device *device, const char *operation,
+                                    compute_dtype dtype, compute_shape shape,
+                                    const fill_values *values, fill_program program,
+                                    fill_function function, compute_tensor **tensor) {
   compute_tensor *made;
   compute_status status = tensor_create_private(device, dtype, shape, &made);
-  if (status) return status;
+  if (status) {
+    error_attribute(device->context, operation);
+    return status;
+  }
   if (shape_count(made->shape) > 0) status = fill(made, values, program, function);
   if (status) {
+    error_attribute(device->context, operation);
     compute_tensor_release(made);
     return status;
   }
@@ -161,8 +165,8 @@ compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, c
 
 static compute_status refuse_value(const compute_device *device, const char *operation,
                                    const char *refusal) {
-  return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s: value is %s",
-                   operation, refusal);
+  return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "value is %s",
+                   refusal);
 }
 
 compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, compute_shape shape,
@@ -175,7 +179,8 @@ compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, 
     return refuse_value(device, operation, dtype_refusal(dtype, value, text, sizeof text));
   fill_values values = {.count = 1, .dtype = {dtype}};
   dtype_store(dtype, values.bytes, value);
-  return create_filled(device, dtype, shape, &values, value_program, value_on_host, tensor);
+  return create_filled(device, operation, dtype, shape, &values, value_program, value_on_host,
+                       tensor);
 }
 
 compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dtype,
@@ -189,7 +194,8 @@ compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dty
     return refuse_value(device, operation, dtype_refusal_integer(dtype, value, text, sizeof text));
   fill_values values = {.count = 1, .dtype = {dtype}};
   dtype_store_integer(dtype, values.bytes, value);
-  return create_filled(device, dtype, shape, &values, value_program, value_on_host, tensor);
+  return create_filled(device, operation, dtype, shape, &values, value_program, value_on_host,
+                       tensor);
 }
 
 /* ---- Random numbers ------------------------------------------------------------------------ */
@@ -293,5 +299,6 @@ compute_status compute_tensor_random(compute_device *device, compute_dtype dtype
   dtype_store(type, values.bytes + 8 * SLOT_LOW, from);
   dtype_store(type, values.bytes + 8 * SLOT_SCALE, to - from);
   dtype_store(type, values.bytes + 8 * SLOT_LIMIT, fmax(from, below(dtype, to)));
-  return create_filled(device, dtype, shape, &values, random_program, random_on_host, tensor);
+  return create_filled(device, operation, dtype, shape, &values, random_program, random_on_host,
+                       tensor);
 }

@@ -32,7 +32,7 @@ static compute_status create_view(compute_tensor *tensor, const char *operation,
   compute_tensor *view = base_allocate(1, sizeof *view);
   if (!view) {
     return error_set(context_of(tensor), COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no host memory for a view's record");
+                     "not enough host memory for a view's record");
   }
   view->references = 1;
   view->dtype = tensor->dtype;
@@ -92,7 +92,7 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   const bool reversed = order.count == 0, kept = order.count == COMPUTE_NO_AXES.count;
   if ((!reversed && !kept && order.count != rank) || !shape_axes_mask(rank, order, &mask)) {
     return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
-                     "the %d axes given are not an order of the axes of %s", (int)order.count,
+                     "the %d axes given are not a permutation of the axes of %s", (int)order.count,
                      compute_shape_text(tensor->shape, text, sizeof text));
   }
   compute_shape shape = {.rank = rank};
@@ -135,7 +135,7 @@ compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape
   int64_t count = shape_count(tensor->shape), new_count;
   if (!infer_size(&shape, count)) {
     return error_set(context_of(tensor), COMPUTE_ERROR_SHAPE, operation,
-                     "the size -1 in %s cannot be found from %s", to, from);
+                     "the size -1 in %s cannot be inferred from %s", to, from);
   }
   status = shape_validate(shape, &new_count);
   if (status) {

@@ -36,8 +36,8 @@ compute_status train_check_path(const compute_trainer *trainer, const char *oper
   const char *end = strrchr(path, '.');
   if (end && (strcmp(end, ".safetensors") == 0 || strcmp(end, ".npz") == 0)) return COMPUTE_OK;
   return error_set_native(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation,
-                          "call it .safetensors or .npz",
-                          "%s: the name %s does not tell the format", operation, path);
+                          "name it .safetensors or .npz", "cannot tell the format from the name %s",
+                          path);
 }
 
 static void close_checkpoint(checkpoint *c) {
@@ -50,7 +50,7 @@ static void close_checkpoint(checkpoint *c) {
 
 static compute_status no_memory(const checkpoint *c) {
   return error_set(c->trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, c->operation,
-                   "%s: no memory for a list of tensors", c->operation);
+                   "not enough memory for a list of tensors");
 }
 
 static void add(checkpoint *c, const char *name, compute_tensor *tensor) {
@@ -92,7 +92,7 @@ static compute_status check_call(const compute_trainer *trainer, const char *pat
                                  const char *operation) {
   if (trainer && path) return COMPUTE_OK;
   return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                   "%s: %s is NULL", operation, trainer ? "path" : "trainer");
+                   "%s is NULL", trainer ? "path" : "trainer");
 }
 
 static compute_status write_all(const checkpoint *c, const char *path) {
@@ -135,7 +135,7 @@ static compute_status check_counters(const checkpoint *c, const compute_tensor *
     sound = sound && counters[i] >= 0 && counters[i] <= MOST_COUNTED;
   if (sound && counters[COUNTER_UPDATES] <= counters[COUNTER_BATCHES]) return COMPUTE_OK;
   return error_set(c->trainer->context, COMPUTE_ERROR_FORMAT, c->operation,
-                   "%s: the checkpoint's counters make no sense (layout %" PRId64 ")", c->operation,
+                   "the checkpoint's counters are invalid (layout %" PRId64 ")",
                    counters[COUNTER_LAYOUT]);
 }
 

@@ -29,7 +29,7 @@ compute_status dataset_host(compute_context *context, const char *operation,
   *host = context->cpu;
   if (*host) return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_NO_DEVICE, operation,
-                   "data lie on the CPU, and its module is not loaded");
+                   "datasets need the CPU module, which is not loaded");
 }
 
 static compute_status check_items(const compute_context *context, const char *operation,
@@ -39,7 +39,7 @@ static compute_status check_items(const compute_context *context, const char *op
       inputs.size[0] > 0)
     return COMPUTE_OK;
   return error_set(context, COMPUTE_ERROR_SHAPE, operation,
-                   "inputs %s and targets %s are not as many items, at least one",
+                   "inputs %s and targets %s must have the same number of items, at least one",
                    compute_shape_text(inputs, first, sizeof first),
                    compute_shape_text(targets, second, sizeof second));
 }
@@ -67,7 +67,7 @@ compute_status dataset_create(compute_context *context, const char *operation,
     compute_tensor_release(inputs);
     return status ? status
                   : error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                              "no memory for a dataset");
+                              "not enough memory for a dataset");
   }
   data->references = 1;
   set_part(data, DATASET_INPUT, inputs);
@@ -202,7 +202,7 @@ static compute_status split(compute_dataset *dataset, const char *operation, int
     base_release(drawn);
     base_release(made);
     return error_set(dataset->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no memory for the order of %" PRId64 " items", dataset->count);
+                     "not enough memory for the order of %" PRId64 " items", dataset->count);
   }
   draw(dataset, seed, drawn, kept, kept_count, taken, taken_count);
   base_release(drawn);
@@ -330,7 +330,7 @@ static compute_status check_range(const compute_dataset *dataset, dataset_part p
       char text[24];
       snprintf(text, sizeof text, wrapped ? "%" PRIu64 : "%" PRId64, value);
       return error_set(dataset->context, COMPUTE_ERROR_OVERFLOW, operation,
-                       "item %" PRId64 " of the data has %s, which is not an %s", i, text,
+                       "item %" PRId64 " of the data has %s, which does not fit into %s", i, text,
                        compute_dtype_name(to));
     }
   }
@@ -344,12 +344,12 @@ static compute_status check_part(const compute_dataset *dataset, dataset_part pa
   char first[176], second[176];
   if (!compute_shape_equal(without_ones(has.item), without_ones(port->item)))
     return error_set(dataset->context, COMPUTE_ERROR_SHAPE, operation,
-                     "%s items of the data are %s, and %s is wanted", name,
+                     "%s items of the data are %s; the trainer expects %s", name,
                      compute_shape_text(has.item, first, sizeof first),
                      compute_shape_text(port->item, second, sizeof second));
   if (!is_convertible(has.dtype, port->dtype))
     return error_set(dataset->context, COMPUTE_ERROR_DTYPE, operation,
-                     "%s items of the data are %s, and %s is wanted", name,
+                     "%s items of the data are %s; the trainer expects %s", name,
                      compute_dtype_name(has.dtype), compute_dtype_name(port->dtype));
   if (dtype_is_float(port->dtype) || holds_all(port->dtype, has.dtype)) return COMPUTE_OK;
   return check_range(dataset, part, port->dtype, operation);
@@ -376,9 +376,9 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
     for (int64_t i = 0; i < count; i++) {
       if (labels[i] >= 0 && labels[i] < classes) continue;
       return error_set(dataset->context, COMPUTE_ERROR_INDEX, operation,
-                       "%s: the label of item %" PRId64 " is %" PRId64
-                       ", and the model has %" PRId64 " classes, 0 ... %" PRId64,
-                       operation, first + i, labels[i], classes, classes - 1);
+                       "the label of item %" PRId64 " is %" PRId64 ", and the model has %" PRId64
+                       " classes, 0 ... %" PRId64,
+                       first + i, labels[i], classes, classes - 1);
     }
   }
   return COMPUTE_OK;
@@ -391,7 +391,8 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
 static compute_status read_array(compute_device *host, const char *operation, const char *path,
                                  compute_tensor **tensor) {
   unsigned char start[6] = {0};
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* what is no file is refused below */
+  int file =
+      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* what is not a file is refused below */
   if (file < 0) return file_error(host->context, operation, path, "open", errno);
   int code = file_read_at(file, 0, start, sizeof start);
   close(file);
@@ -404,7 +405,7 @@ static compute_status read_array(compute_device *host, const char *operation, co
     return idx_read(operation, host, path, tensor);
   }
   return error_set(host->context, COMPUTE_ERROR_FORMAT, operation,
-                   "%s begins neither as .npy nor as IDX files do", path);
+                   "%s is neither an .npy nor an IDX file", path);
 }
 
 compute_status compute_dataset_from_files(compute_context *context, const char *inputs,
@@ -450,8 +451,8 @@ static compute_status take_rows(const table_split *table) {
       }
       if (!(*value >= -0x1p53 && *value <= 0x1p53) || *value != floor(*value))
         return error_set(table->context, COMPUTE_ERROR_FORMAT, table->operation,
-                         "%s, line %" PRId64 ", column %" PRId64 ": %g is not a label, which is a "
-                         "whole number",
+                         "%s, line %" PRId64 ", column %" PRId64
+                         ": %g is not a label; labels are whole numbers",
                          table->path, row + 1, column + 1, *value);
       table->targets[row] = (int64_t)*value;
     }
@@ -464,13 +465,13 @@ static compute_status check_columns(const table_split *table, int32_t given, com
   char text[176];
   if (table->target < 0 || table->target >= table->columns)
     return error_set(table->context, COMPUTE_ERROR_INVALID_ARGUMENT, table->operation,
-                     "column %d is not among the %" PRId64 " of %s", (int)given, table->columns,
+                     "column %d is outside the %" PRId64 " of %s", (int)given, table->columns,
                      table->path);
   compute_status status = shape_validate(item, &count);
   if (!status && item.rank < COMPUTE_MAX_RANK && count == table->columns - 1) return COMPUTE_OK;
   return error_set(table->context, COMPUTE_ERROR_SHAPE, table->operation,
-                   "an item of shape %s cannot be made of the %" PRId64 " columns of %s beside "
-                   "the label",
+                   "an item of shape %s does not match the %" PRId64
+                   " columns of %s besides the label",
                    compute_shape_text(item, text, sizeof text), table->columns - 1, table->path);
 }
 

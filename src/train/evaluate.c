@@ -52,7 +52,7 @@ static compute_status open_batch(compute_trainer *trainer, const char *operation
   batch->order = base_allocate((size_t)o->batch, sizeof *batch->order);
   if (batch->order) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                   "%s: no memory for a batch", operation);
+                   "not enough memory for a batch");
 }
 
 static compute_status score_items(compute_trainer *trainer, const compute_dataset *dataset,
@@ -90,7 +90,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
   static const char operation[] = "compute_trainer_evaluate";
   if (!trainer || !dataset || !score)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s: %s is NULL", operation,
+                     "%s is NULL",
                      !trainer   ? "trainer"
                      : !dataset ? "dataset"
                                 : "score");
@@ -105,7 +105,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
     status = dataset_check_labels(dataset, trainer->classes, operation);
   if (!status && count == 0)
     status = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "%s: the dataset is empty", operation);
+                       "the dataset is empty");
   if (!status) status = settle(trainer);
   if (!status) status = open_batch(trainer, operation, &batch);
   for (int64_t first = 0; !status && first < count; first += most) {
@@ -134,10 +134,10 @@ static compute_status check_inputs(const compute_trainer *trainer, const char *o
   const compute_shape shape = compute_tensor_shape(inputs);
   if (compute_device_context(compute_tensor_device(inputs)) != trainer->context)
     return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
-                     "%s: inputs belong to another context", operation);
+                     "inputs belong to another context");
   if (compute_tensor_dtype(inputs) != port->dtype)
     return error_set(trainer->context, COMPUTE_ERROR_DTYPE, operation,
-                     "%s: inputs are %s; the trainer was made for %s", operation,
+                     "inputs are %s; the trainer was made for %s",
                      compute_dtype_name(compute_tensor_dtype(inputs)),
                      compute_dtype_name(port->dtype));
   const bool some = shape.rank >= 1 && shape.size[0] >= 1;
@@ -145,7 +145,7 @@ static compute_status check_inputs(const compute_trainer *trainer, const char *o
     return COMPUTE_OK;
   char a[128], b[128];
   return error_set(trainer->context, COMPUTE_ERROR_SHAPE, operation,
-                   "%s: inputs have shape %s; they must be at least one item of %s", operation,
+                   "inputs have shape %s; they must be at least one item of %s",
                    compute_shape_text(shape, a, sizeof a),
                    compute_shape_text(port->item, b, sizeof b));
 }
@@ -167,8 +167,8 @@ static compute_status predict_items(compute_trainer *trainer, compute_tensor *in
     if (shape.rank == 0 || shape.size[0] != items) {
       char text[128];
       return error_set(trainer->context, COMPUTE_ERROR_SHAPE, "compute_trainer_predict",
-                       "compute_trainer_predict: for %" PRId64 " items the model's result is %s",
-                       items, compute_shape_text(shape, text, sizeof text));
+                       "for %" PRId64 " items the model's result is %s", items,
+                       compute_shape_text(shape, text, sizeof text));
     }
     shape.size[0] = compute_tensor_shape(inputs).size[0];
     status = compute_tensor_create(replica->device, dtype, shape, results);
@@ -192,7 +192,7 @@ compute_status compute_trainer_predict(compute_trainer *trainer, const compute_t
   if (results) *results = NULL;
   if (!trainer || !inputs || !results)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s: %s is NULL", operation,
+                     "%s is NULL",
                      !trainer  ? "trainer"
                      : !inputs ? "inputs"
                                : "results");

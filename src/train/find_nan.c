@@ -1,6 +1,6 @@
 /* Finding the operation that first made a number that is not finite.
  *
- * The forward pass is recorded once more as it was, with a check of every node: one flag each, all
+ * The forward pass is recorded again as it was, with a check of every node: one flag each, all
  * in one vector. The weights are those of the batch, since the step has been left out. */
 #include <inttypes.h>
 #include <math.h>
@@ -35,7 +35,7 @@ static compute_status record_flags(inquiry *q) {
   q->flags = base_allocate(end, sizeof *q->flags);
   if (!q->nodes || !q->flags)
     return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     HERE ": no memory to look for the operation that gave no finite number");
+                     "not enough memory to find the operation that produced a non-finite value");
   for (size_t i = 0; i < end && !graph->status; i++) {
     const graph_node *node = &graph->nodes[i];
     const bool assigns = node->op == OP_assign || node->op == OP_group;
@@ -61,7 +61,7 @@ static compute_status run_flags(inquiry *q, const train_slot *slot, compute_tens
       q->record.graph, &q->all, 1,
       &(compute_plan_options){.device = q->record.replica->device,
                               .flags = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION,
-                              .name = "search for a number that is not finite"},
+                              .name = "search for a non-finite value"},
       &plan);
   if (!status)
     status = train_tensor(q->record.replica->device, COMPUTE_I32, COMPUTE_SHAPE((int64_t)q->count),
@@ -110,7 +110,7 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   if (!status) status = record_flags(&q);
   int32_t *values = status ? NULL : base_allocate(q.count, sizeof *values);
   if (values) status = run_flags(&q, slot, inputs, targets, values);
-  char first[256] = "an operation of the fused step that is finite by itself";
+  char first[256] = "an operation of the fused step that is finite on its own";
   for (size_t i = 0; values != NULL && !status && i < q.count; i++) {
     if (values[i] != 0) continue;
     describe_node(q.record.graph, q.nodes[i], first, sizeof first);
@@ -118,14 +118,12 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   }
   if (!status && !values)
     status = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       HERE ": no memory to look for the operation that gave no finite number");
+                       "not enough memory to find the operation that produced a non-finite value");
   if (!status)
     status =
         error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, HERE,
                          "lower the learning rate, clip the gradients, or look at the data",
-                         HERE ": the loss is %g; the first numbers that are not finite come from "
-                              "%s",
-                         loss, first);
+                         "the loss is %g; the first non-finite values come from %s", loss, first);
   base_release(values);
   base_release(q.nodes);
   base_release(q.flags);

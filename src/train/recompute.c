@@ -35,7 +35,8 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
   const size_t segments = (size_t)ceil(sqrt((double)parts));
   record->segments = base_allocate(segments, sizeof *record->segments);
   if (!record->segments)
-    return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for segments");
+    return graph_fail(record->graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                      "not enough memory for segments");
   for (size_t s = 0; s < segments; s++) {
     const uint32_t begin = (uint32_t)record->graph->count;
     for (size_t i = s * parts / segments; i < (s + 1) * parts / segments; i++)
@@ -59,7 +60,7 @@ typedef struct transform {
   uint32_t latest;    /* the last float of the backward pass; or NONE */
 } transform;
 
-/* Old node `index` once more, over new operands. */
+/* Old node `index` again, over new operands. */
 static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   const graph_node *old = &t->from->nodes[index];
   graph_node node = *old;
@@ -214,7 +215,7 @@ void train_record_recompute(train_record *record) {
     take_over(record, &t);
   } else {
     graph_fail(graph, room ? t.to->status : COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-               "no memory to repeat parts of the network: %zu nodes", graph->count);
+               "not enough memory to repeat parts of the network: %zu nodes", graph->count);
     compute_graph_release(t.to);
   }
   base_release(t.map);

@@ -26,7 +26,7 @@ compute_status train_tensor(compute_device *device, compute_dtype dtype, compute
   uint8_t *elements = base_allocate(count, size);
   if (!elements) {
     status = error_set(compute_device_context(device), COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       HERE ": no memory for a tensor of %zu elements", count);
+                       "not enough memory for a tensor of %zu elements", count);
   } else {
     for (size_t i = 0; value != 0 && i < count; i++) dtype_store(dtype, elements + i * size, value);
     status = compute_tensor_write(*tensor, elements, count * size);
@@ -50,7 +50,7 @@ compute_status train_keep(compute_trainer *trainer, const char *prefix, const ch
   if (!text || grown != 0) {
     base_release(text);
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     HERE ": no memory for the list of tensors");
+                     "not enough memory for the list of tensors");
   }
   strcat(strcpy(text, prefix), name);
   trainer->states[trainer->state_count++] =
@@ -99,7 +99,7 @@ static compute_status create_replica(compute_trainer *trainer, train_replica *re
   replica->tensors = base_allocate(trainer->tensor_count, sizeof *replica->tensors);
   if (!replica->tensors)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     HERE ": no memory for a replica of %zu tensors", trainer->tensor_count);
+                     "not enough memory for a replica of %zu tensors", trainer->tensor_count);
   compute_status status = compute_queue_create(replica->device, &replica->queue);
   for (size_t i = 0; !status && i < trainer->tensor_count; i++)
     status = take_tensor(trainer, replica, i);
@@ -119,7 +119,7 @@ compute_status train_replicas_create(compute_trainer *trainer, compute_device *c
   trainer->replicas = base_allocate(trainer->replica_count, sizeof *trainer->replicas);
   if (!trainer->replicas)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     HERE ": no memory for %zu replicas", trainer->replica_count);
+                     "not enough memory for %zu replicas", trainer->replica_count);
   compute_status status = COMPUTE_OK;
   const int64_t share = batch / count, more = batch % count;
   int64_t first = 0;

@@ -24,7 +24,7 @@ compute_status train_record_start(train_record *record, compute_trainer *trainer
     return COMPUTE_OK;
   train_record_release(record);
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   HERE ": no memory for a graph");
+                   "not enough memory for a graph");
 }
 
 void train_record_release(train_record *record) {
@@ -96,7 +96,7 @@ static compute_node count_true(compute_graph *graph, compute_node condition) {
 }
 
 /* A host notices a label outside before it goes on to the update. A device notes it and goes on:
- * there the step itself has to leave its update out, and the loss tells whoever reads it to ask the
+ * there the step itself has to leave its update out, and the loss tells its reader to ask the
  * queue. */
 static void record_label_check(train_record *record, compute_node labels, int64_t classes) {
   compute_graph *graph = record->graph;
@@ -262,7 +262,7 @@ static void record_sum(train_record *record) {
   compute_layer_nodes(trainer->options.model, graph, record->weights, trainer->weight_count);
   record->nodes.shares = base_allocate(trainer->replica_count, sizeof *record->nodes.shares);
   if (record->nodes.shares == NULL) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "no memory for %zu replicas",
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for %zu replicas",
                trainer->replica_count);
     return;
   }

@@ -138,9 +138,8 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   if (!status && outcome->correct < 0) {
     status = compute_queue_wait(trainer->replicas[0].queue);
     if (!status)
-      status =
-          error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
-                    HERE ": a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
+      status = error_set(trainer->context, COMPUTE_ERROR_INDEX, HERE,
+                         "a label of the batch is outside 0 … %" PRId64, trainer->classes - 1);
   }
   if (!status && (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN) && !isfinite(outcome->loss))
     status = train_find_nan(trainer, &trainer->replicas[0], slot, inputs, targets, outcome->loss);
@@ -307,21 +306,19 @@ compute_status train_drain(compute_trainer *trainer) {
 static compute_status check_batch(const compute_trainer *trainer, const char *what,
                                   const compute_batch_port *port, const compute_tensor *tensor) {
   if (!tensor)
-    return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": %s is NULL", what);
+    return error_set(trainer->context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL", what);
   if (compute_device_context(compute_tensor_device(tensor)) != trainer->context)
     return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
-                     HERE ": %s belongs to another context", what);
+                     "%s belongs to another context", what);
   if (compute_tensor_dtype(tensor) != port->dtype)
-    return error_set(trainer->context, COMPUTE_ERROR_DTYPE, HERE,
-                     HERE ": %s has dtype %s; the trainer was made for %s", what,
-                     compute_dtype_name(compute_tensor_dtype(tensor)),
-                     compute_dtype_name(port->dtype));
+    return error_set(
+        trainer->context, COMPUTE_ERROR_DTYPE, HERE, "%s has dtype %s; the trainer was made for %s",
+        what, compute_dtype_name(compute_tensor_dtype(tensor)), compute_dtype_name(port->dtype));
   const compute_shape shape = dataset_batch_shape(port->item, trainer->options.batch);
   if (compute_shape_equal(shape, compute_tensor_shape(tensor))) return COMPUTE_OK;
   char a[128], b[128];
-  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE,
-                   HERE ": %s has shape %s; a batch has %s", what,
-                   compute_shape_text(compute_tensor_shape(tensor), a, sizeof a),
+  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE, "%s has shape %s; a batch has %s",
+                   what, compute_shape_text(compute_tensor_shape(tensor), a, sizeof a),
                    compute_shape_text(shape, b, sizeof b));
 }
 
@@ -341,7 +338,7 @@ static compute_status step_later(compute_trainer *trainer, const compute_tensor 
 
 compute_status compute_trainer_step(compute_trainer *trainer, const compute_tensor *inputs,
                                     const compute_tensor *targets, double *loss) {
-  if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": trainer is NULL");
+  if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "trainer is NULL");
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
   if (status) return status;

@@ -31,23 +31,23 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
                                 const compute_trainer_run_options *o) {
   if (!trainer || !dataset || !o)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     HERE ": %s is NULL",
+                     "%s is NULL",
                      !trainer   ? "trainer"
                      : !dataset ? "dataset"
                                 : "options");
   for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
     if (o->reserved[i] != 0)
       return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                       HERE ": options.reserved[%zu] is not zero", i);
+                       "options.reserved[%zu] is not zero", i);
   }
   if (o->epochs < 1)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     HERE ": %" PRId64 " epochs; there must be at least 1", o->epochs);
+                     "%" PRId64 " epochs; there must be at least 1", o->epochs);
   const int64_t most = (INT64_C(1) << 53) / (compute_dataset_count(dataset) + 1);
   if (o->epochs > most)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     HERE ": %" PRId64 " epochs of %" PRId64 " items; there can be %" PRId64,
-                     o->epochs, compute_dataset_count(dataset), most);
+                     "%" PRId64 " epochs of %" PRId64 " items; the maximum is %" PRId64, o->epochs,
+                     compute_dataset_count(dataset), most);
   compute_status status =
       dataset_check(dataset, &trainer->options.input, &trainer->options.target, HERE);
   if (!status && trainer->classes > 0)
@@ -55,7 +55,7 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
   if (status) return status;
   if (compute_dataset_count(dataset) < trainer->options.batch)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     HERE ": %" PRId64 " items are less than one batch of %" PRId64,
+                     "%" PRId64 " items are fewer than one batch of %" PRId64,
                      compute_dataset_count(dataset), trainer->options.batch);
   return o->checkpoint ? train_check_path(trainer, HERE, o->checkpoint) : COMPUTE_OK;
 }
@@ -107,7 +107,7 @@ static compute_status make_room(training_run *run) {
       base_allocate((size_t)compute_tensor_count(p->target), compute_dtype_size(o->target.dtype));
   if (run->order && run->inputs && run->targets) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   HERE ": no memory for a batch and the order of %" PRId64 " items",
+                   "not enough memory for a batch and the order of %" PRId64 " items",
                    compute_dataset_count(run->dataset));
 }
 
@@ -135,7 +135,7 @@ static compute_status report(const training_run *run, int64_t step) {
       .seconds_left = seconds / (double)done * (double)left};
   if (o->progress(o->user, &progress)) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_CANCELLED, HERE,
-                   HERE ": cancelled in step %" PRId64 " of epoch %" PRId64, step, run->epoch);
+                   "cancelled in step %" PRId64 " of epoch %" PRId64, step, run->epoch);
 }
 
 /* ---- Epochs -------------------------------------------------------------------------------- */

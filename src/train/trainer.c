@@ -33,7 +33,7 @@ static compute_status create_sums(compute_trainer *trainer) {
   trainer->sums = base_allocate(trainer->weight_count, sizeof *trainer->sums);
   if (!trainer->sums)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     HERE ": no memory for sums of %zu gradients", trainer->weight_count);
+                     "not enough memory for sums of %zu gradients", trainer->weight_count);
   compute_status status = COMPUTE_OK;
   size_t count = 0;
   for (size_t i = 0; !status && i < trainer->tensor_count; i++) {
@@ -70,7 +70,7 @@ compute_status compute_trainer_create(compute_context *context,
                                       compute_trainer **trainer) {
   if (trainer) *trainer = NULL;
   if (!context || !options || !trainer)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, HERE ": %s is NULL",
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
                      !context   ? "context"
                      : !options ? "options"
                                 : "trainer");
@@ -79,7 +79,7 @@ compute_status compute_trainer_create(compute_context *context,
   if (status) return status;
   compute_trainer *made = base_allocate(1, sizeof *made);
   if (!made)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, HERE ": no memory for a trainer");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a trainer");
   compute_device *usual = compute_default_device(context);
   compute_device *const *devices = o.device_count > 0 ? o.devices : &usual;
   made->context = context;
@@ -150,7 +150,7 @@ compute_status compute_trainer_query(const compute_trainer *trainer, compute_tra
   static const char operation[] = "compute_trainer_query";
   if (!trainer || !info)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
-                     "%s: %s is NULL", operation, trainer ? "info" : "trainer");
+                     "%s is NULL", trainer ? "info" : "trainer");
   *info = (compute_trainer_info){.steps = trainer->updates, .loss_scale = 1};
   info->learning_rate =
       train_rate(&trainer->options.schedule, trainer->options.optimizer.learning_rate,
@@ -199,7 +199,7 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 
 #define HERE "compute_trainer_create"
 
-#define refuse(context, status, ...) error_set((context), (status), HERE, HERE ": " __VA_ARGS__)
+#define refuse(context, status, ...) error_set((context), (status), HERE, "" __VA_ARGS__)
 
 /* What an option must be beside a number of the dtype of the weights. */
 typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
@@ -261,14 +261,15 @@ static compute_status check_schedule(compute_context *context, compute_dtype dty
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "invalid schedule %d", (int)p->kind);
   if (p->period < 0 || p->warm_up < 0)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
-                  "schedule.period is %" PRId64 " and schedule.warm_up %" PRId64, p->period,
-                  p->warm_up);
+                  "schedule.period is %" PRId64 " and schedule.warm_up %" PRId64
+                  "; neither may be negative",
+                  p->period, p->warm_up);
   if (p->kind == COMPUTE_SCHEDULE_STEP && p->period == 0)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
-                  "schedule.period is 0; a schedule of steps needs one");
+                  "schedule.period is 0; a step schedule needs one");
   if (p->kind == COMPUTE_SCHEDULE_COSINE && p->period > 0 && p->warm_up >= p->period)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
-                  "schedule.warm_up, %" PRId64 ", leaves nothing of schedule.period, %" PRId64,
+                  "schedule.warm_up, %" PRId64 ", must be less than schedule.period, %" PRId64,
                   p->warm_up, p->period);
   if (p->kind == COMPUTE_SCHEDULE_STEP && p->factor == 0) p->factor = 0.1;
   return check_number(context, dtype, "schedule.factor", p->factor, NOT_NEGATIVE);
@@ -297,7 +298,7 @@ static compute_status check_loss(compute_context *context, compute_dtype dtype,
   if (o->huber_delta == 0) o->huber_delta = 1;
   if (o->label_smoothing != 0 && o->loss != COMPUTE_LOSS_CROSS_ENTROPY)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
-                  "label_smoothing goes with cross-entropy only");
+                  "label_smoothing applies to cross-entropy only");
   return COMPUTE_OK;
 }
 
@@ -328,7 +329,7 @@ static compute_status check_devices(compute_context *context, const compute_trai
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "devices is %sNULL and device_count %zu",
                   o->devices ? "not " : "", o->device_count);
   if (o->device_count > TRAIN_MOST_DEVICES)
-    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%zu devices; at most %d can share",
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "%zu devices; at most %d are allowed",
                   o->device_count, TRAIN_MOST_DEVICES);
   for (size_t i = 0; i < o->device_count; i++) {
     if (!o->devices[i])
@@ -339,8 +340,7 @@ static compute_status check_devices(compute_context *context, const compute_trai
   }
   if (o->device_count <= 1 || (int64_t)o->device_count <= o->batch) return COMPUTE_OK;
   return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
-                "a batch of %" PRId64 " has nothing for some of %zu devices", o->batch,
-                o->device_count);
+                "a batch of %" PRId64 " is too small for %zu devices", o->batch, o->device_count);
 }
 
 /* As a rule a layer could not be made, and nobody has looked: what was said then is worth more. */
@@ -349,7 +349,7 @@ static compute_status refuse_no_model(compute_context *context) {
   compute_error_get(context, &before);
   const bool told = before.status != COMPUTE_OK;
   return refuse(context, COMPUTE_ERROR_NULL_POINTER, "options.model is NULL%s%.300s",
-                told ? "; the error before was: " : "", told ? before.message : "");
+                told ? "; the previous error was: " : "", told ? before.message : "");
 }
 
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
@@ -365,14 +365,15 @@ compute_status train_check_options(compute_context *context, compute_trainer_opt
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
                   "a batch of %" PRId64 " items; it must have at least 1", o->batch);
   if (o->accumulate < 0)
-    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "accumulate is %d", (int)o->accumulate);
+    return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
+                  "accumulate is %d; it must not be negative", (int)o->accumulate);
   if (o->accumulate == 0) o->accumulate = 1;
   if (o->flags & ~known)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "unknown flags 0x%x",
                   (unsigned)(o->flags & ~known));
   if (o->precision != COMPUTE_DTYPE_NONE && o->precision != COMPUTE_F16 &&
       o->precision != COMPUTE_BF16)
-    return refuse(context, COMPUTE_ERROR_DTYPE, "precision is %s; it can be f16 or bf16",
+    return refuse(context, COMPUTE_ERROR_DTYPE, "precision is %s; it must be f16 or bf16",
                   compute_dtype_name(o->precision));
   const compute_dtype dtype = narrowest(o->model);
   compute_status status = check_number(context, dtype, "clip_norm", o->clip_norm, NOT_NEGATIVE);

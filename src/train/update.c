@@ -29,7 +29,7 @@ compute_node train_guard(compute_graph *graph, compute_node group, compute_node 
   compute_node *guarded = base_allocate(count, sizeof *guarded);
   if (guarded == NULL)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
-                      "no memory for %u assignments", (unsigned)count);
+                      "not enough memory for %u assignments", (unsigned)count);
   for (uint32_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
     /* Nodes move while others are added. */
     const uint32_t index = single ? group.id - 1 : graph->nodes[group.id - 1].inputs[i];
@@ -138,7 +138,7 @@ static void keep_state(train_record *record) {
     snprintf(number, sizeof number, "%zu", record->trainer->state_count);
     if (train_keep(record->trainer, "optimizer.", node->name ? node->name : number, node->tensor))
       graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
-                 "no memory for the list of the optimizer's tensors");
+                 "not enough memory for the list of the optimizer's tensors");
   }
 }
 
@@ -153,7 +153,7 @@ static compute_node accumulate(train_record *record, bool update) {
   compute_node *assigned = base_allocate(count, sizeof *assigned);
   if (assigned == NULL)
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
-                      "no memory for %zu assignments", count);
+                      "not enough memory for %zu assignments", count);
   for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
     const compute_node before = compute_parameter(graph, trainer->sums[i]);
     const compute_dtype dtype = compute_node_dtype(graph, before);

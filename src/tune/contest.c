@@ -223,7 +223,7 @@ static compute_status refuse(contest *c, contest_candidate *candidate, compute_s
                              const char *why) {
   char words[PARAMETERS_BYTES];
   contest_print(c, candidate, words, sizeof words);
-  log_write(COMPUTE_LOG_INFO, "tune", "%s: %s is refused: %s", c->measure->problem->name, words,
+  log_write(COMPUTE_LOG_INFO, "tune", "%s: %s is rejected: %s", c->measure->problem->name, words,
             why);
   leave(c, candidate);
   candidate->samples = 0;
@@ -239,7 +239,7 @@ static compute_status refuse_failed(contest *c, contest_candidate *candidate,
                 error.status == status ? error.message : compute_status_text(status));
 }
 
-/* The first launch may compile and fault in memory: its time says nothing. The second tells how
+/* The first launch may compile and fault in memory: its time means nothing. The second shows how
  * often a sample has to repeat the kernel. */
 static compute_status first_times(const contest *c, contest_candidate *candidate) {
   double seconds;

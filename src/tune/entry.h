@@ -122,7 +122,7 @@ typedef enum entry_state {
 /* The device's part of a line, into `text` of ENTRY_IDENTITY_BYTES, which is returned. */
 char *entry_identity(const compute_target *target, char *text);
 
-/* Reads the `length` bytes of a line without its end. When it is good, zeros are put behind the
+/* Reads the `length` bytes of a line without its end. When it is good, zeros are put after the
  * parts that `entry` then points to; otherwise nothing is changed. */
 entry_state entry_parse(char *line, size_t length, tuning_entry *entry);
 

@@ -65,7 +65,7 @@ static compute_status place_on_device(tune_measure *m, memory_buffer *const *inp
   m->result = base_allocate_aligned((size_t)m->result_bytes, 64);
   if (m->result) return COMPUTE_OK;
   return error_set(m->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_tune",
-                   "no host memory for the results of %s", m->problem->name);
+                   "not enough host memory for the results of %s", m->problem->name);
 }
 
 compute_status measure_open(tune_measure *m, compute_device *device, compute_queue *queue,

@@ -47,9 +47,8 @@ static compute_status check_device(const compute_device *device) {
                      device->info.name);
   }
   if (!context->cpu) {
-    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, tuning,
-                            "let the cpu module be loaded",
-                            "without a CPU device no results can be checked");
+    return error_set_native(context, COMPUTE_ERROR_UNSUPPORTED, 0, tuning, "load the cpu module",
+                            "results cannot be checked without a CPU device");
   }
   return COMPUTE_OK;
 }
@@ -93,7 +92,7 @@ compute_status compute_tuning_path(compute_context *context, char *path, size_t 
   const size_t length = strlen(stored);
   if (length >= bytes) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "the path needs %zu bytes, not %zu", length + 1, bytes);
+                     "the path needs %zu bytes; the buffer has %zu", length + 1, bytes);
   }
   memcpy(path, stored, length + 1);
   return COMPUTE_OK;
@@ -184,7 +183,7 @@ static compute_status collect(const tuning_contents *from, const tuning_contents
     if (!entry->identity || is_known(known, entry)) continue;
     if (base_grow(&text, &capacity, *bytes + ENTRY_LINE_BYTES, 1)) {
       base_release(text);
-      snprintf(reason, TUNING_REASON_BYTES, "no host memory for the entries");
+      snprintf(reason, TUNING_REASON_BYTES, "not enough host memory for the entries");
       return COMPUTE_ERROR_OUT_OF_MEMORY;
     }
     *bytes += entry_print(entry, (char *)text + *bytes);

@@ -83,7 +83,7 @@ static bool report(tuner *t, uint32_t candidate_index, bool finished) {
 
 static compute_status cancelled(const tuner *t) {
   return error_set(t->device->context, COMPUTE_ERROR_CANCELLED, operation,
-                   "the caller ended the run at '%s'", t->progress.problem);
+                   "the caller cancelled the run at '%s'", t->progress.problem);
 }
 
 /* ---- Storing ------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static compute_status remember_unbeaten(tuner *t, const char *kernel_class, doub
   t->unbeaten = unbeaten;
   if (grown)
     return error_set(t->device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no host memory for results");
+                     "not enough host memory for results");
   unbeaten_class *added = &t->unbeaten[t->unbeaten_count++];
   snprintf(added->kernel_class, sizeof added->kernel_class, "%s", kernel_class);
   added->nanoseconds = nanoseconds(seconds);
@@ -212,7 +212,7 @@ static void check_problem(const tuner *t, char *reason, size_t bytes) {
 /* Failures in preparing a problem leave it out, unless all others would fail alike. */
 static compute_status leave_out(const tuner *t, compute_status status) {
   if (status == COMPUTE_ERROR_DEVICE_LOST || status == COMPUTE_ERROR_OUT_OF_MEMORY) return status;
-  log_write(COMPUTE_LOG_INFO, "tune", "%s is left out: %s", t->problem.name,
+  log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name,
             compute_error_message(t->device->context));
   return COMPUTE_OK;
 }
@@ -223,7 +223,7 @@ static compute_status run_problem(tuner *t) {
   t->contest.count = t->contest.refused = 0;
   check_problem(t, reason, sizeof reason);
   if (reason[0]) {
-    log_write(COMPUTE_LOG_INFO, "tune", "%s is left out: %s", t->problem.name, reason);
+    log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name, reason);
   } else {
     status = measure_open(&t->measure, t->device, t->queue, &t->problem, t->contest.clock);
     if (status) {
@@ -252,7 +252,7 @@ static compute_status run_problems(tuner *t, const tuner_work *work) {
   }
   if (t->options->dry || (status && status != COMPUTE_ERROR_CANCELLED)) return status;
   compute_status stored = store_unbeaten(t);
-  return status ? cancelled(t) : stored; /* once more, lest another error's words stand there */
+  return status ? cancelled(t) : stored; /* again: another error may have replaced it */
 }
 
 static compute_status prepare(tuner *t, compute_device *device, const compute_tune_options *options,
@@ -278,12 +278,12 @@ compute_status tuner_run(compute_device *device, const compute_tune_options *opt
   tuner *t = base_allocate(1, sizeof *t);
   if (!t)
     return error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "no host memory for the tuner");
+                     "not enough host memory for the tuner");
   compute_status status = prepare(t, device, options, work->clock);
   if (!status) status = run_problems(t, work);
   compute_queue_release(t->queue);
   base_release(t->unbeaten);
   base_release(t);
-  if (!status) error_restore(device->context, &before); /* refused candidates are no failure */
+  if (!status) error_restore(device->context, &before); /* refused candidates are not a failure */
   return status;
 }

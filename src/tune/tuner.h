@@ -26,7 +26,7 @@ typedef struct tune_measure {
 } tune_measure;
 
 /* Makes data, lets the CPU compute the results, and takes the inputs to the device. On failure the
- * error tells, and nothing is left. */
+ * error says why, and nothing is left. */
 compute_status measure_open(tune_measure *measure, compute_device *device, compute_queue *queue,
                             const tune_problem *problem, measure_clock clock);
 void measure_close(tune_measure *measure);
@@ -87,7 +87,7 @@ void contest_end(contest *c);
  * a candidate that does not do is out. */
 compute_status contest_try(contest *c, uint32_t index);
 
-/* Drops the hopeless and times the others once more; *more is false when it would tell nothing new.
+/* Drops the hopeless and times the others again; *more is false when that would show nothing new.
  * `round` counts from 1. */
 compute_status contest_round(contest *c, uint32_t round, bool *more);
 

@@ -20,8 +20,8 @@
 
 /* ---- Forced --------------------------------------------------------------------------------- */
 
-/* Parsing COMPUTE_TUNING. Half a text is worse than none: whoever forces parameters wants to know
- * that all of them are in force, so the first mistake voids everything. */
+/* Parsing COMPUTE_TUNING. Half a text is worse than none: someone who forces parameters needs to
+ * know that all of them are in force, so the first mistake voids everything. */
 #define REASON_BYTES 128
 
 static bool parse_rule(const char *text, size_t length, forced_rules *rules, char *reason) {
@@ -33,7 +33,7 @@ static bool parse_rule(const char *text, size_t length, forced_rules *rules, cha
   }
   const size_t kernels = (size_t)(colon - text);
   if (!kernel_class_valid(text, kernels)) {
-    snprintf(reason, REASON_BYTES, "'%.*s' names no class of kernels", shown, text);
+    snprintf(reason, REASON_BYTES, "'%.*s' does not name a class of kernels", shown, text);
     return false;
   }
   if (rules->count == FORCED_RULES) {
@@ -41,7 +41,7 @@ static bool parse_rule(const char *text, size_t length, forced_rules *rules, cha
     return false;
   }
   if (!parameters_parse(colon + 1, length - kernels - 1, &rules->rule[rules->count].tuning)) {
-    snprintf(reason, REASON_BYTES, "'%.*s' has no well-formed parameters", shown, text);
+    snprintf(reason, REASON_BYTES, "'%.*s' has malformed parameters", shown, text);
     return false;
   }
   memcpy(rules->rule[rules->count].kernels, text, kernels);
@@ -215,8 +215,8 @@ static bool same_stamp(const tuning_stamp *a, const tuning_stamp *b) {
 static void report(const tuning_store *store) {
   const tuning_contents *c = &store->contents;
   log_write(c->damaged + c->foreign ? COMPUTE_LOG_WARNING : COMPUTE_LOG_DEBUG, "tune",
-            "'%s': %zu entries; passed over %zu damaged lines and %zu of another version",
-            store->path, c->count, c->damaged, c->foreign);
+            "'%s': %zu entries; skipped %zu damaged lines and %zu of another version", store->path,
+            c->count, c->damaged, c->foreign);
 }
 
 /* When the file has changed but cannot be read, what was read before stays in force. */
@@ -231,7 +231,7 @@ static void refresh(tuning_store *store) {
   compute_status status = tuning_file_read(store->path, true, &fresh, reason);
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) store->seen = (tuning_stamp){0}; /* try again */
   if (status) {
-    log_write(COMPUTE_LOG_WARNING, "tune", "no parameters from the tuning file: %s", reason);
+    log_write(COMPUTE_LOG_WARNING, "tune", "cannot use the tuning file: %s", reason);
     return;
   }
   tuning_file_release(&store->contents);

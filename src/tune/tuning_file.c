@@ -2,7 +2,7 @@
  *
  * A process that dies while it writes, or a disk that is full, can leave a line without its end, to
  * which the next writer's line would then be glued. So a writer begins with a line end if the file
- * lacks one, and the reader, when a line is no good, looks for the beginning of another inside. */
+ * lacks one, and the reader, when a line is damaged, looks for the beginning of another inside. */
 #include "tune/tuning.h"
 
 #include <errno.h>
@@ -23,18 +23,19 @@ static compute_status file_problem(char *reason, const char *what, const char *p
 }
 
 static compute_status memory_problem(char *reason) {
-  snprintf(reason, TUNING_REASON_BYTES, "no host memory for a tuning file");
+  snprintf(reason, TUNING_REASON_BYTES, "not enough host memory for a tuning file");
   return COMPUTE_ERROR_OUT_OF_MEMORY;
 }
 
 static compute_status size_problem(char *reason, const char *path) {
-  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' has more than %zu MiB and is not a tuning file",
-           path, TUNING_FILE_LIMIT >> 20);
+  snprintf(reason, TUNING_REASON_BYTES,
+           "'%.150s' has more than %zu MiB, too much for a tuning file", path,
+           TUNING_FILE_LIMIT >> 20);
   return COMPUTE_ERROR_FILE;
 }
 
 static compute_status kind_problem(char *reason, const char *path) {
-  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' is not an ordinary file", path);
+  snprintf(reason, TUNING_REASON_BYTES, "'%.150s' is not a regular file", path);
   return COMPUTE_ERROR_FILE;
 }
 
@@ -104,7 +105,7 @@ static compute_status read_open(int file, const char *path, tuning_contents *con
   if (!S_ISREG(status.st_mode)) return kind_problem(reason, path);
   if (status.st_size > (off_t)TUNING_FILE_LIMIT) return size_problem(reason, path);
   const size_t bytes = (size_t)status.st_size;
-  contents->data = base_allocate(bytes + 1, 1); /* one more, for the zero behind the last part */
+  contents->data = base_allocate(bytes + 1, 1); /* one more, for the zero after the last part */
   if (!contents->data) return memory_problem(reason);
   size_t got = 0;
   while (got < bytes) {

@@ -34,7 +34,7 @@ static compute_status check_options(const compute_context *context,
   if ((unsigned)options->policy > COMPUTE_VALIDATION_FAIL ||
       (options->flags & ~(uint32_t)COMPUTE_VALIDATION_ORIGINS) != 0)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "policy %u or flags 0x%x are not known", (unsigned)options->policy,
+                     "unknown policy %u or flags 0x%x", (unsigned)options->policy,
                      (unsigned)options->flags);
   if (!(options->tolerance >= 0) || isinf(options->tolerance))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
@@ -75,7 +75,8 @@ compute_status compute_validation_start(compute_context *context,
   compute_status status = check_options(context, options);
   if (status != COMPUTE_OK) return status;
   struct validation *v = validation_of(context);
-  if (!v) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here, "no memory to validate");
+  if (!v)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here, "not enough memory to validate");
   pthread_mutex_lock(&v->mutex);
   v->options = *options;
   if (v->options.tolerance == 0) v->options.tolerance = 1;
@@ -179,7 +180,7 @@ static void describe(const compute_validation_finding *f, char *text, size_t byt
   else
     append(text, bytes, &used, "%.9g instead of %.9g, error %.3g, allowed %.3g; ", f->actual,
            f->expected, f->error, f->tolerance);
-  append(text, bytes, &used, "%llu of %llu elements are such", (unsigned long long)f->bad_count,
+  append(text, bytes, &used, "%llu of %llu elements affected", (unsigned long long)f->bad_count,
          (unsigned long long)f->count);
   for (uint32_t i = 0; i < f->input_count; i++) {
     const compute_validation_input *in = &f->inputs[i];
@@ -399,9 +400,9 @@ static compute_status check_step(validation_state *s, const validation_label *la
     return status;
   if (s->options.policy == COMPUTE_VALIDATION_REPLACE) return replace_outputs(s, results);
   return error_set_native(context, COMPUTE_ERROR_VALIDATION, 0, "validation",
-                          "the log has the findings; COMPUTE_VALIDATION_REPLACE goes on with the "
+                          "the log has the findings; COMPUTE_VALIDATION_REPLACE continues with the "
                           "plain result",
-                          "%s: step %u, %s, of plan %s computed something wrong",
+                          "%s: step %u, %s, of plan %s computed a wrong result",
                           s->queue->device->info.name, (unsigned)label->step, label->text,
                           label->plan != NULL ? label->plan : "(unnamed)");
 }

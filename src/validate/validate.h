@@ -1,7 +1,7 @@
 /* Checking a step while it runs; compute/validate.h has the public part.
  *
  * validation_begin takes a copy of the inputs, since a step may overwrite them; validation_end
- * evaluates, compares and reports. Knows nothing of plans but the label's words. */
+ * evaluates, compares and reports. Knows nothing of plans but the label's text. */
 #ifndef VALIDATE_VALIDATE_H
 #define VALIDATE_VALIDATE_H
 

@@ -30,7 +30,7 @@ static void a_detail_carries_everything_that_was_said(void **state) {
   assert_int_equal(error.status, COMPUTE_ERROR_FILE);
   assert_int_equal(error.native_code, 2);
   assert_string_equal(error.operation, "compute_csv_read");
-  assert_string_equal(error.message, "cannot open digits.csv: No such file");
+  assert_string_equal(error.message, "compute_csv_read: cannot open digits.csv: No such file");
   assert_string_equal(error.remedy, "check the path");
   assert_non_null(strstr(error.source, "test_error.c:"));
   assert_string_equal(compute_error_message(CONTEXT(0)), error.message);
@@ -49,8 +49,8 @@ static void without_an_error_the_detail_is_empty(void **state) {
 
 static void contexts_do_not_mix(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "first");
-  error_set(CONTEXT(1), COMPUTE_ERROR_DTYPE, "b", "second");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "first");
+  error_set(CONTEXT(1), COMPUTE_ERROR_DTYPE, NULL, "second");
   assert_string_equal(compute_error_message(CONTEXT(0)), "first");
   assert_string_equal(compute_error_message(CONTEXT(1)), "second");
   assert_string_equal(compute_error_message(CONTEXT(2)), "");
@@ -59,17 +59,17 @@ static void contexts_do_not_mix(void **state) {
 
 static void null_asks_for_the_last_error_of_any_context(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "in a context");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "in a context");
   assert_string_equal(compute_error_message(NULL), "in a context");
-  error_set(NULL, COMPUTE_ERROR_NO_DEVICE, "b", "in none");
+  error_set(NULL, COMPUTE_ERROR_NO_DEVICE, NULL, "in none");
   assert_string_equal(compute_error_message(NULL), "in none");
   assert_string_equal(compute_error_message(CONTEXT(0)), "in a context");
 }
 
 static void clearing_forgets_the_thread_and_the_context(void **state) {
   (void)state;
-  error_set(CONTEXT(1), COMPUTE_ERROR_SHAPE, "a", "stays");
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "goes");
+  error_set(CONTEXT(1), COMPUTE_ERROR_SHAPE, NULL, "stays");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "goes");
   compute_error_clear(CONTEXT(0));
   assert_string_equal(compute_error_message(CONTEXT(0)), "");
   assert_string_equal(compute_error_message(NULL), "");
@@ -86,23 +86,48 @@ static void long_texts_are_cut_at_a_whole_character(void **state) {
   compute_error_get(CONTEXT(0), &error);
   const size_t message = strlen(error.message), operation = strlen(error.operation);
   assert_true(message < sizeof error.message && message + 3 >= sizeof error.message);
-  assert_int_equal((message - 1) % 3, 0);
+  assert_int_equal((message - operation - 3) % 3, 0); /* "<operation>: x€€…" */
   assert_int_equal(operation % 3, 0);
 }
 
 static void a_detail_may_quote_the_one_it_replaces(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "inner");
-  error_set(CONTEXT(0), COMPUTE_ERROR_LAUNCH, "b", "outer: %s", compute_error_message(CONTEXT(0)));
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "inner");
+  error_set(CONTEXT(0), COMPUTE_ERROR_LAUNCH, NULL, "outer: %s", compute_error_message(CONTEXT(0)));
   assert_string_equal(compute_error_message(CONTEXT(0)), "outer: inner");
+}
+
+static void a_message_names_its_operation_once(void **state) {
+  (void)state;
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "matmul", "inner sizes differ");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "matmul: inner sizes differ");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "matmul", "%s", compute_error_message(CONTEXT(0)));
+  assert_string_equal(compute_error_message(CONTEXT(0)), "matmul: inner sizes differ");
+  compute_error error;
+  compute_error_get(CONTEXT(0), &error);
+  assert_string_equal(error_text(&error), "inner sizes differ");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "mat", "matmul: inner");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "mat: matmul: inner");
+}
+
+static void an_error_below_the_public_calls_is_named_by_the_call(void **state) {
+  (void)state;
+  error_set(CONTEXT(0), COMPUTE_ERROR_LAUNCH, ERROR_BACKEND, "cuda:0: failed");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "cuda:0: failed");
+  error_attribute(CONTEXT(0), "compute_queue_wait");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "compute_queue_wait: cuda:0: failed");
+  error_attribute(CONTEXT(0), "compute_run");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "compute_run: cuda:0: failed");
+  error_attribute(CONTEXT(0), "compute_open");
+  assert_string_equal(compute_error_message(CONTEXT(0)), "compute_run: cuda:0: failed");
 }
 
 static void a_restored_detail_is_current_again(void **state) {
   (void)state;
   compute_error kept;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "kept");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "kept");
   compute_error_get(CONTEXT(0), &kept);
-  error_set(CONTEXT(0), COMPUTE_ERROR_DTYPE, "b", "later");
+  error_set(CONTEXT(0), COMPUTE_ERROR_DTYPE, NULL, "later");
   error_restore(CONTEXT(0), &kept);
   assert_string_equal(compute_error_message(CONTEXT(0)), "kept");
   assert_string_equal(compute_error_message(NULL), "kept");
@@ -110,7 +135,7 @@ static void a_restored_detail_is_current_again(void **state) {
 
 static void a_context_at_the_same_address_starts_clean(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "a", "of the old one");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "of the old one");
   error_context_closed(CONTEXT(0));
   assert_string_equal(compute_error_message(CONTEXT(0)), "");
   assert_string_equal(compute_error_message(NULL), "of the old one");
@@ -119,7 +144,7 @@ static void a_context_at_the_same_address_starts_clean(void **state) {
 /* ---- Threads ------------------------------------------------------------------------------- */
 
 static void *fail_in_a_thread(void *message) {
-  error_set(CONTEXT(0), COMPUTE_ERROR_LAUNCH, "thread", "%s", (const char *)message);
+  error_set(CONTEXT(0), COMPUTE_ERROR_LAUNCH, NULL, "%s", (const char *)message);
   return (void *)(intptr_t)strcmp(compute_error_message(CONTEXT(0)), message);
 }
 
@@ -138,14 +163,14 @@ static void *run(void *(*function)(void *), const char *message) {
 
 static void a_thread_reads_its_own_error(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "main", "mine");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "mine");
   assert_null(run(fail_in_a_thread, "theirs"));
   assert_string_equal(compute_error_message(CONTEXT(0)), "mine");
 }
 
 static void a_thread_without_one_reads_the_contexts(void **state) {
   (void)state;
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "main", "somebody's");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "somebody's");
   assert_non_null(run(read_in_a_thread, "somebody's"));
   compute_error_clear(CONTEXT(0));
   assert_null(run(fail_in_a_thread, "another's"));
@@ -156,11 +181,11 @@ static void a_thread_without_one_reads_the_contexts(void **state) {
 static void entries_go_with_their_thread_and_their_context(void **state) {
   (void)state;
   failing_allocator_install();
-  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, "main", "mine");
+  error_set(CONTEXT(0), COMPUTE_ERROR_SHAPE, NULL, "mine");
   const int64_t alive = failing_allocator_live();
   for (int i = 0; i < 20; i++) assert_null(run(fail_in_a_thread, "theirs"));
   assert_int_equal(failing_allocator_live(), alive);
-  error_set(CONTEXT(1), COMPUTE_ERROR_SHAPE, "main", "mine");
+  error_set(CONTEXT(1), COMPUTE_ERROR_SHAPE, NULL, "mine");
   error_context_closed(CONTEXT(0));
   error_context_closed(CONTEXT(1));
   assert_int_equal(failing_allocator_live(), 0);
@@ -171,7 +196,7 @@ static void without_memory_the_thread_still_knows(void **state) {
   (void)state;
   failing_allocator_install();
   failing_allocator_arm(1, true);
-  assert_int_equal(error_set(CONTEXT(0), COMPUTE_ERROR_OUT_OF_MEMORY, "a", "none left"),
+  assert_int_equal(error_set(CONTEXT(0), COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "none left"),
                    COMPUTE_ERROR_OUT_OF_MEMORY);
   assert_string_equal(compute_error_message(NULL), "none left");
   error_context_closed(CONTEXT(0));
@@ -183,7 +208,7 @@ static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
   (void)state;
   failing_allocator_install();
   failing_allocator_arm(2, false); /* the record of the context, then this thread's entry */
-  error_set(CONTEXT(0), COMPUTE_ERROR_OUT_OF_MEMORY, "a", "none left");
+  error_set(CONTEXT(0), COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "none left");
   assert_int_equal(failing_allocator_failures(), 1);
   assert_null(run(fail_in_a_thread, "theirs"));
   assert_string_equal(compute_error_message(CONTEXT(0)), "none left");
@@ -194,7 +219,7 @@ static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
 static void *fail_often(void *unused) {
   (void)unused;
   for (int i = 0; i < 500; i++) {
-    error_set(CONTEXT(i % 2), COMPUTE_ERROR_LAUNCH, "thread", "%p %d", (void *)&i, i);
+    error_set(CONTEXT(i % 2), COMPUTE_ERROR_LAUNCH, NULL, "%p %d", (void *)&i, i);
     char expected[64];
     snprintf(expected, sizeof expected, "%p %d", (void *)&i, i);
     if (strcmp(compute_error_message(CONTEXT(i % 2)), expected) != 0) return &place[0];
@@ -225,6 +250,8 @@ int main(void) {
       cmocka_unit_test_teardown(clearing_forgets_the_thread_and_the_context, forget_all),
       cmocka_unit_test_teardown(long_texts_are_cut_at_a_whole_character, forget_all),
       cmocka_unit_test_teardown(a_detail_may_quote_the_one_it_replaces, forget_all),
+      cmocka_unit_test_teardown(a_message_names_its_operation_once, forget_all),
+      cmocka_unit_test_teardown(an_error_below_the_public_calls_is_named_by_the_call, forget_all),
       cmocka_unit_test_teardown(a_restored_detail_is_current_again, forget_all),
       cmocka_unit_test_teardown(a_context_at_the_same_address_starts_clean, forget_all),
       cmocka_unit_test_teardown(a_thread_reads_its_own_error, forget_all),

@@ -792,7 +792,7 @@ static void inputs_of_several_kinds_go_together(void **state) {
   options.sources = (compute_batch_source[]){{.read = read_rows, .user = &source},
                                              {.read = read_rows, .user = &other}};
   assert_fails(compute_batch_run(batch, &options, &result), COMPUTE_ERROR_INVALID_ARGUMENT);
-  test_check_message(test_context, "input 1 ended after 400 items, and another one goes on");
+  test_check_message(test_context, "input 1 ended after 400 items, but another source has more");
   assert_int_equal(result.items, 400);
   compute_batch_release(batch);
 }
@@ -1020,7 +1020,7 @@ static void what_makes_no_sense_is_refused(void **state) {
   const compute_batch_port wrong = {COMPUTE_F64, {.rank = 1, .size = {WIDTH}}};
   o = two_outputs(w), o.output_count = 1, o.outputs = &wrong;
   refuses(o, COMPUTE_ERROR_SHAPE);
-  test_check_message(test_context, "should be f64");
+  test_check_message(test_context, "must be f64");
   compute_tensor_release(w);
   /* Runs. */
   setting t;

@@ -317,15 +317,16 @@ static void each_failure_has_its_status_and_words(void **state) {
     const char *words;
   } cases[] = {
       {"fail=cuMemAllocFromPoolAsync:1+:2", upload, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
-       "no device memory"},
+       "out of device memory"},
       {"no_pools=1,fail=cuMemAlloc:1+:2", upload, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
-       "no device memory"},
+       "out of device memory"},
       {"fail=cuMemcpyHtoDAsync:1+:999", upload, COMPUTE_ERROR_TRANSFER, "CUDA_ERROR_UNKNOWN"},
       {"fail=cuModuleLoadData:1:209", build, COMPUTE_ERROR_COMPILATION, "NO_BINARY_FOR_GPU"},
       {"driver_version=12040", build, COMPUTE_ERROR_COMPILATION, "INVALID_IMAGE"},
       {"capability=91,driver_version=12040", build, COMPUTE_ERROR_COMPILATION,
        "UNSUPPORTED_PTX_VERSION"},
-      {"fail=cuModuleGetFunction:1:2", build, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "does not build"},
+      {"fail=cuModuleGetFunction:1:2", build, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY,
+       "does not compile"},
       {"fail=cuStreamCreate:3+:2", run, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, "creating a stream"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -458,7 +459,7 @@ static void a_gpu_that_the_compiler_no_longer_knows_is_noted(void **state) {
   compute_context *context = open_with("capability=61", "cuda:0");
   compute_device_info info;
   assert_ok(compute_device_describe(compute_default_device(context), &info));
-  assert_non_null(strstr(info.notes, "no longer knows"));
+  assert_non_null(strstr(info.notes, "no longer supports"));
   assert_false(info.capabilities & COMPUTE_CAPABILITY_COMPUTE);
   assert_ok(upload(context, ""));
   close_clean(context);

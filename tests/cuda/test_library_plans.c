@@ -218,7 +218,7 @@ static char logged[4000];
 static void keep_log(void *user, compute_log_level level, const char *module, const char *message) {
   (void)user;
   (void)level;
-  if (strcmp(module, "cuda") != 0 || !strstr(message, "goes on without")) return;
+  if (strcmp(module, "cuda") != 0 || !strstr(message, "continues without")) return;
   const size_t used = strlen(logged);
   snprintf(logged + used, sizeof logged - used, "%s\n", message);
 }
@@ -227,8 +227,8 @@ static void a_library_that_cannot_be_used_is_logged_once_and_done_without(void *
   (void)state;
   static const struct {
     const char *wanted, *orders, *says;
-  } cases[] = {{"none", "", "COMPUTE_CUDA_LIBRARIES leaves cuBLASLt out"},
-               {"cudnn", "", "COMPUTE_CUDA_LIBRARIES leaves cuBLASLt out"},
+  } cases[] = {{"none", "", "COMPUTE_CUDA_LIBRARIES excludes cuBLASLt"},
+               {"cudnn", "", "COMPUTE_CUDA_LIBRARIES excludes cuBLASLt"},
                {"cublas", "version=110902", "has the version 110902"},
                {"cublas", "newest_driver=1", "does not start with this driver"},
                {"cublas", "fail=cublasLtCreate:1+:8", "its code is 8"}};
@@ -276,7 +276,7 @@ static bool layer_survives(const char *call, int nth, const char *plus, int code
     assert_ok(compute_tensor_read(y, actual, sizeof actual));
     check_layer(actual, expected, where);
   } else {
-    test_check_message(context, "cuBLASLt says");
+    test_check_message(context, "cuBLASLt reports");
   }
   assert_true(blas.configure(""));
   compute_tensor_release(x);

@@ -249,21 +249,21 @@ static void a_vtable_without_required_slots_is_refused(void **state) {
   replace_head(
       (vtable_head){offsetof(compute_backend, kernel_destroy), COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
-  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "lacks kernel_destroy, enqueue");
+  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "missing kernel_destroy, enqueue");
 }
 
 static void a_vtable_that_ends_within_a_slot_lacks_it(void **state) {
   (void)state;
   replace_head((vtable_head){offsetof(compute_backend, enqueue) + 4, COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
-  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "lacks enqueue");
+  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "missing enqueue");
 }
 
 static void a_vtable_of_a_few_bytes_has_no_name(void **state) {
   (void)state;
   replace_head((vtable_head){sizeof(vtable_head), COMPUTE_BACKEND_ABI_MAJOR, 0});
   write_null();
-  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "no name");
+  expect("libcompute-null.so", COMPUTE_PROBE_NOT_A_MODULE, "must consist of lower-case letters");
 }
 
 static void file_and_backend_must_agree_on_the_name(void **state) {

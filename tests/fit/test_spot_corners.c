@@ -138,7 +138,7 @@ static void what_does_not_fit_is_counted(void **state) {
   (void)state;
   for (int i = 0; i < 6; i++) mark(i % 3, 6, 2 + 2 * i, i);
   assert_fails(run(3, 3, 0, 4), COMPUTE_ERROR_OVERFLOW);
-  test_check_message(test_context, "6 spots, but there is room for 4");
+  test_check_message(test_context, "6 spots, but the capacity is 4");
   assert_int_equal(count, 6);
   check(3, 1, 5, 9);
   assert_int_equal(corners[3 * 4], 0x55555555);
@@ -162,7 +162,7 @@ static void what_makes_no_sense_is_refused_with_its_reason(void **state) {
   (void)state;
   mark(0, 5, 5, 1);
   assert_fails(run(HEIGHT + 1, 3, 0, ROOM), COMPUTE_ERROR_SHAPE);
-  test_check_message(test_context, "13 × 3 pixels do not fit frames of 12 × 17");
+  test_check_message(test_context, "13 × 3 pixels do not fit into frames of 12 × 17");
   assert_fails(run(3, WIDTH + 1, 0, ROOM), COMPUTE_ERROR_SHAPE);
   assert_fails(run(0, 3, 0, ROOM), COMPUTE_ERROR_SHAPE);
   assert_fails(run(3, 3, 0, -1), COMPUTE_ERROR_INVALID_ARGUMENT);

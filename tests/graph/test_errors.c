@@ -75,7 +75,7 @@ static bool mistakes_with_sources(int wanted, const operands *o, expectation *e)
           compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(2, -1)))
   MISTAKE(SHAPE, "input: rank 9", compute_input(g, COMPUTE_F32, rank(9)))
   MISTAKE(SHAPE, "input: rank -1", compute_input(g, COMPUTE_F32, rank(-1)))
-  MISTAKE(OVERFLOW, "input: the elements of [1099511627776,1099511627776]",
+  MISTAKE(OVERFLOW, "input: the number of elements of [1099511627776,1099511627776]",
           compute_input(g, COMPUTE_F32, large))
   MISTAKE(OVERFLOW, "input: [2305843009213693952] has 2^55 elements or more",
           compute_input(g, COMPUTE_F32, bytes))
@@ -85,7 +85,8 @@ static bool mistakes_with_sources(int wanted, const operands *o, expectation *e)
   MISTAKE(DTYPE, "constant: invalid dtype -3",
           compute_constant(g, (compute_dtype)-3, COMPUTE_SHAPE(2), zeros))
   MISTAKE(OVERFLOW, "constant", compute_constant(g, COMPUTE_F32, large, zeros))
-  MISTAKE(OUT_OF_MEMORY, "constant: no memory for a copy of [1152921504606846976] values in u8",
+  MISTAKE(OUT_OF_MEMORY,
+          "constant: not enough memory for a copy of [1152921504606846976] values in u8",
           compute_constant(g, COMPUTE_U8, COMPUTE_SHAPE(INT64_C(1) << 60), zeros))
   MISTAKE(DTYPE, "scalar: invalid dtype 77", compute_scalar(g, (compute_dtype)77, 1))
   MISTAKE(SHAPE, "full: shape [-2]", compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(-2), 1))
@@ -118,14 +119,14 @@ static bool mistakes_with_operands(int wanted, const operands *o, expectation *e
   MISTAKE(WRONG_GRAPH, "sqrt: node 1 belongs to another graph", compute_sqrt(g, o->foreign))
   MISTAKE(WRONG_GRAPH, "add: operand 1 is {0}, the result of a failed call",
           compute_add(g, o->x23, none))
-  MISTAKE(WRONG_GRAPH, "mul: there is no node 9999", compute_mul(g, late, o->x23))
+  MISTAKE(WRONG_GRAPH, "mul: node 9999 does not exist", compute_mul(g, late, o->x23))
   MISTAKE(INVALID_ARGUMENT, "add: operand 1 comes from assign, which has no value",
           compute_add(g, o->x23, a))
   MISTAKE(DTYPE, "add: dtypes differ: f32 and i32; convert one with compute_cast",
           compute_add(g, o->x23, o->i23))
   MISTAKE(SHAPE, "add: shapes [3,4] and [5] do not broadcast", compute_add(g, o->x34, o->x5))
   MISTAKE(SHAPE, "add: shapes [0,3] and [2,3] do not broadcast", compute_add(g, o->x0, o->x23))
-  MISTAKE(OVERFLOW, "add: the elements of [1099511627776,1099511627776]",
+  MISTAKE(OVERFLOW, "add: the number of elements of [1099511627776,1099511627776]",
           compute_add(g, wide, high))
   MISTAKE(DTYPE, "sqrt: needs a float dtype, not i64", compute_sqrt(g, o->i3))
   MISTAKE(DTYPE, "neg: needs a number dtype, not bool", compute_neg(g, o->b23))
@@ -168,7 +169,7 @@ static bool mistakes_with_shapes(int wanted, const operands *o, expectation *e) 
           compute_reshape(g, o->x23, COMPUTE_SHAPE(5)))
   MISTAKE(SHAPE, "reshape: only one size may be -1",
           compute_reshape(g, o->x23, COMPUTE_SHAPE(-1, -1)))
-  MISTAKE(SHAPE, "reshape: no size for -1 makes [4,-1] as many as [2,3]",
+  MISTAKE(SHAPE, "reshape: no size for -1 gives [4,-1] as many elements as [2,3]",
           compute_reshape(g, o->x23, COMPUTE_SHAPE(4, -1)))
   MISTAKE(SHAPE, "reshape: no size for -1", compute_reshape(g, o->x0, COMPUTE_SHAPE(0, -1)))
   MISTAKE(SHAPE, "reshape: shape [-2,-3] has a negative size",
@@ -192,8 +193,7 @@ static bool mistakes_with_shapes(int wanted, const operands *o, expectation *e) 
   MISTAKE(SHAPE, "broadcast: shape [2,-3]", compute_broadcast(g, o->x23, COMPUTE_SHAPE(2, -3)))
   MISTAKE(NULL_POINTER, "concat: parts is NULL", compute_concat(g, NULL, 2, 0))
   MISTAKE(INVALID_ARGUMENT, "concat: needs at least one part", compute_concat(g, parts, 0, 0))
-  MISTAKE(SHAPE,
-          "concat: part 1 has shape [3,4], which differs from [2,3] elsewhere than in axis 0",
+  MISTAKE(SHAPE, "concat: part 1 has shape [3,4], which differs from [2,3] outside axis 0",
           compute_concat(g, parts, 2, 0))
   MISTAKE(DTYPE, "concat: dtypes differ: f32 and f16", compute_concat(g, mixed, 2, 0))
   MISTAKE(SHAPE, "concat: axis 2 is outside", compute_concat(g, parts, 1, 2))
@@ -226,7 +226,7 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
           compute_matmul(g, o->scalar, o->x5))
   MISTAKE(DTYPE, "matmul: dtypes differ: f32 and f16", compute_matmul(g, o->x23, o->h23))
   MISTAKE(DTYPE, "matmul: needs a number dtype, not bool", compute_matmul(g, o->b23, o->b23))
-  MISTAKE(OVERFLOW, "matmul: the elements of", compute_matmul(g, tall, flat))
+  MISTAKE(OVERFLOW, "matmul: the number of elements of", compute_matmul(g, tall, flat))
   MISTAKE(SHAPE, "sum: axis 2 is outside the 2 axes of [2,3]",
           compute_sum(g, o->x23, COMPUTE_AXES(2), false))
   MISTAKE(SHAPE, "sum: axis 1 is named twice", compute_sum(g, o->x23, COMPUTE_AXES(1, -1), false))
@@ -269,9 +269,9 @@ static bool mistakes_with_indices(int wanted, const operands *o, expectation *e)
   MISTAKE(SHAPE, "gather: axis 2 is outside", compute_gather(g, o->x23, o->i3, 2))
   MISTAKE(SHAPE, "gather: [2,3] at indices [1,1,1,1,1,1,1,1] would have more than 8 axes",
           compute_gather(g, o->x23, deep, 0))
-  MISTAKE(SHAPE, "gather_elements: indices [3] do not fit [2,3] off axis 0",
+  MISTAKE(SHAPE, "gather_elements: indices [3] do not match [2,3] outside axis 0",
           compute_gather_elements(g, o->x23, o->i3, 0))
-  MISTAKE(SHAPE, "gather_elements: indices [2,3] do not fit [0,3] off axis 1",
+  MISTAKE(SHAPE, "gather_elements: indices [2,3] do not match [0,3] outside axis 1",
           compute_gather_elements(g, o->x0, o->i23, 1))
   MISTAKE(SHAPE, "scatter_add: [2,3] does not have the axes of the indices [3] at axis 0",
           compute_scatter_add(g, o->x23, o->i3, 0, 4))
@@ -282,7 +282,7 @@ static bool mistakes_with_indices(int wanted, const operands *o, expectation *e)
           compute_scatter_add(g, o->b23, o->i3, 1, 4))
   MISTAKE(SHAPE, "scatter_add_elements: [5] and the indices [3] must have the same shape",
           compute_scatter_add_elements(g, o->x5, o->i3, 0, COMPUTE_SHAPE(4)))
-  MISTAKE(SHAPE, "scatter_add_elements: [2,3] does not fit [9,2] off axis 0",
+  MISTAKE(SHAPE, "scatter_add_elements: [2,3] does not match [9,2] outside axis 0",
           compute_scatter_add_elements(g, o->x23, o->i23, 0, COMPUTE_SHAPE(9, 2)))
   MISTAKE(SHAPE, "scatter_add_elements: shape [-1,3]",
           compute_scatter_add_elements(g, o->x23, o->i23, 0, COMPUTE_SHAPE(-1, 3)))
@@ -306,7 +306,8 @@ static bool mistakes_with_state(int wanted, const operands *o, expectation *e) {
   const compute_node values[] = {a, o->x23};
   MISTAKE(INVALID_ARGUMENT, "assign: the target is the result of input, not a parameter",
           compute_assign(g, o->x23, o->x23))
-  MISTAKE(SHAPE, "assign: a parameter [3] cannot take a value [5]", compute_assign(g, o->p, o->x5))
+  MISTAKE(SHAPE, "assign: a parameter [3] cannot be assigned a value [5]",
+          compute_assign(g, o->p, o->x5))
   MISTAKE(DTYPE, "assign: dtypes differ: f32 and f64", compute_assign(g, o->p, o->p_f64))
   MISTAKE(INVALID_ARGUMENT, "assign: operand 1 comes from assign", compute_assign(g, o->p, a))
   MISTAKE(NULL_POINTER, "group: nodes is NULL", compute_group(g, NULL, 1))

@@ -187,7 +187,7 @@ static void elements_without_a_dtype_are_refused(void **state) {
     char dictionary[128];
     snprintf(dictionary, sizeof dictionary,
              "{'descr': '%s', 'fortran_order': False, 'shape': (2,), }", codes[i]);
-    assert_refused(1, dictionary, COMPUTE_ERROR_UNSUPPORTED, "elements of type");
+    assert_refused(1, dictionary, COMPUTE_ERROR_UNSUPPORTED, "unknown element type");
   }
   assert_refused(1, "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2,), }",
                  COMPUTE_ERROR_UNSUPPORTED, "named fields");
@@ -233,8 +233,8 @@ static void damaged_headers_are_refused(void **state) {
       {"", "not a dictionary"},
       {"{", "not a dictionary"},
       {"{'descr': '<f4'", "not a dictionary"},
-      {"{'descr': '<f4', 'fortran_order': False}", "lacks 'shape'"},
-      {"{'descr': '<f4', 'shape': (2,)}", "lacks 'fortran_order'"},
+      {"{'descr': '<f4', 'fortran_order': False}", "has no 'shape'"},
+      {"{'descr': '<f4', 'shape': (2,)}", "has no 'fortran_order'"},
       {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "twice"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "'more'"},
       {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,)}", "neither True nor False"},

@@ -152,12 +152,12 @@ static void members_that_lie_are_refused(void **state) {
   REFUSED(two[1].name = "b\xff.npy", 601, "not UTF-8");
   REFUSED(two[1].flags = 1, 304, "encrypted");
   REFUSED(two[1].method = 14, 304, "neither stored nor deflated");
-  REFUSED(two[1].unpacked = 0xfffffffe, 601, "claims a size that it cannot have");
-  REFUSED(two[1].unpacked = 0xffffffff, 601, "lacks its sizes");
-  REFUSED(two[1].unpacked += 4, 601, "1204 bytes of elements, and a shape of 1200");
-  REFUSED(two[1].method = 0, 601, "claims a size that it cannot have");
-  REFUSED((two[1].method = 0, two[1].unpacked = (uint32_t)good.packed_bytes), 601, "no .npy file");
-  REFUSED((two[1].packed_bytes = 3, two[1].unpacked = 1000), 601, "ends too early");
+  REFUSED(two[1].unpacked = 0xfffffffe, 601, "claims an impossible size");
+  REFUSED(two[1].unpacked = 0xffffffff, 601, "has no sizes");
+  REFUSED(two[1].unpacked += 4, 601, "1204 bytes of elements, but its shape needs 1200");
+  REFUSED(two[1].method = 0, 601, "claims an impossible size");
+  REFUSED((two[1].method = 0, two[1].unpacked = (uint32_t)good.packed_bytes), 601, "as .npy");
+  REFUSED((two[1].packed_bytes = 3, two[1].unpacked = 1000), 601, "is truncated");
 }
 
 static void damaged_elements_are_noticed_and_change_nothing(void **state) {

@@ -165,7 +165,7 @@ static void views_are_written_dense_and_read_strided(void **state) {
     assert_ok(compute_tensor_read(tensor, actual, sizeof actual));
     assert_memory_equal(actual, values, sizeof values);
     assert_fails(compute_tensor_file_read_into(file, 0, tensor), COMPUTE_ERROR_SHAPE);
-    test_check_message(test_context, "\"v\" is [3,2] in the file, and [2,3] the tensor");
+    test_check_message(test_context, "\"v\" is [3,2] in the file, but the tensor is [2,3]");
     compute_tensor *other = test_tensor(test_context, COMPUTE_I32, COMPUTE_SHAPE(3, 2), NULL);
     assert_fails(compute_tensor_file_read_into(file, 0, other), COMPUTE_ERROR_DTYPE);
     compute_tensor_release(other);
@@ -231,12 +231,15 @@ static void what_cannot_be_written_leaves_nothing(void **state) {
     compute_status status;
     const char *part;
   } cases[] = {
-      {TEST_SCRATCH_DIR "/x.bin", {{"a", tensor}, {"b", tensor}}, 100, "ends neither in"},
+      {TEST_SCRATCH_DIR "/x.bin",
+       {{"a", tensor}, {"b", tensor}},
+       100,
+       "must end in .safetensors or .npz"},
       {SAFE, {{"a", tensor}, {"a", tensor}}, 100, "two tensors are called \"a\""},
-      {SAFE, {{"a", tensor}, {"b\xff", tensor}}, 100, "number 1 is not UTF-8"},
-      {SAFE, {{"a", tensor}, {"__metadata__", tensor}}, 100, "another use"},
-      {SAFE, {{NULL, tensor}, {"b", tensor}}, 101, "name number 0 is NULL"},
-      {SAFE, {{"a", tensor}, {"b", NULL}}, 101, "tensor number 1 is NULL"},
+      {SAFE, {{"a", tensor}, {"b\xff", tensor}}, 100, "name 1 is not UTF-8"},
+      {SAFE, {{"a", tensor}, {"__metadata__", tensor}}, 100, "is reserved"},
+      {SAFE, {{NULL, tensor}, {"b", tensor}}, 101, "name 0 is NULL"},
+      {SAFE, {{"a", tensor}, {"b", NULL}}, 101, "tensor 1 is NULL"},
       {NPZ, {{"a", tensor}, {"b", brief}}, 201, "\"b\": NumPy has no bf16"},
       {NPZ, {{"a", tensor}, {long_name, tensor}}, 100, "has 70000 bytes"},
       {TEST_SCRATCH_DIR "/no/x.npz", {{"a", tensor}, {"b", tensor}}, 600, "cannot create"},
@@ -295,7 +298,7 @@ static void headers_may_look_otherwise(void **state) {
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
     write_header(headers[i], 8);
     if (i == 3) {
-      assert_refused(SAFE, COMPUTE_ERROR_FORMAT, "a dtype begins");
+      assert_refused(SAFE, COMPUTE_ERROR_FORMAT, "a dtype");
       continue;
     }
     compute_tensor_file *file = open_file(SAFE);
@@ -315,8 +318,8 @@ static void headers_that_lie_are_refused(void **state) {
 #define TENSOR(type, shape, offsets)                                                               \
   "{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
       {"{\"a\":" F32_2 "}", 7, 601, "truncated"},
-      {"{\"a\":" F32_2 "}", 9, 601, "1 bytes follow"},
-      {"{}", 1, 601, "1 bytes follow"},
+      {"{\"a\":" F32_2 "}", 9, 601, "1 extra byte follows its tensors"},
+      {"{}", 1, 601, "1 extra byte follows its tensors"},
       {"{\"a\":" F32_2 ",\"a\":" F32_2 "}", 8, 601, "begins at 0"},
       {"{\"a\":" TENSOR("F32", "0", "0,0") ",\"a\":" TENSOR("U8", "0", "0,0") "}", 0, 601,
        "two tensors called \"a\""},
@@ -324,11 +327,11 @@ static void headers_that_lie_are_refused(void **state) {
       {"{\"a\":" F32_2 ",\"b\":" TENSOR("F32", "2", "12,20") "}", 20, 601, "begins at 12"},
       {"{\"b\":" TENSOR("F32", "2", "8,16") "}", 16, 601, "begins at 8"},
       {"{\"a\":" TENSOR("F32", "2", "8,0") "}", 8, 601, "ends before it begins"},
-      {"{\"a\":" TENSOR("F32", "2", "0,4") "}", 4, 601, "4 bytes, but a shape of 8"},
-      {"{\"a\":" TENSOR("F32", "2", "0,9223372036854775807") "}", 8, 601, "a shape of 8"},
+      {"{\"a\":" TENSOR("F32", "2", "0,4") "}", 4, 601, "4 bytes, but its shape needs 8"},
+      {"{\"a\":" TENSOR("F32", "2", "0,9223372036854775807") "}", 8, 601, "its shape needs 8"},
       {"{\"a\":" TENSOR("F32", "2", "0,9223372036854775808") "}", 8, 601, "63 bits"},
       {"{\"a\":" TENSOR("F32", "2", "9223372036854775800,9223372036854775807") "}", 8, 601,
-       "7 bytes, but a shape of 8"},
+       "7 bytes, but its shape needs 8"},
       {"{\"a\":" TENSOR("F32", "2", "9223372036854775799,9223372036854775807") "}", 8, 601,
        "truncated"},
       {"{\"a\":" TENSOR("U8", "9223372036854775807", "0,9223372036854775807") "}", 8, 601,
@@ -341,24 +344,24 @@ static void headers_that_lie_are_refused(void **state) {
       {"{\"a\":" TENSOR("F8_E4M3", "2", "0,2") "}", 2, 304, "type F8_E4M3"},
       {"{\"a\":" TENSOR("F4", "4", "0,4") "}", 4, 304, "type F4"},
       {"{\"a\":" TENSOR("f32", "2", "0,8") "}", 8, 304, "type f32"},
-      {"{\"a\":" TENSOR("F32", "-2", "0,8") "}", 8, 601, "whole number"},
-      {"{\"a\":" TENSOR("F32", "2.0", "0,8") "}", 8, 601, "whole number"},
-      {"{\"a\":" TENSOR("F32", "2e0", "0,8") "}", 8, 601, "whole number"},
-      {"{\"a\":" TENSOR("F32", "02", "0,8") "}", 8, 601, "whole number"},
-      {"{\"a\":" TENSOR("F32", "2,", "0,8") "}", 8, 601, "whole number"},
-      {"{\"a\":" TENSOR("F32", "2 2", "0,8") "}", 8, 601, "a shape goes on"},
+      {"{\"a\":" TENSOR("F32", "-2", "0,8") "}", 8, 601, "an integer"},
+      {"{\"a\":" TENSOR("F32", "2.0", "0,8") "}", 8, 601, "an integer"},
+      {"{\"a\":" TENSOR("F32", "2e0", "0,8") "}", 8, 601, "an integer"},
+      {"{\"a\":" TENSOR("F32", "02", "0,8") "}", 8, 601, "an integer"},
+      {"{\"a\":" TENSOR("F32", "2,", "0,8") "}", 8, 601, "an integer"},
+      {"{\"a\":" TENSOR("F32", "2 2", "0,8") "}", 8, 601, "',' or ']' in a shape"},
       {"{\"a\":" TENSOR("F32", "2", "0") "}", 8, 601, "second offset"},
-      {"{\"a\":" TENSOR("F32", "2", "0,8,8") "}", 8, 601, "two offsets end"},
-      {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, 601, "lacks 'dtype'"},
-      {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, 601, "lacks 'shape'"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, 601, "lacks 'data_offsets'"},
+      {"{\"a\":" TENSOR("F32", "2", "0,8,8") "}", 8, 601, "']' after two offsets"},
+      {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, 601, "has no 'dtype'"},
+      {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, 601, "has no 'shape'"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, 601, "has no 'data_offsets'"},
       {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, 601,
        "'dtype' twice"},
-      {"{\"a\":{\"more\":1}}", 0, 601, "'more' in its"},
-      {"{\"a\":null}", 0, 601, "a description begins"},
+      {"{\"a\":{\"more\":1}}", 0, 601, "'more' as an unknown key"},
+      {"{\"a\":null}", 0, 601, "a description"},
       {"{\"a\":" F32_2 ",}", 8, 601, "another tensor"},
       {"{,\"a\":" F32_2 "}", 8, 601, "another tensor"},
-      {"{\"a\":" F32_2 "} x", 8, 601, "its end is"},
+      {"{\"a\":" F32_2 "} x", 8, 601, "its end"},
       {"{\"a\":" F32_2, 8, 601, "another tensor"},
       {"{\"a\\u0000b\":" F32_2 "}", 8, 601, "another tensor"},
       {"{\"\\ud800\":" F32_2 "}", 8, 601, "another tensor"},
@@ -369,13 +372,13 @@ static void headers_that_lie_are_refused(void **state) {
       {"{\"\xc3\":" F32_2 "}", 8, 601, "another tensor"},
       {"{\"\n\":" F32_2 "}", 8, 601, "another tensor"},
       {"{'a':" F32_2 "}", 8, 601, "another tensor"},
-      {"{\"__metadata__\":null}", 0, 601, "metadata begin"},
-      {"{\"__metadata__\":{\"a\":1}}", 0, 601, "which are texts"},
-      {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, 601, "one name"},
+      {"{\"__metadata__\":null}", 0, 601, "metadata"},
+      {"{\"__metadata__\":{\"a\":1}}", 0, 601, "pair of texts"},
+      {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, 601, "same name"},
       {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, 601, "twice"},
-      {"[{\"a\":1}]", 0, 601, "begins neither"},
-      {" {}", 0, 601, "begins neither"},
-      {"", 0, 601, "begins neither"},
+      {"[{\"a\":1}]", 0, 601, "neither a safetensors nor an .npz file"},
+      {" {}", 0, 601, "neither a safetensors nor an .npz file"},
+      {"", 0, 601, "neither a safetensors nor an .npz file"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     write_header(cases[i].header, cases[i].bytes);

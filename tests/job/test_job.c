@@ -383,7 +383,7 @@ static void a_waiting_job_ends_at_once_when_cancelled(void **state) {
   assert_ok(compute_job_cancel(second));
   assert_int_equal(atomic_load(&cancelled), 2); /* and the one that follows it */
   finish(third, COMPUTE_ERROR_CANCELLED);
-  test_check_message(context, "cancelled before it began");
+  test_check_message(context, "cancelled before it started");
   finish(second, COMPUTE_ERROR_CANCELLED);
   bool done = true;
   assert_ok(compute_job_poll(first, &done));

@@ -104,7 +104,7 @@ static void the_summary_is_a_table(void **state) {
       "4             dropout              [2,6]               0              0\n"
       "head          dense                [2,10]             70            120\n"
       "total                              [2,10]            698          76920\n"
-      "and 26 numbers that are not trained\n";
+      "plus 26 non-trainable values\n";
   compute_layer *net = network(device());
   char *text = compute_layer_summary(net, COMPUTE_F32, COMPUTE_SHAPE(2, 1, 8, 8));
   assert_non_null(text);
@@ -442,7 +442,7 @@ static void compositions_own_each_part_once(void **state) {
   compute_layer_release(net);
   compute_layer_release(NULL);
   refused(compute_layer_name(compute_flatten(), "a.b"), argument, "a.b");
-  refused(compute_layer_name(compute_flatten(), ""), argument, "not a name");
+  refused(compute_layer_name(compute_flatten(), ""), argument, "not a valid name");
   refused(compute_layer_name(compute_flatten(), NULL), COMPUTE_ERROR_NULL_POINTER, "name is NULL");
   refused(
       compute_sequential(
@@ -478,7 +478,7 @@ static void what_does_not_fit_is_told_with_the_layers_name(void **state) {
   misapplied(conv(d, 1, 1, 5, 0), COMPUTE_SHAPE(1, 1, 3, 3), false, shape, "layer conv2d: ");
   misapplied(compute_residual(compute_dense(d, 4, 1, NULL), compute_identity()),
              COMPUTE_SHAPE(2, 4), false, shape,
-             "layer residual: residual: the body gives [2,1], the shortcut [2,4]");
+             "layer residual: residual: the body returns [2,1], the shortcut [2,4]");
   misapplied(compute_batch_norm_layer(d, 3, NULL), COMPUTE_SHAPE(1, 3), true, shape,
              "more than one value");
   misapplied(compute_batch_norm_layer(d, 3, NULL), COMPUTE_SHAPE(2, 4), true, shape, "3 channels");

@@ -128,7 +128,8 @@ static void a_file_needs_one_of_the_names(void **state) {
     write_names(which, 7);
     if (!whole) {
       assert_fails(compute_layer_load(net, SAFE, 0), COMPUTE_ERROR_INVALID_ARGUMENT);
-      test_check_message(test_context, shared ? "lacks \"1.weight\"" : "lacks \"0.weight\" and 1");
+      test_check_message(test_context,
+                         shared ? "has no \"1.weight\"" : "has no \"0.weight\" and 1");
       continue;
     }
     assert_ok(compute_layer_load(net, SAFE, 0));
@@ -143,7 +144,7 @@ static void names_that_differ_are_refused(void **state) {
   write_names(7, 8);
   assert_fails(compute_layer_load(net, SAFE, 0), COMPUTE_ERROR_INVALID_ARGUMENT);
   test_check_message(test_context,
-                     "\"0.weight\" and \"2.tail.weight\" are one tensor in the layer");
+                     "\"0.weight\" and \"2.tail.weight\" are the same tensor in the layer");
   assert_true(weight_of(net, 0) == 2 && weight_of(net, 1) == 3);
   compute_layer_release(net);
 }

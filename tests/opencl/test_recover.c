@@ -178,13 +178,13 @@ static void a_device_brought_back_works_and_what_was_before_does_not(void **stat
   assert_int_equal(backend->device_recover(device), COMPUTE_OK); /* nothing to do */
   assert_int_equal(things_make(&after), COMPUTE_OK);
   assert_int_equal(things_use(&after), COMPUTE_OK);
-  check_all_fail(&before, &after, "of before");
+  check_all_fail(&before, &after, "was lost and recovered after this");
   assert_int_equal(things_use(&after), COMPUTE_OK);
   lose(&after);
   assert_int_equal(backend->device_recover(device), COMPUTE_OK);
   assert_int_equal(things_make(&last), COMPUTE_OK);
-  check_all_fail(&before, &last, "of before");
-  check_all_fail(&after, &last, "of before");
+  check_all_fail(&before, &last, "was lost and recovered after this");
+  check_all_fail(&after, &last, "was lost and recovered after this");
   things_release(&before);
   assert_int_equal(things_use(&last), COMPUTE_OK);
   things_release(&last);
@@ -204,7 +204,7 @@ static void coming_back_may_fail_and_be_tried_again(void **state) {
     work();
     if (s != COMPUTE_OK) {
       assert_int_equal(s, COMPUTE_ERROR_DEVICE_LOST);
-      test_check_message(context, "does not come back");
+      test_check_message(context, "cannot be recovered");
       check_all_fail(&before, &before, "is lost since");
       assert_int_equal(backend->device_recover(device), COMPUTE_OK);
     }

@@ -106,7 +106,7 @@ static void an_output_named_twice_can_be_bound_twice(void **state) {
   check_vector(t[3], (float[]){-1, -2, -3}, 3);
   /* What cannot be. */
   assert_fails(compute_run(plan, all, 7, NULL), COMPUTE_ERROR_BINDING);
-  test_check_message(test_context, "bound to more tensors than the 3 times that it is an output");
+  test_check_message(test_context, "bound to more tensors than its 3 outputs");
   compute_tensor *view = NULL;
   assert_ok(compute_tensor_slice_view(t[0], 0, 0, 3, 1, &view));
   const compute_binding overlapping[] = {{x, in}, {y, t[0]}, {y, view}, {x, t[1]}};

@@ -97,10 +97,10 @@ static void ports_that_do_not_fit_are_refused(void **state) {
                            bytes = {COMPUTE_U8, {0, {0}}};
   assert_ok(dataset_check(dataset, &image, &f32_scalar, "test"));
   assert_fails(dataset_check(dataset, &long_one, &i64_scalar, "test"), COMPUTE_ERROR_SHAPE);
-  test_check_message(test_context, "input items of the data are [2], and [3] is wanted");
+  test_check_message(test_context, "input items of the data are [2]; the trainer expects [3]");
   assert_fails(dataset_check(dataset, &whole, &i64_scalar, "test"), COMPUTE_ERROR_DTYPE);
   assert_fails(dataset_check(dataset, &f32_pair, &bytes, "test"), COMPUTE_ERROR_DTYPE);
-  test_check_message(test_context, "target items of the data are i64, and u8 is wanted");
+  test_check_message(test_context, "target items of the data are i64; the trainer expects u8");
   compute_dataset_release(dataset);
   static const int64_t large[] = {1, INT64_C(1) << 32};
   compute_tensor *x = test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(2), large);
@@ -319,14 +319,14 @@ static void files_that_lie_are_refused(void **state) {
     compute_status status;
     const char *part;
   } cases[] = {
-      {{0}, 0, COMPUTE_ERROR_FORMAT, "neither as .npy nor as IDX"},
-      {{'a', 'b', 'c', 'd', 'e', 'f'}, 6, COMPUTE_ERROR_FORMAT, "neither as .npy nor as IDX"},
-      {{0, 0, 7, 1, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "as IDX files do"},
-      {{0, 0, 8, 0, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "as IDX files do"},
+      {{0}, 0, COMPUTE_ERROR_FORMAT, "neither an .npy nor an IDX file"},
+      {{'a', 'b', 'c', 'd', 'e', 'f'}, 6, COMPUTE_ERROR_FORMAT, "neither an .npy nor an IDX file"},
+      {{0, 0, 7, 1, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "like an IDX file"},
+      {{0, 0, 8, 0, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_FORMAT, "like an IDX file"},
       {{0, 0, 8, 9, 0, 0, 0, 1, 1}, 9, COMPUTE_ERROR_UNSUPPORTED, "more than 8"},
-      {{0, 0, 8, 1, 0, 0, 0, 3, 1}, 9, COMPUTE_ERROR_FORMAT, "ends too early"},
-      {{0, 0, 8, 1, 0, 0, 0, 1, 1, 1}, 10, COMPUTE_ERROR_FORMAT, "more follows"},
-      {{0, 0, 8, 2, 0, 0, 0, 1, 0}, 9, COMPUTE_ERROR_FORMAT, "ends too early"},
+      {{0, 0, 8, 1, 0, 0, 0, 3, 1}, 9, COMPUTE_ERROR_FORMAT, "is truncated"},
+      {{0, 0, 8, 1, 0, 0, 0, 1, 1, 1}, 10, COMPUTE_ERROR_FORMAT, "extra data follows"},
+      {{0, 0, 8, 2, 0, 0, 0, 1, 0}, 9, COMPUTE_ERROR_FORMAT, "is truncated"},
       {{0, 0, 8, 1, 255, 255, 255, 255, 1}, 9, COMPUTE_ERROR_FORMAT, "cannot hold"},
       {{0, 0, 14, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
        16,
@@ -401,7 +401,7 @@ static void tables_that_do_not_fit_are_refused(void **state) {
     assert_null(dataset);                                                                          \
     test_check_message(test_context, part);                                                        \
   } while (0)
-  REFUSED(3, COMPUTE_SHAPE(2), COMPUTE_ERROR_INVALID_ARGUMENT, "column 3 is not among the 3");
+  REFUSED(3, COMPUTE_SHAPE(2), COMPUTE_ERROR_INVALID_ARGUMENT, "column 3 is outside the 3");
   REFUSED(-4, COMPUTE_SHAPE(2), COMPUTE_ERROR_INVALID_ARGUMENT, "column -4");
   REFUSED(-1, COMPUTE_SHAPE(3), COMPUTE_ERROR_SHAPE, "shape [3]");
   REFUSED(-1, COMPUTE_SHAPE(-1, -2), COMPUTE_ERROR_SHAPE, "shape [-1,-2]");

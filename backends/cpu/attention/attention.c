@@ -44,7 +44,7 @@ typedef struct attention_kernel {
   cpu_nest batch;
   compute_dtype type;
   uint32_t element;
-  attention_operand operand[5]; /* the output behind the inputs */
+  attention_operand operand[5]; /* the output after the inputs */
   int32_t output;               /* which one that is */
   bool biased, causal, few, direct_k, direct_v, slivers;
   int64_t queries, keys, width, columns; /* m, keys, width, e */
@@ -320,12 +320,12 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_dtype type = descriptor->accumulate;
   if (descriptor->rank < 2 || (type != COMPUTE_F32 && type != COMPUTE_F64))
-    return "these dtypes cannot be computed as asked";
+    return "unsupported combination of dtypes";
   if (descriptor->input_count != (compute_attention_of(descriptor)->biased ? 4u : 3u))
-    return "these dtypes cannot be computed as asked";
+    return "unsupported combination of dtypes";
   for (uint32_t i = 0; i < descriptor->input_count; i++)
     if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
-      return "these dtypes cannot be computed as asked";
+      return "unsupported combination of dtypes";
   return NULL;
 }
 

@@ -105,7 +105,7 @@ static bool flatten(const int64_t stride[4], const int64_t size[4], int from, in
   *flat = 0;
   int64_t count = 1;
   for (int d = 3; d >= from; d--) {
-    if (d == 1 || size[d] == 1) continue; /* channels are no places */
+    if (d == 1 || size[d] == 1) continue; /* channels are not places */
     if (count == 1)
       *flat = stride[d];
     else if (stride[d] != count * *flat)

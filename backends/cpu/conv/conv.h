@@ -31,7 +31,7 @@ typedef struct conv_axis {
   int64_t source_step, source_size;
   int64_t taps, filter_first, filter_step, offset_first, offset_step; /* offset_step > 0 */
   /* The copy has the source's elements of one residue by source_step together, so that neighbouring
-   * results read neighbours: `splits` residues are met, and a tap reads up to `reach` behind i. */
+   * results read neighbours: `splits` residues are met, and a tap reads up to `reach` after i. */
   int64_t splits, reach;
   int64_t taps_before; /* of the axes before, in a list */
 } conv_axis;
@@ -91,7 +91,7 @@ typedef struct conv_winograd {
   uint64_t worker_bytes, filter_bytes;
 } conv_winograd;
 
-enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch behind lines and boxes */
+enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch after lines and boxes */
 
 typedef struct cpu_conv {
   cpu_kernel head;
@@ -118,7 +118,7 @@ typedef struct cpu_conv {
   conv_winograd winograd;
 } cpu_conv;
 
-/* A box of the space: element (i0…i3) is at first + i·step, and its sum sum_stride·i behind `sums`.
+/* A box of the space: element (i0…i3) is at first + i·step, and its sum sum_stride·i after `sums`.
  */
 typedef struct conv_box {
   int64_t first[4], count[4], step[4];
@@ -156,7 +156,7 @@ typedef struct conv_unit {
 void conv_copy_source(const cpu_conv *conv, const void *source, const conv_unit *unit, bool cleared,
                       unsigned char *copy);
 
-/* Packs the filter for one phase, group and block of channels, blocks of k one behind the other. */
+/* Packs the filter for one phase, group and block of channels, blocks of k one after the other. */
 void conv_pack_filter(const cpu_conv *conv, const void *filter, const conv_unit *unit,
                       unsigned char *packed);
 

@@ -257,7 +257,7 @@ static void do_unit(const launch *l, const direct_unit *unit, unsigned char *cop
   }
 }
 
-/* Sums of groups lie behind each other, and within them those of parts. */
+/* Sums of groups lie after each other, and within them those of parts. */
 static void sum_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const cpu_conv *conv = l->conv;

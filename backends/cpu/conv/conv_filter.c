@@ -300,8 +300,9 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
  *
  * Blocks of the filter share nothing but what they read, so they are the units where there are
  * enough of them. A small filter's gradient, summed over many results, is cut along the sum
- * instead: parts are built apart and then added in their order, whoever built them. How many there
- * are depends on shapes alone, not on the threads, so that these do not show in the sums' bits. */
+ * instead: parts are built apart and then added in their order, whichever thread built them. How
+ * many there are depends on shapes alone, not on the threads, so that these do not show in the
+ * sums' bits. */
 
 enum {
   TILE_BYTES = 512 << 10, /* of one unit's sums */
@@ -394,7 +395,7 @@ compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descr
                                   const char **reason) {
   cpu_conv *conv = (cpu_conv *)kernel;
   (void)descriptor;
-  *reason = "only gradients of the filter are such sums";
+  *reason = "it is for gradients of the filter only";
   if (conv->shape.direction != COMPUTE_CONVOLUTION_BY_FILTER) return COMPUTE_OK;
   const compute_status status = conv_axes_find(conv);
   if (status) return status;

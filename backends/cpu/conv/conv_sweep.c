@@ -226,7 +226,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
  * the stride. */
 
 /* Where the copy's row (or column) i of one residue lies in the source: base + i·step; the first of
- * them inside the source, and the first behind it. */
+ * them inside the source, and the first after it. */
 typedef struct copied_range {
   int64_t base, step, first, end;
 } copied_range;
@@ -405,7 +405,7 @@ static int64_t equal_parts(int64_t count, int64_t most) {
   return count > 0 ? cpu_divide_up(count, parts) : 1;
 }
 
-/* The filter's taps lie behind each other as k runs, so that they are packed in one go. */
+/* The filter's taps lie after each other as k runs, so that they are packed in one go. */
 static bool taps_lie_together(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;

@@ -61,7 +61,7 @@ static piece next_piece(const conv_winograd *w, int64_t first, int64_t end) {
 /* ---- Filters ------------------------------------------------------------------------------- */
 
 /* Filters lie by group, block of result channels, position; then as `multiply` reads slivers, a
- * block of source channels behind the other. */
+ * block of source channels after the other. */
 static float *filters_of(const launch *l, int64_t group, int64_t m) {
   const conv_winograd *w = &l->conv->winograd;
   return l->filters + (group * w->blocks_m + m / w->block_m) * POSITIONS * w->filter_position;
@@ -175,7 +175,7 @@ static void multiply(const unit *u, int64_t m, int64_t count) {
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* Row by row: what vectors store behind one row is overwritten by the next. */
+/* Row by row: what vectors store after one row is overwritten by the next. */
 static void join_piece(const conv_winograd *w, const piece *p, const float *planes, float *results,
                        int64_t row_step) {
   for (int64_t row = 0; row < p->rows; row++)

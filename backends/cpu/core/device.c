@@ -30,7 +30,7 @@ void cpu_release(cpu_device *device, void *pointer) {
 
 compute_status cpu_out_of_memory(cpu_device *device, uint64_t bytes) {
   return device->services->fail(device->services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                                "cpu: no memory for %llu bytes", (unsigned long long)bytes);
+                                "cpu: not enough memory for %llu bytes", (unsigned long long)bytes);
 }
 
 void cpu_parallel(const cpu_device *device, int64_t tasks, compute_task task, void *argument) {
@@ -149,7 +149,7 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   cpu_device *device = services->allocate(services->host, sizeof(cpu_device), SMALL_ALIGNMENT);
   if (!device)
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                          "cpu: no memory to open the device");
+                          "cpu: not enough memory to open the device");
   device->services = services;
   const char *problem;
   device->isa = cpu_isa_select(services->variable(services->host, "COMPUTE_CPU_ISA"), &problem);

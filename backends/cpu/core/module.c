@@ -33,7 +33,7 @@ static compute_status cpu_open(const compute_services *services, void **instance
       services->allocate(services->host, sizeof(cpu_instance), _Alignof(cpu_instance) * 2);
   if (!opened)
     return services->fail(services->host, COMPUTE_ERROR_OUT_OF_MEMORY, 0, NULL,
-                          "cpu: no memory to start the module");
+                          "cpu: not enough memory to start the module");
   opened->services = services;
   *instance = opened;
   return COMPUTE_OK;
@@ -53,7 +53,7 @@ static compute_status device_open(void *instance, uint32_t index, void **device)
   const compute_services *services = ((cpu_instance *)instance)->services;
   if (index != 0)
     return services->fail(services->host, COMPUTE_ERROR_NO_DEVICE, 0, NULL,
-                          "cpu: there is one device, number 0; asked for number %u", index);
+                          "cpu: device %u does not exist; the only device is 0", index);
   cpu_device *opened;
   const compute_status status = cpu_device_open(services, &opened);
   if (status == COMPUTE_OK) *device = opened;

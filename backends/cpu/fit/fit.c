@@ -94,7 +94,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if (problem->z_start_count < 0 || problem->z_start_count > COMPUTE_FIT_MAX_Z_STARTS)
     return "too many starting values of z";
   if (descriptor->inputs[0].dtype != COMPUTE_F32 && descriptor->inputs[0].dtype != COMPUTE_U16)
-    return "pixels are f32 or u16";
+    return "pixels must be f32 or u16";
   if ((problem->inputs & ~(uint32_t)COMPUTE_FIT_WITH_ALL) != 0 ||
       descriptor->input_count != 1 + (uint32_t)__builtin_popcount(problem->inputs) ||
       descriptor->output_count != 1)

@@ -90,14 +90,14 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if (descriptor->rank != 3 || descriptor->input_count != 1 || descriptor->output_count != 1)
     return "one input and one output of three dimensions are needed";
   if (descriptor->inputs[0].dtype != COMPUTE_F32 && descriptor->inputs[0].dtype != COMPUTE_U16)
-    return "pixels are f32 or u16";
+    return "pixels must be f32 or u16";
   if (descriptor->outputs[0].dtype != COMPUTE_F32 && descriptor->outputs[0].dtype != COMPUTE_BOOL)
     return "results are f32 or bool";
   if (descriptor->size[1] < 3 || descriptor->size[2] < 3)
     return "frames have at least 3 x 3 pixels";
   if (o->radius < 0 || o->wide_radius < o->radius || o->wide_radius > COMPUTE_SPOT_MOST_RADIUS ||
       o->distance < 1 || o->distance > COMPUTE_SPOT_MOST_RADIUS || o->step < 1 || o->rounds < 0)
-    return "the filter, the distance or the sample makes no sense";
+    return "invalid filter, distance or sample";
   return NULL;
 }
 
@@ -130,7 +130,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_k
   kernel->frames = descriptor->size[0];
 }
 
-/* Bands cost the rows around them once more, so whole frames are preferred. */
+/* Bands cost the rows around them again, so whole frames are preferred. */
 static void choose_bands(spots_kernel *kernel) {
   const compute_spots_attributes *o = &kernel->job.search;
   const int64_t threads = kernel->head.device->threads, height = kernel->job.height;

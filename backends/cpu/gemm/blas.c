@@ -64,8 +64,7 @@ static void find_warning(cpu_blas *blas, const compute_services *services) {
                blas->core, best->name);
   } else if (l2_size && *l2_size) {
     snprintf(blas->warning, sizeof blas->warning,
-             "OPENBLAS_L2_SIZE=%.32s replaces the cache size that OpenBLAS would find by itself; "
-             "unset it",
+             "OPENBLAS_L2_SIZE=%.32s overrides the cache size that OpenBLAS would detect; unset it",
              l2_size);
   }
 }
@@ -95,7 +94,7 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   blas->present = false;
   blas->core[0] = blas->warning[0] = 0;
   if (name && strcmp(name, "none") == 0) {
-    snprintf(blas->description, sizeof blas->description, "none: COMPUTE_BLAS is none");
+    snprintf(blas->description, sizeof blas->description, "none: disabled by COMPUTE_BLAS=none");
     return;
   }
   /* NODELETE: OpenBLAS's own threads and fork handlers may outlive any reference of ours. */
@@ -108,7 +107,7 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   if (!find(blas, "cblas_sgemm", &blas->functions.sgemm) ||
       !find(blas, "cblas_dgemm", &blas->functions.dgemm)) {
     snprintf(blas->description, sizeof blas->description,
-             "none: %.96s lacks cblas_sgemm or cblas_dgemm", name ? name : "libopenblas.so.0");
+             "none: %.96s has no cblas_sgemm or cblas_dgemm", name ? name : "libopenblas.so.0");
     dlclose(blas->library);
     blas->library = NULL;
     return;

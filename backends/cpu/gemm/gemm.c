@@ -40,7 +40,7 @@ bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers) {
 }
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
-  static const char *const reason = "these dtypes cannot be multiplied and summed as asked";
+  static const char *const reason = "unsupported combination of dtypes";
   const compute_dtype sum = descriptor->accumulate;
   if (sum == COMPUTE_F64 || sum == COMPUTE_F32) return NULL;
   if (sum != COMPUTE_I64 && sum != COMPUTE_I32) return reason;

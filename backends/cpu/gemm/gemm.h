@@ -98,7 +98,7 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
 void gemm_problem_swap(gemm_problem *problem);
 void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,
                          gemm_matrix *matrix);
-/* Bytes from an operand's first element to behind its last, over all of C. */
+/* Bytes from an operand's first element to after its last, over all of C. */
 uint64_t gemm_problem_span(const gemm_problem *problem, const gemm_operand *operand);
 
 /* Whether this launch may build its sums in outputs[0]. */
@@ -124,9 +124,9 @@ compute_status gemm_blas_accept(cpu_kernel *kernel, const compute_kernel_descrip
 /* OpenBLAS, opened at run time.
  *
  * One library serves the whole process. It is opened when it is first asked for: the one that
- * COMPUTE_BLAS names, else libopenblas.so.0; "none" means never. That it is missing is no error,
- * the backend's own kernels serve then. Nor is it opened where the environment is not to be trusted
- * (compute_services). All functions are thread-safe.
+ * COMPUTE_BLAS names, else libopenblas.so.0; "none" means never. That it is missing is not an
+ * error, the backend's own kernels serve then. Nor is it opened where the environment is not to be
+ * trusted (compute_services). All functions are thread-safe.
  *
  * Between cpu_blas_enter and cpu_blas_leave OpenBLAS is set to one thread, because several threads
  * inside its multi-threaded GEMM corrupt each other's results (0.3.21), while several

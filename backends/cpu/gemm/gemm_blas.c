@@ -1,7 +1,7 @@
 /* The implementation that calls OpenBLAS: single-threaded, from our threads, on disjoint tiles of
  * C.
  *
- * Every call packs its part of A and B anew, so tiles are as large as they can be: C is cut once
+ * Every call packs its part of A and B again, so tiles are as large as they can be: C is cut once
  * per thread, along its longer side. Within a task C is made in panels of rows that stay in a
  * cache, so that the epilogue finds them there; a panel is high enough that packing B again for
  * each costs little. */

@@ -15,7 +15,7 @@ typedef struct own_launch {
   const gemm_schedule *schedule;
   void *const *pointers;
   bool direct;
-  unsigned char *scratch; /* of all workers; behind it the parts of split sums */
+  unsigned char *scratch; /* of all workers; after it the parts of split sums */
   uint64_t worker_bytes;
   unsigned char *parts;
 } own_launch;

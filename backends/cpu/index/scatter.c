@@ -198,7 +198,7 @@ static void convert(const job *j, const cpu_program *program, const void *source
   }
 }
 
-/* The output's elements behind the row of sums at a place of the axis. */
+/* The output's elements after the row of sums at a place of the axis. */
 static void *output_row(const job *j, int64_t place) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t offset = j->tile.offset[OUTPUT] + j->first * cpu_nest_step(&kernel->free, OUTPUT) +

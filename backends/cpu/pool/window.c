@@ -312,7 +312,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
   const bool is_whole = type == COMPUTE_I64 || type == COMPUTE_I32;
   if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
-    return "this dtype cannot be folded as asked";
+    return "unsupported dtype for pooling";
   for (uint32_t i = 0; i < own_inputs(descriptor); i++)
     if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
       return "elements are folded in their own computing type only";

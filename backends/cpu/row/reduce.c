@@ -477,7 +477,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if ((unsigned)combine > COMPUTE_COMBINE_ARGMIN) return "no such combination";
   if (!number && type != COMPUTE_BOOL) return "this dtype cannot be combined";
   if (!number && combine != COMPUTE_COMBINE_MAX && combine != COMPUTE_COMBINE_MIN)
-    return "truth values have a maximum and a minimum only";
+    return "bool has only a maximum and a minimum";
   return NULL;
 }
 

@@ -4,7 +4,7 @@
  * ("wide") where those do. Every row is cut into blocks of a fixed length. A block's own running
  * fold is combined with the fold of the blocks before it, which is the folds of each, combined in
  * order: the bits do not depend on who computes which block. Many groups of rows are shared out
- * whole; of few long ones, blocks are: once for the blocks' folds, once more for the results. */
+ * whole; of few long ones, blocks are: once for the blocks' folds, again for the results. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * An item for each ROI keeps all sums in registers and needs no one else, so that is the way for
  * ROIs whose pixels fit into local memory for enough items; larger ones, and those of a device
- * with little local memory, are shared by a group. A CPU, and whoever has no fast local memory,
+ * with little local memory, are shared by a group. A CPU, or any device without fast local memory,
  * reads the pixels where they are.
  *
  * The text holds what changes the code: model, profile, solver, camera, the ROI's size, which
@@ -45,7 +45,7 @@ typedef enum fit_holding {
 typedef struct fit_task {
   const compute_kernel_descriptor *descriptor;
   const compute_fit_problem *problem;
-  int32_t parameters, widths; /* `widths`: parameters behind the fourth */
+  int32_t parameters, widths; /* `widths`: parameters after the fourth */
   bool astigmatic, curved, slopes;
   bool corners, frames;                      /* frames: the pixels are frames, not a stack */
   int32_t outer[COMPUTE_FIT_MAX_PARAMETERS]; /* the place in the problem's order */

@@ -22,7 +22,7 @@ compute_status indexed_check(generation *g, const compute_operand *walked) {
   if (dtype == COMPUTE_F64 && !emit_has(g, COMPUTE_TARGET_F64))
     return emit_refuse(g, "the device has no f64");
   if (d->kind == COMPUTE_KERNEL_SCATTER && dtype == COMPUTE_BOOL)
-    return emit_refuse(g, "no addition in bool");
+    return emit_refuse(g, "cannot add bool");
   if (!is_narrow(d, walked)) g->wide = true;
   return COMPUTE_OK;
 }

@@ -102,7 +102,8 @@ static bool plan_group(generation *g, const reduce_problem *p, reduce_pass *pass
     return false;
   }
   if ((uint64_t)pass->group * p->bytes > g->target->local_bytes && pass->lanes > 1) {
-    emit_refuse(g, "reduce: a group of %u needs more local memory than there is", pass->group);
+    emit_refuse(g, "reduce: a group of %u needs more local memory than the device has",
+                pass->group);
     return false;
   }
   cut_groups(pass, p->kept);

@@ -105,7 +105,7 @@ static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
     return false;
   }
   if ((uint64_t)cut->group * p->bytes > g->target->local_bytes) {
-    emit_refuse(g, "row: a group of %u needs more local memory than there is", cut->group);
+    emit_refuse(g, "row: a group of %u needs more local memory than the device has", cut->group);
     return false;
   }
   cut->rows = cut->group / cut->lanes;

@@ -78,7 +78,7 @@ static compute_status choose(scan_kernel *k) {
     if (k->items > MOST_ITEMS || k->items & (k->items - 1))
       return emit_refuse(g, "scan: %u elements for each item", (unsigned)k->items);
     if (local > g->target->local_bytes)
-      return emit_refuse(g, "scan: groups of %u need more local memory than there is",
+      return emit_refuse(g, "scan: groups of %u need more local memory than the device has",
                          (unsigned)k->group);
     cut_rows(k, wanted, (int64_t)k->group * k->items * 2);
     t->items = k->items;

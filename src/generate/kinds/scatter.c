@@ -208,7 +208,7 @@ static compute_status check_shares(const scatter *s) {
   if (tiles > INT32_MAX) return emit_refuse(s->g, "more groups than one launch can have");
   const double bytes = (double)s->parts * (double)compute_index_of(s->g->descriptor)->axis_size *
                        columns * (double)s->sum_bytes;
-  if (s->copies && bytes > 0x1p40) return emit_refuse(s->g, "the sums do not fit any memory");
+  if (s->copies && bytes > 0x1p40) return emit_refuse(s->g, "the sums do not fit into any memory");
   return COMPUTE_OK;
 }
 

@@ -110,7 +110,8 @@ static compute_status choose(top_k_kernel *k) {
     if (k->wanted > LONGEST_LIST)
       return emit_refuse(g, "top-k: lists of %" PRId64 " elements", k->wanted);
     if ((uint64_t)k->group * entry_bytes(k) > g->target->local_bytes)
-      return emit_refuse(g, "top-k: groups of %u need more local memory than there is", k->group);
+      return emit_refuse(g, "top-k: groups of %u need more local memory than the device has",
+                         k->group);
     k->list = (uint32_t)emit_power_of_two(k->wanted);
     cut_rows(k);
   }

@@ -14,7 +14,7 @@
 
 bool build_start(compute_graph *graph, const char *operation) {
   if (!graph) {
-    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "%s: graph is NULL", operation);
+    error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "graph is NULL");
     return false;
   }
   return graph->status == COMPUTE_OK;
@@ -91,7 +91,7 @@ bool build_shape(compute_graph *graph, const char *operation, compute_shape shap
   int64_t count;
   compute_status status = compute_shape_count(shape, &count);
   if (status == COMPUTE_ERROR_OVERFLOW) {
-    graph_fail(graph, status, operation, "the elements of %s cannot be counted in 63 bits", text);
+    graph_fail(graph, status, operation, "the number of elements of %s exceeds 63 bits", text);
   } else if (status) {
     graph_fail(graph, status, operation, "shape %s has a negative size", text);
   }
@@ -142,7 +142,7 @@ compute_node build_node(compute_graph *graph, const char *operation, const graph
     goto failed;
   }
   if (!reserve(graph, inputs, count, &copy)) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for another node");
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "not enough memory for another node");
     goto failed;
   }
   graph_node *added = &graph->nodes[graph->count];
@@ -250,7 +250,7 @@ compute_node build_uniform(compute_graph *graph, const char *operation, compute_
                            compute_shape shape, const build_element *element) {
   const size_t size = compute_dtype_size(dtype);
   void *copy = graph_constant_create(1, size);
-  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  if (!copy) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   memcpy(copy, element->bytes, size);
   graph_node node = {
       .op = OP_constant, .dtype = dtype, .shape = shape, .constant = copy, .uniform = true};

@@ -63,7 +63,8 @@ compute_node network_convolve(compute_graph *graph, const char *operation,
                      .shape = result_shape(geometry),
                      .constant = graph_constant_create(1, sizeof *geometry)};
   if (!node.constant)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for a node");
   memcpy(node.constant, geometry, sizeof *geometry);
   return build_node(graph, operation, &node, inputs, 2);
 }
@@ -108,7 +109,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
       return false;
     }
     if (!transposed && more != 0) {
-      fail_option(call, "output_padding", more, "0: it belongs to compute_conv2d_transpose");
+      fail_option(call, "output_padding", more, "0; only compute_conv2d_transpose has it");
       return false;
     }
     if (more < 0 || (more > 0 && more >= c->stride[i] && more >= c->dilation[i])) {
@@ -362,7 +363,8 @@ compute_node network_pool(compute_graph *graph, const char *operation,
                      .shape = shape,
                      .constant = graph_constant_create(1, sizeof *geometry)};
   if (!node.constant)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for a node");
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for a node");
   memcpy(node.constant, geometry, sizeof *geometry);
   return build_node(graph, operation, &node, inputs, count);
 }

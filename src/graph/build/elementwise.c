@@ -58,7 +58,7 @@ compute_node compute_constant(compute_graph *graph, compute_dtype dtype, compute
   if (!copy) {
     char text[BUILD_TEXT];
     return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                      "no memory for a copy of %s values in %s",
+                      "not enough memory for a copy of %s values in %s",
                       compute_shape_text(shape, text, sizeof text), compute_dtype_name(dtype));
   }
   if (count > 0) copy_values(dtype, copy, values, (size_t)count * compute_dtype_size(dtype));

@@ -52,7 +52,7 @@ static bool resolve(fit_call *call, compute_node pixels, const compute_fit_nodes
     const compute_node node = input_at(inputs, i);
     if (!compute_node_is_valid(node)) {
       return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                          "problem->inputs names %s, but there is no such node among the inputs",
+                          "problem->inputs includes %s, but the node is missing",
                           fit_input_name(i));
     }
     if (!build_operands(call->graph, operation, &node, 1, &call->nodes[call->count++]))
@@ -87,7 +87,8 @@ static bool check_pixels(fit_call *call) {
         call->height <= INT32_MAX && call->width <= INT32_MAX)
       return true;
     return fail(call, COMPUTE_ERROR_SHAPE, "pixels",
-                "frames must hold an ROI, and no size may be beyond 31 bits", pixels);
+                "frames must be at least as large as an ROI, and every size must fit into 31 bits",
+                pixels);
   }
   call->rois = shape->size[0];
   if (shape->size[1] == p->rows && shape->size[2] == p->columns) return true;
@@ -107,9 +108,8 @@ static bool check_corners(fit_call *call) {
     return true;
   }
   if ((call->problem->inputs & MAPS) == 0) {
-    return graph_refuse(
-        call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-        "corners of a stack say where in the maps its ROIs lie, and there is no map");
+    return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                        "corners of a stack place its ROIs in maps, but there is no map");
   }
   if (corners->shape.size[0] == call->rois || corners->shape.size[0] == 1) return true;
   return fail(call, COMPUTE_ERROR_SHAPE, "corners", "there must be one for each ROI of the stack",
@@ -133,7 +133,8 @@ static bool check_map(fit_call *call, int32_t number) {
   if (call->height == 0 && corners) {
     if (height < call->problem->rows || width < call->problem->columns || height > INT32_MAX ||
         width > INT32_MAX)
-      return fail(call, COMPUTE_ERROR_SHAPE, name, "a map must hold an ROI", map);
+      return fail(call, COMPUTE_ERROR_SHAPE, name, "a map must be at least as large as an ROI",
+                  map);
     call->height = height;
     call->width = width;
   }
@@ -210,7 +211,8 @@ compute_node compute_gaussian_fit(compute_graph *graph, compute_node pixels,
       .dtype = COMPUTE_F32,
       .shape = COMPUTE_SHAPE(call.rois, compute_fit_column(normal.model, normal.outputs, 0))};
   node.constant = graph_constant_create(1, sizeof normal);
-  if (!node.constant) return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+  if (!node.constant)
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   memcpy(node.constant, &normal, sizeof normal);
   return build_node(graph, operation, &node, call.nodes, call.count);
 }

@@ -62,8 +62,8 @@ compute_node build_gather_elements(compute_graph *graph, compute_node x, compute
     fits = i == axis || index.size[i] <= from.size[i];
   }
   if (!fits) {
-    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "indices %s do not fit %s off axis %d",
-                      texts.indices, texts.x, axis);
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "indices %s do not match %s outside axis %d", texts.indices, texts.x, axis);
   }
   graph_node node = {.op = OP_gather_elements,
                      .dtype = build_at(graph, inputs[0])->dtype,
@@ -136,7 +136,7 @@ compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, co
   }
   if (!fits) {
     char text[BUILD_TEXT];
-    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "%s does not fit %s off axis %d",
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "%s does not match %s outside axis %d",
                       texts.x, compute_shape_text(shape, text, sizeof text), node.attributes.axis);
   }
   return build_node(graph, operation, &node, inputs, 2);

@@ -72,7 +72,7 @@ static compute_node scale_of(const norm_call *call, compute_node variance, compu
 }
 
 /* x · scale + shift: what differs between channels is worked out once for each of them, and x is
- * touched by one multiplication and one addition behind whatever makes it. */
+ * touched by one multiplication and one addition after whatever makes it. */
 compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                 compute_node variance, compute_node gain, compute_node bias,
                                 double epsilon) {

@@ -43,7 +43,7 @@ compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int3
   if (k < 0 || k > *size) {
     char text[BUILD_TEXT];
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-                      "k is %" PRId64 "; axis %d of x %s has 0 … %" PRId64 " to choose", k,
+                      "k is %" PRId64 "; along axis %d of x %s it must be 0 … %" PRId64, k,
                       (int)node.attributes.axis,
                       compute_shape_text(build_at(graph, input)->shape, text, sizeof text), *size);
   }
@@ -75,13 +75,14 @@ compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t 
   }
   if (classes < 1 || (index == COMPUTE_I32 && classes > INT32_MAX)) {
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                      "%" PRId64 " classes for labels in %s; there must be at least 1, and the "
-                      "labels must be able to name them",
+                      "%" PRId64 " classes for labels in %s; there must be at least 1, and no more "
+                      "than the labels' dtype can represent",
                       classes, compute_dtype_name(index));
   }
   if (shape.rank == COMPUTE_MAX_RANK) {
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-                      "labels %s have %d axes; one more would be too many", text, (int)shape.rank);
+                      "labels %s have %d axes, which leaves none for the classes", text,
+                      (int)shape.rank);
   }
   shape.size[shape.rank++] = classes;
   if (!build_size(graph, operation, shape)) return BUILD_NONE;
@@ -189,7 +190,8 @@ compute_node compute_scaled_attention(compute_graph *graph, compute_node q, comp
                      .shape = call.result,
                      .constant = graph_constant_create(1, sizeof call.geometry)};
   if (!node.constant)
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, call.operation, "no memory for a node");
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, call.operation,
+                      "not enough memory for a node");
   memcpy(node.constant, &call.geometry, sizeof call.geometry);
   return build_node(graph, call.operation, &node, call.inputs, count);
 }

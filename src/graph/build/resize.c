@@ -116,7 +116,7 @@ static bool read_pad(pad_call *p, int32_t axis, compute_pad_mode mode) {
   if (!checked_add(p->shape.size[p->axis], p->before, &p->total) ||
       !checked_add(p->total, p->after, &p->total)) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "pad",
-                        "the padded axis cannot be counted in 63 bits");
+                        "the size of the padded axis exceeds 63 bits");
   }
   return check_pad(p, mode) && build_size(graph, "pad", padded_shape(p));
 }

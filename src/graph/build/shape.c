@@ -59,7 +59,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
   if (rest == 0 || count % rest != 0) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
     return graph_refuse(
-        graph, COMPUTE_ERROR_SHAPE, operation, "no size for -1 makes %s as many as %s",
+        graph, COMPUTE_ERROR_SHAPE, operation, "no size for -1 gives %s as many elements as %s",
         compute_shape_text(*shape, b, sizeof b), compute_shape_text(from, a, sizeof a));
   }
   shape->size[unknown] = count / rest;
@@ -152,13 +152,13 @@ static bool join_shape(compute_graph *graph, int32_t axis, const graph_node *par
   if (!fits) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "concat",
-                        "part %zu has shape %s, which differs from %s elsewhere than in axis %d",
-                        number, compute_shape_text(part->shape, a, sizeof a),
+                        "part %zu has shape %s, which differs from %s outside axis %d", number,
+                        compute_shape_text(part->shape, a, sizeof a),
                         compute_shape_text(*shape, b, sizeof b), axis);
   }
   if (!checked_add(shape->size[axis], part->shape.size[axis], &shape->size[axis])) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "concat",
-                        "the sizes of axis %d add up to too much", axis);
+                        "the sum of the sizes of axis %d exceeds 63 bits", axis);
   }
   return true;
 }
@@ -174,8 +174,8 @@ compute_node compute_concat(compute_graph *graph, const compute_node *parts, siz
   compute_node result = BUILD_NONE;
   uint32_t *inputs = base_allocate(count, sizeof *inputs);
   if (!inputs) {
-    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu parts",
-                      count);
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                      "not enough memory for %zu parts", count);
   }
   if (!build_operands(graph, operation, parts, count, inputs)) goto done;
   graph_node node = {.op = OP_concat,

@@ -24,7 +24,7 @@ compute_node compute_assign(compute_graph *graph, compute_node parameter, comput
   if (!compute_shape_equal(to->shape, from->shape)) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
     return graph_fail(
-        graph, COMPUTE_ERROR_SHAPE, operation, "a parameter %s cannot take a value %s",
+        graph, COMPUTE_ERROR_SHAPE, operation, "a parameter %s cannot be assigned a value %s",
         compute_shape_text(to->shape, a, sizeof a), compute_shape_text(from->shape, b, sizeof b));
   }
   graph_node node = {.op = OP_assign};
@@ -75,7 +75,8 @@ compute_node compute_group(compute_graph *graph, const compute_node *nodes, size
   build_target *targets = base_allocate(graph->count, sizeof *targets);
   uint8_t *pending = base_allocate(graph->count, 1);
   if (!inputs || !targets || !pending) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu nodes", count);
+    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "not enough memory for %zu nodes",
+               count);
     goto done;
   }
   for (size_t i = 0; i < count; i++) {

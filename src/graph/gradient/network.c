@@ -181,7 +181,7 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
   return compute_less_equal(graph, compute_index(graph, COMPUTE_I64, shape, 1), last);
 }
 
-/* The weights of attention, computed once more instead of having been kept. What a query does not
+/* The weights of attention, computed again instead of having been kept. What a query does not
  * see has the weight 0, also where it sees nothing at all. */
 static node attention_weights(const step *s, node q, node k) {
   compute_graph *graph = s->graph;

@@ -50,7 +50,8 @@ static compute_node factor_of(const summation *s, uint32_t index, compute_shape 
   return graph_handle(s->graph, index);
 }
 
-/* x = factor · *rest, where the factor is the same all along the axes; {0} if x is no such product.
+/* x = factor · *rest, where the factor is the same all along the axes; {0} if x is not such a
+ * product.
  */
 static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest) {
   const graph_node *node = &s->graph->nodes[x];

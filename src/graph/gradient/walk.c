@@ -97,7 +97,7 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
 static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of, size_t position) {
   if (of > walk->loss) return true;
   if (!walk->path && !trace_paths(graph, walk)) {
-    return graph_refuse(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+    return graph_refuse(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   }
   const uint32_t end = walk->path[of];
   if (end == PATH_FLOWS || end == PATH_NONE) return true;
@@ -167,7 +167,8 @@ compute_status compute_gradients(compute_graph *graph, compute_node loss, const 
   if (build_start(graph, operation)) {
     uint32_t *indices = base_allocate(count, sizeof *indices);
     if (!indices) {
-      graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory for %zu nodes", count);
+      graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "not enough memory for %zu nodes",
+                 count);
     } else if (check_arguments(graph, loss, of, count, gradients, &loss_index, indices)) {
       walk.loss = loss_index;
       walk.wanted = base_allocate(walk.loss + 1, sizeof *walk.wanted);
@@ -175,7 +176,7 @@ compute_status compute_gradients(compute_graph *graph, compute_node loss, const 
       if (walk.wanted && walk.gradient) {
         find_gradients(graph, &walk, indices, count, gradients);
       } else {
-        graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "no memory");
+        graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
       }
     }
     base_release(walk.path);

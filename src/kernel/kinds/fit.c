@@ -33,7 +33,7 @@ static bool check_fit_frames(const compute_kernel_descriptor *d, const explanati
   if (!stack && (compute_fit_of(d)->frames < 0 || compute_fit_of(d)->frames > INT32_MAX ||
                  __builtin_mul_overflow(compute_fit_of(d)->rows * compute_fit_of(d)->columns,
                                         compute_fit_of(d)->frames, &pixels)))
-    return descriptor_refuse(why, "%" PRId64 " frames are no number of frames",
+    return descriptor_refuse(why, "%" PRId64 " is not a valid number of frames",
                              compute_fit_of(d)->frames);
   return true;
 }

@@ -28,7 +28,7 @@ static bool check_window_sizes(const compute_window_attributes *w, const explana
   }
   int64_t elements;
   if (__builtin_mul_overflow(w->size[0], w->size[1], &elements))
-    return descriptor_refuse(why, "a window's elements cannot be counted in 63 bits");
+    return descriptor_refuse(why, "the number of elements of a window exceeds 63 bits");
   return true;
 }
 
@@ -36,7 +36,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_window_attributes *w = compute_window_of(d);
   if (d->rank != 4) return descriptor_refuse(why, "WINDOW needs four dimensions");
   if ((unsigned)w->operation > COMPUTE_WINDOW_AVERAGE)
-    return descriptor_refuse(why, "unknown fold of a window");
+    return descriptor_refuse(why, "unknown window operation");
   if (!check_window_sizes(w, why)) return false;
   const int64_t *plane = w->by_data ? w->data_size : w->result_size;
   for (int i = 0; i < 2; i++) {

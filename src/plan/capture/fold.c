@@ -148,7 +148,7 @@ compute_status fold_constants(const compute_graph *graph, const uint32_t *output
 
 short_of_memory:
   return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory to fold constants");
+                   "not enough memory to fold constants");
 }
 
 void fold_release(folding *f) {

@@ -255,5 +255,5 @@ compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *out
 
 short_of_memory:
   return error_set(graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory for the plan of %zu nodes", graph->count);
+                   "not enough memory for the plan of %zu nodes", graph->count);
 }

@@ -321,7 +321,7 @@ compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fu
 
 short_of_memory:
   return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory to fuse %u nodes", (unsigned)n);
+                   "not enough memory to fuse %u nodes", (unsigned)n);
 }
 
 /* ---- Layouts: views become offsets and strides; only a reshape that strides cannot express is

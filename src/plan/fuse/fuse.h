@@ -85,7 +85,7 @@ bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout 
 
 /* ---- check.c: what runs say of indices outside (device/index_fault.h) ------------------------ */
 
-/* Describes the check of node `node`, a gather or scatter, in the words of the call that recorded
+/* Describes the check of node `node`, a gather or scatter, as the call that recorded
  * it. False if memory is short. */
 bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *row);
 

@@ -307,8 +307,8 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   const bool last_resort = !l->places && l->plan->device[PLAN_MAIN] == l->plan->context->cpu;
   if (!begin(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                     "no memory to order %u kernels", (unsigned)o.count);
-  /* What nobody waits for, the statistics of a batch norm for one, can stay behind later checks. */
+                     "not enough memory to order %u kernels", (unsigned)o.count);
+  /* What nobody waits for, the statistics of a batch norm for one, can stay after later checks. */
   uint32_t last_check = 0;
   for (uint32_t c = 0; c < o.count; c++)
     if (may_fail(&o, c)) last_check = c;

@@ -164,7 +164,7 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed) {
 
 short_of_memory:
   return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory to fuse %u nodes", (unsigned)r->count);
+                   "not enough memory to fuse %u nodes", (unsigned)r->count);
 }
 
 /* ---- Small updates as one kernel ------------------------------------------------------------- */
@@ -344,5 +344,5 @@ compute_status merge_updates(const ir *r, scratch *memory, fusion *f) {
   if (room) drop_empty(&m);
   if (room) return COMPUTE_OK;
   return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory to merge %u kernels", (unsigned)f->cluster_count);
+                   "not enough memory to merge %u kernels", (unsigned)f->cluster_count);
 }

@@ -300,7 +300,7 @@ static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint3
 
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory for the memory plan");
+                   "not enough memory for the memory plan");
 }
 
 compute_status arena_place(lowering *l) {

@@ -16,7 +16,7 @@
 
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory for the steps of the plan");
+                   "not enough memory for the steps of the plan");
 }
 
 uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes) {
@@ -247,7 +247,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
     return error_set_native(context, status, 0, operation,
                             "allow the fallback to the CPU in compute_plan_options, or choose "
                             "another device",
-                            "%s: %s cannot run it: %s", operation, name, reason);
+                            "%s cannot run it: %s", name, reason);
   fallback_note(context, p->device[PLAN_MAIN], FALLBACK_STEP_ON_CPU,
                 l->fallback == COMPUTE_FALLBACK_WARN,
                 "%s runs on the CPU, because %s refuses it: %s", operation, name, reason);

@@ -53,7 +53,7 @@ typedef struct constant_piece {
 /* Where a cluster is to run, as place_clusters has decided. */
 typedef struct cluster_place {
   uint32_t device;    /* PLAN_MAIN or PLAN_CPU */
-  const char *reason; /* in words; NULL when there was no choice */
+  const char *reason; /* as text; NULL when there was no choice */
 } cluster_place;
 
 /* The state of one compilation after fusion. */
@@ -94,7 +94,7 @@ typedef struct kernel_draft {
   int64_t output_offset[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
   uint32_t operations;
-  bool checks_indices; /* reports those outside, in the words of the root's call */
+  bool checks_indices; /* reports those outside, naming the root's call */
   uint32_t part;       /* which one this is */
   int64_t joined;      /* of a concat: length of the parts drafted so far */
 } kernel_draft;

@@ -53,7 +53,7 @@ typedef struct placing {
 
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory to place the steps of the plan");
+                   "not enough memory to place the steps of the plan");
 }
 
 static bool list_add(scratch *memory, list *l, uint32_t item) {

@@ -12,7 +12,7 @@
 
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "no memory for the plan's inputs and outputs");
+                   "not enough memory for the plan's inputs and outputs");
 }
 
 static compute_status refuse_second_value(const lowering *l, uint32_t parameter) {
@@ -92,7 +92,7 @@ static compute_status parameter_device(const lowering *l, const ir_node *n, uint
   }
   return error_set_native(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, "compute_compile",
                           "copy it with compute_tensor_to_device before building the graph",
-                          "parameter '%s' lies on %s, and the plan is for %s",
+                          "parameter '%s' is on %s, but the plan is for %s",
                           n->name ? n->name : "(unnamed)", lies->info.name,
                           plan->device[PLAN_MAIN]->info.name);
 }

@@ -148,8 +148,8 @@ static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
 static compute_status bind_one(const compute_plan *plan, plan_run *run, const compute_binding *b) {
   if (b->node.graph != plan->graph_serial || b->node.id == 0)
     return error_set(plan->context, COMPUTE_ERROR_WRONG_GRAPH, HERE,
-                     b->node.id == 0 ? "a binding names no node"
-                                     : "a binding names a node of another graph");
+                     b->node.id == 0 ? "a binding has no node"
+                                     : "a binding has a node of another graph");
   const plan_port *in = plan_find_input(plan, b->node.id - 1);
   const plan_port *out = plan_find_output(plan, b->node.id - 1);
   if (!in && !out) return COMPUTE_OK; /* an input that the plan does not need */
@@ -170,8 +170,7 @@ static compute_status bind_one(const compute_plan *plan, plan_run *run, const co
   if (port->repeats == 0)
     return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE, "%s is bound twice", label);
   return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
-                   "%s is bound to more tensors than the %u times that it is an output", label,
-                   port->repeats + 1);
+                   "%s is bound to more tensors than its %u outputs", label, port->repeats + 1);
 }
 
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,

@@ -17,7 +17,7 @@ static const char HERE[] = "compute_run";
 
 static compute_status short_of_memory(const compute_context *context) {
   return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   "no memory for a plan's copy of its graph");
+                   "not enough memory for a plan's copy of its graph");
 }
 
 bool cpu_plan_is_wanted(const compute_plan *plan) {

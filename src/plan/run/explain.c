@@ -110,7 +110,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   if (result != NULL) *result = NULL;
   if (!plan || !result)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
-                     "compute_explain: %s is NULL", !plan ? "plan" : "text");
+                     "%s is NULL", !plan ? "plan" : "text");
   text_buffer t = {0};
   device_costs costs[PLAN_DEVICES];
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
@@ -138,7 +138,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   if (t.failed) {
     text_release(&t);
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_explain",
-                     "no memory for the text");
+                     "not enough memory for the text");
   }
   *result = t.data;
   return COMPUTE_OK;
@@ -148,8 +148,7 @@ compute_status compute_plan_measure(const compute_plan *plan, const compute_bind
                                     size_t count) {
   if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
-                     "compute_plan_measure", "compute_plan_measure: %s is NULL",
-                     !plan ? "plan" : "bindings");
+                     "compute_plan_measure", "%s is NULL", !plan ? "plan" : "bindings");
   const run_control control = {.timed = true};
   run_attempt attempt;
   return run_once(plan, bindings, count, NULL, &control, &attempt);

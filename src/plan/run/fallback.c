@@ -1,4 +1,4 @@
-/* What happens when a run fails: once more on the CPU, if the caller allows it and it can be right.
+/* What happens when a run fails: again on the CPU, if the caller allows it and it can be right.
  *
  * It can be right if everything that the run reads is as it was and can still be read, and if where
  * its results go can still be written. Inputs never change. Parameters change in the last steps: a
@@ -15,7 +15,7 @@
 
 static const char HERE[] = "compute_run";
 
-/* Longer than this is no limit: the sum with the clock must fit. */
+/* Longer than this means no limit: the sum with the clock must fit. */
 #define LONGEST_LIMIT 1e9 /* seconds */
 
 bool run_limit_is_valid(double seconds) {
@@ -65,9 +65,9 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
   if (attempt->touched) return "parameters may have been changed already";
   for (size_t i = 0; i < count; i++)
     if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
-      return "a tensor that is bound lies on the lost device";
+      return "a bound tensor is on the lost device";
   for (uint32_t i = 0; i < plan->parameter_count; i++)
-    if (is_out_of_reach(plan->parameters[i])) return "a parameter lies on the lost device";
+    if (is_out_of_reach(plan->parameters[i])) return "a parameter is on the lost device";
   return NULL;
 }
 
@@ -80,7 +80,7 @@ static compute_status make_plan(cpu_plan *cpu) {
   compute_node *nodes = base_allocate(cpu->output_count, sizeof *nodes);
   if (!nodes)
     return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     "no memory for a plan's copy of its graph");
+                     "not enough memory for a plan's copy of its graph");
   for (uint32_t i = 0; i < cpu->output_count; i++)
     nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
   uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
@@ -220,14 +220,14 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
 static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
                                  size_t count, const compute_queue *queue) {
   if (!plan || (!bindings && count > 0))
-    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE,
-                     "compute_run: %s is NULL", !plan ? "plan" : "bindings");
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     !plan ? "plan" : "bindings");
   if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
     return error_set(plan->context,
                      queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
                                                              : COMPUTE_ERROR_INVALID_ARGUMENT,
-                     HERE, "compute_run: the queue is on %s, the plan on %s",
-                     queue->device->info.name, plan->device[PLAN_MAIN]->info.name);
+                     HERE, "the queue is on %s, the plan on %s", queue->device->info.name,
+                     plan->device[PLAN_MAIN]->info.name);
   return COMPUTE_OK;
 }
 
@@ -238,8 +238,8 @@ static compute_status check_options(const compute_plan *plan, const compute_run_
   if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
       !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "compute_run_with: unknown fallback, a time limit that is none, or reserved "
-                     "fields in the options");
+                     "the options have an unknown fallback, an invalid time limit or reserved "
+                     "fields that are not zero");
   return COMPUTE_OK;
 }
 

@@ -79,7 +79,7 @@ static compute_status run_acquire(compute_plan *plan, plan_run **result) {
   *result = run;
   return run != NULL ? COMPUTE_OK
                      : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                                 "no memory to run a plan");
+                                 "not enough memory to run a plan");
 }
 
 static void run_return(compute_plan *plan, plan_run *run) {
@@ -164,14 +164,14 @@ static compute_status finish(const compute_plan *plan, plan_run *run, compute_qu
   return s;
 }
 
-/* A device that was lost and brought back knows nothing of the kernels of before. */
+/* A device that was lost and recovered does not have the old kernels. */
 static compute_status check_devices(const compute_plan *plan) {
   compute_device *device = plan->device[PLAN_MAIN];
   compute_status s = device_check(device, HERE);
   if (s != COMPUTE_OK || plan->generation == device_generation(device)) return s;
   return error_set_native(
       plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, HERE, "compile the plan again",
-      "the plan was compiled before %s was lost and brought back", device->info.name);
+      "the plan was compiled before %s was lost and recovered", device->info.name);
 }
 
 /* What a hung kernel may still use stays with its queue until it has ended. */

@@ -150,7 +150,7 @@ typedef struct staged_parameter {
  * the plan for the CPU is compiled when it is first needed. */
 typedef struct cpu_plan {
   pthread_mutex_t mutex;
-  compute_graph graph; /* the clone; it is no object of the context */
+  compute_graph graph; /* the clone; it is not an object of the context */
   uint32_t *outputs;
   uint32_t output_count, flags;
   staged_parameter *staged;

@@ -1,6 +1,6 @@
 /* The steps of a run, one after the other, or all of them as a recording.
  *
- * One look at the context's watch word tells whether anything is to be recorded or validated; a run
+ * One look at the context's watch word shows whether anything is to be recorded or validated; a run
  * without pays nothing else for it. */
 #include <stdio.h>
 
@@ -55,8 +55,8 @@ static compute_status enqueue_all(const compute_plan *plan, const plan_recording
   return COMPUTE_OK;
 }
 
-/* Whether the recording exists now. What went wrong is no failure of the run, which goes on step by
- * step; the error that the thread had before comes back. */
+/* Whether the recording exists now. What went wrong is not a failure of the run, which continues
+ * step by step; the error that the thread had before comes back. */
 static bool make(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
                  const compute_memory *const *memory, const uint64_t *offset) {
   const compute_backend *backend = backend_of(plan);
@@ -138,7 +138,7 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
               : transfer_upload(queue->device, to, host, s->bytes);
 }
 
-/* The error of a step that fails at once, in the graph's words. */
+/* The error of a step that fails at once, naming the graph's operation. */
 static compute_status name_failure(const plan_step *s, compute_queue *queue,
                                    compute_status status) {
   const compute_context *context = queue->device->context;
@@ -209,7 +209,7 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
     return error_set(plan->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
   if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
   return error_set(plan->context, COMPUTE_ERROR_TIMEOUT, HERE,
-                   "the run's time limit passed between two steps");
+                   "the run exceeded its time limit between two steps");
 }
 
 /* Runs a step to its end, and keeps its time if it is the shortest yet. */

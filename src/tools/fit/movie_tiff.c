@@ -103,7 +103,8 @@ static void COMPUTE_PRINTF(3, 0)
 }
 
 static compute_status fail_page(tiff_state *state, int64_t page, const char *doing, failure *why) {
-  return failure_set(why, COMPUTE_ERROR_FORMAT, "the file may be truncated: copy or make it again",
+  return failure_set(why, COMPUTE_ERROR_FORMAT,
+                     "the file may be truncated; copy or create it again",
                      "%s, page %" PRId64 ": cannot %s%s%s", state->file->path, page + 1, doing,
                      state->words[0] ? ": " : "", state->words);
 }
@@ -158,7 +159,7 @@ static compute_status describe_cut(const tiff_state *state, int64_t page, tiff_p
   if (!TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &found->columns) ||
       !TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &found->rows) || found->rows == 0 ||
       found->columns == 0 || found->columns > MOVIE_MAX_PIXELS / found->rows)
-    return refuse_page(state, page, NULL, why, "its size makes no sense");
+    return refuse_page(state, page, NULL, why, "its size is invalid");
   found->tiled = TIFFIsTiled(tiff) != 0;
   if (found->tiled) {
     if (!TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &found->part_columns) ||
@@ -171,7 +172,7 @@ static compute_status describe_cut(const tiff_state *state, int64_t page, tiff_p
   }
   uint64_t part = (uint64_t)found->part_rows * found->part_columns;
   if (part == 0 || part > MAX_STRIP_BYTES / compute_dtype_size(found->stored))
-    return refuse_page(state, page, NULL, why, "the size of its strips or tiles makes no sense");
+    return refuse_page(state, page, NULL, why, "the size of its strips or tiles is invalid");
   return COMPUTE_OK;
 }
 

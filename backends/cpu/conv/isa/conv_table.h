@@ -11,7 +11,7 @@
 
 /* result[row][column] = sum over t of weight[t] · source[row·source_row + column + place[t]], in
  * the order of t. Fewer columns than a vector are written as a whole vector, rows in their order:
- * the result then needs result_row ≥ columns, and room for a vector behind its last row. The source
+ * the result then needs result_row ≥ columns, and room for a vector after its last row. The source
  * must be readable to whole vectors. */
 typedef struct cpu_direct_sweep {
   int64_t rows, columns, taps;
@@ -43,7 +43,7 @@ typedef struct cpu_direct_loops {
   void (*sweep)(const cpu_direct_sweep *sweep);
   void (*correlate)(const cpu_direct_correlation *correlation);
 
-  /* totals[i] = the sum of its lanes, over `parts` arrays one behind the other, in their order. */
+  /* totals[i] = the sum of its lanes, over `parts` arrays one after the other, in their order. */
   void (*total)(void *totals, const void *sums, int64_t count, int64_t parts);
 
   /* Rows of elements side by side. */

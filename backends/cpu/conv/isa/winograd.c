@@ -218,7 +218,7 @@ static void filter(const float *weights, int64_t rows, int64_t outer, int64_t de
     for (int64_t i = 0; i < rows; i++)
       for (int64_t c = first; c < end; c++)
         for (int t = 0; t < 9; t++) taps[c - first][t][i] = weights[i * outer + c * inner + tap[t]];
-    /* What a vector stores behind the rows is overwritten by the next channel's. */
+    /* What a vector stores after the rows is overwritten by the next channel's. */
     for (int64_t c = first; c < end; c++)
       for (int64_t i = 0; i < rows; i += LANES) {
         const int64_t left = (depth - c) * rows - i;

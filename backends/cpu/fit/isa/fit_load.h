@@ -98,7 +98,7 @@ FIT_INLINE void fit_turn_four(const vf *four, vf *to) {
 #if FIT_LANES >= 8
 
 /* Lines of pixels side by side, `line` bytes apart. The last four of a line may overlap the four
- * before them: nothing behind a line is read. */
+ * before them: nothing after a line is read. */
 FIT_INLINE void fit_gather_lines(const int element, const unsigned char *const *from, int64_t line,
                                  int32_t lines, int32_t length, vf *plane) {
   const int64_t size = element == FIT_F32 ? 4 : 2;
@@ -319,7 +319,7 @@ FIT_APART void fit_load(fit_work *work, uint32_t lanes) {
                  : job->whole ? fit_convert_plain(work, 1)
                               : fit_convert_plain(work, 0);
   work->light = sum;
-  /* NaN and infinity are no light. */
+  /* NaN and infinity are not light. */
   const vm light = v_and(v_less(v_set(0), sum), v_less(sum, v_set(__builtin_inff())));
   const vm enough = v_less(v_set((float)work->free_count - 0.5f), work->used);
   work->alive = v_and(v_and(light, enough), v_mask(inside & lanes));

@@ -85,7 +85,7 @@ FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move
 /* How much longer than computed the step should be. The information is what the curvature of the
  * likelihood is expected to be; where light is scarce the real one can be a fraction of it, and
  * steps that are too short by the same factor each time look small long before they are at the
- * optimum. What the last step did to the score tells the factor (the secant rule of J. Barzilai and
+ * optimum. What the last step did to the score gives the factor (the secant rule of J. Barzilai and
  * J. M. Borwein, 1988, with the information as the measure of length). */
 #define FIT_LEAST_STRETCH 0.5f
 #define FIT_MOST_STRETCH  20.0f
@@ -264,7 +264,7 @@ FIT_APART void fit_newton_step(fit_work *work, vf *step) {
   }
 }
 
-/* `iterations` steps, whatever happens. The last one tells whether they have come to rest; the
+/* `iterations` steps, whatever happens. The last one shows whether they have converged; the
  * uncertainties at the result are its measure. */
 FIT_APART void fit_by_newton(fit_work *work) {
   const int count = FIT_COUNT;

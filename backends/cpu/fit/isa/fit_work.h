@@ -202,7 +202,7 @@ typedef struct fit_work {
   fit_pixel column[COMPUTE_FIT_MAX_SIDE], row[COMPUTE_FIT_MAX_SIDE];
 } fit_work;
 
-/* The planes behind it: data, extra, weight, and three maps. */
+/* The planes after it: data, extra, weight, and three maps. */
 enum { FIT_PLANES = 6 };
 
 static inline uint64_t fit_workspace_bytes(const compute_fit_problem *problem) {

@@ -76,7 +76,7 @@ GEMM_INLINE void gemm_convert(const compute_dtype dtype, GEMM_ELEMENT *packed, i
     gemm_convert(dtype, packed, row, outer, inner, data, outer_stride, inner_stride);              \
     break;
 
-/* outer × inner elements of any dtype, from `first` elements behind the source's address on. */
+/* outer × inner elements of any dtype, from `first` elements after the source's address on. */
 static void gemm_gather(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int64_t inner,
                         const void *data, compute_dtype dtype, int64_t outer_stride,
                         int64_t inner_stride) {

@@ -22,12 +22,12 @@ typedef struct cpu_gemm_block {
   void *c;
   int64_t c_row;
   bool accumulate;
-  const int64_t *b_rows; /* convolve: where row p of B begins, in elements behind b */
+  const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
 } cpu_gemm_block;
 
-/* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements behind `data`. */
+/* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements after `data`. */
 typedef struct cpu_gemm_source {
   const void *data;
   compute_dtype dtype;
@@ -65,13 +65,13 @@ typedef struct cpu_gemm_type {
   void (*pack_panels)(void *packed, int64_t k, int64_t n, const cpu_gemm_source *source);
 
   /* Copies k rows of B that lie anywhere (`rows`, as in convolve) into one panel, each by `pieces`
-   * of up to `lanes` elements: piece i from from[i] behind the row's begin to to[i] of the panel's
+   * of up to `lanes` elements: piece i from from[i] after the row's begin to to[i] of the panel's
    * row. In this order: whole vectors are copied, so each piece is followed by what the next ones
    * overwrite, and the panel must have room for one vector more. */
   void (*pack_pieces)(void *packed, int64_t k, const void *b, const int64_t *rows, int64_t pieces,
                       const int64_t *from, const int64_t *to);
 
-  /* C (m × n, columns side by side) = the sum of `count` ≥ 1 dense matrices, one behind the other.
+  /* C (m × n, columns side by side) = the sum of `count` ≥ 1 dense matrices, one after the other.
    */
   void (*sum)(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts, int64_t count);
 } cpu_gemm_type;

@@ -353,7 +353,7 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
   const int64_t most = STAGED / 4 / count; /* of the short, at least 2 */
   ELEMENT *target = to;
   const ELEMENT *x = data, *from = source;
-  memset(largest, 0, sizeof largest); /* what is read behind the last line */
+  memset(largest, 0, sizeof largest); /* what is read after the last line */
   for (int64_t first = 0; first < rows; first += most) {
     const int64_t part = rows - first < most ? rows - first : most, pairs = 2 * part * count;
     find_pairs(largest, right, x, pairs);

@@ -142,7 +142,7 @@ static compute_status accept_dot(generation *g, void *of) {
   if (emit_for_cpu(g)) {
     emit_default(&t->vector, gemm_choose_lanes(g, &p->product));
     if (!emit_is_power(t->vector) || t->vector > 64)
-      return emit_refuse(g, "there are no %u lanes", (unsigned)t->vector);
+      return emit_refuse(g, "%u lanes do not exist", (unsigned)t->vector);
     return COMPUTE_OK;
   }
   uint32_t items = 32;

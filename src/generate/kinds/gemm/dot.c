@@ -191,7 +191,7 @@ static compute_status check_dot(generation *g, const gemm_problem *problem) {
   if (problem->n > GEMM_DOT_COLUMNS)
     return emit_refuse(g, "dot products are for at most %d columns", GEMM_DOT_COLUMNS);
   if (!emit_is_power(t->vector) || t->vector > 16)
-    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+    return emit_refuse(g, "loads of %u elements do not exist", (unsigned)t->vector);
   if (emit_for_cpu(g)) {
     if (!is_dense(problem) || t->vector < 2)
       return emit_refuse(g, "dot products need dense vectors along k");

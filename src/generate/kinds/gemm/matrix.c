@@ -157,7 +157,7 @@ static compute_status check_matrix(generation *g, const gemm_problem *problem) {
                        (unsigned long long)gemm_matrix_local_bytes(g, problem),
                        (unsigned long long)emit_local_limit(g));
   if (!emit_is_power(t->vector) || t->vector > 16)
-    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+    return emit_refuse(g, "loads of %u elements do not exist", (unsigned)t->vector);
   if (t->groups > GEMM_SPLIT_LIMIT || !gemm_parts_fit(problem, t->groups))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   return COMPUTE_OK;

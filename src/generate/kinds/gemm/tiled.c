@@ -287,7 +287,7 @@ static void complete_tiles(generation *g, const gemm_problem *problem) {
 static compute_status check_tiles(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->tile_m % 4 || t->tile_n % 4)
-    return emit_refuse(g, "a tile of %ux%ux%u is out of range or no multiple of 4",
+    return emit_refuse(g, "a tile of %ux%ux%u is out of range or not a multiple of 4",
                        (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k);
   if (t->item_m > 16 || t->item_n > 16 || t->tile_m % t->item_m || t->tile_n % t->item_n)
     return emit_refuse(g, "a tile of %ux%u cannot be cut into %ux%u per item", (unsigned)t->tile_m,
@@ -305,7 +305,7 @@ static compute_status check_tiles(generation *g, const gemm_problem *problem) {
                        (unsigned long long)tile_bytes(problem, t),
                        (unsigned long long)emit_local_limit(g));
   if (!emit_is_power(t->vector) || t->vector > 16)
-    return emit_refuse(g, "there are no loads of %u elements", (unsigned)t->vector);
+    return emit_refuse(g, "loads of %u elements do not exist", (unsigned)t->vector);
   if (t->variant == GEMM_SPLIT && (t->groups < 2 || t->groups > GEMM_SPLIT_LIMIT))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   if (t->variant == GEMM_SPLIT && problem->k < 2) return emit_refuse(g, "k is too short to be cut");
