@@ -57,8 +57,10 @@ words_of() {
     END { print said ? said : last }' "$build/Testing/Temporary/LastTest.log"
 }
 
+more_packages=("${SETUP_MORE_TEST_PACKAGES[@]}")
+if ((full)); then more_packages+=("${SETUP_FULL_TEST_PACKAGES[@]}"); fi
 setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" \
-  --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_MORE_TEST_PACKAGES[@]}"
+  --optional "${SETUP_FIT_PACKAGES[@]}" "${more_packages[@]}"
 setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
 if ((full)); then

@@ -32,6 +32,8 @@ SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrin
 # at the files that compute-fit reads and writes.
 SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
   libtiff-tools hdf5-tools)
+# Only for --full: the documentation site, and the README in a minimal Debian.
+SETUP_FULL_TEST_PACKAGES=(doxygen debootstrap)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")
