@@ -34,9 +34,10 @@ SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrin
 # at the files that compute-fit reads and writes.
 SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
   libtiff-tools hdf5-tools "${SETUP_REPORT_PACKAGES[@]}")
-# For tests/run.sh --full: packages of libcompute, and builds for another C library and another processor.
+# For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
+# the documentation site, and the README in a minimal Debian.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user)
+  libc6-dev-arm64-cross qemu-user doxygen debootstrap)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")
