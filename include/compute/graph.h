@@ -6,8 +6,8 @@
  * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must
  * have equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast as in
  * NumPy. A graph under construction belongs to one thread; a finished graph may be compiled from
- * several. Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the table
- * of all operations, made from the same source as this library. */
+ * several. Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the
+ * table of all operations, made from the same source as this library. */
 #ifndef COMPUTE_GRAPH_H
 #define COMPUTE_GRAPH_H
 

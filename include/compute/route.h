@@ -4,8 +4,8 @@
  * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
  * predictions come from a few figures of each device, which are measured once, kept in a file
  * next to the tuning file, where every later program finds it. COMPUTE_COSTS
- * (docs/reference/environment.md) forbids measuring; then guesses from the device's description take the
- * place of what is not known. */
+ * (docs/reference/environment.md) forbids measuring; then guesses from the device's description
+ * take the place of what is not known. */
 #ifndef COMPUTE_ROUTE_H
 #define COMPUTE_ROUTE_H
 

@@ -55,8 +55,8 @@ static bool takes(const compute_operation_info *info, compute_dtype dtype) {
   return *list == dtype;
 }
 
-/* Fits have promises of another kind: docs/guide/fitting.md. What a function of the caller's is right
- * in, only it knows. */
+/* Fits have promises of another kind: docs/guide/fitting.md. What a function of the caller's is
+ * right in, only it knows. */
 static bool belongs_here(const compute_operation_info *info) {
   return strcmp(info->category, "fit") != 0 && strcmp(info->category, "call") != 0;
 }

@@ -366,7 +366,7 @@ static bool run(reference *r) {
     return network_reference(r->d, (const void *const *)r->operands, store_network, r);
   case COMPUTE_KERNEL_SPOTS: return spots_reference(r->d, r->operands);
   case COMPUTE_KERNEL_CALL: return false; /* what it is, its function says */
-  case COMPUTE_KERNEL_FIT: return false; /* by its records: support/samples/sample_fits.h */
+  case COMPUTE_KERNEL_FIT: return false;  /* by its records: support/samples/sample_fits.h */
   }
   return false;
 }
