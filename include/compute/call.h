@@ -44,8 +44,8 @@ typedef struct compute_call_arguments {
 } compute_call_arguments;
 
 /* The function. Part `part` of `parts`: every run calls it once for each part 0 … parts − 1,
- * several at the same time on threads of the context's pool, or one after the other on any thread,
- * in any order; a part must not wait for another. Together they write every element of every
+ * several at the same time on threads of the context's pool, or in sequence on any thread, in any
+ * order; a part must not wait for another. Together they write every element of every
  * output, which holds anything before. Inputs never overlap outputs.
  *
  * Several threads may run a plan at once, and the training of several replicas and the batch

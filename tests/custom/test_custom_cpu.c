@@ -282,7 +282,7 @@ static compute_status try_with(const char *variable, const char *value) {
 static void the_compiler_can_be_chosen(void **state) {
   (void)state;
   assert_fails(try_with("COMPUTE_CC", "none"), COMPUTE_ERROR_UNSUPPORTED);
-  test_check_message(context, "COMPUTE_CC is none");
+  test_check_message(context, "COMPUTE_CC=none");
   assert_fails(try_with("COMPUTE_CC", "/does/not/exist"), COMPUTE_ERROR_UNSUPPORTED);
   test_check_message(context, "/does/not/exist");
   assert_fails(try_with("COMPUTE_CC", "relative/cc"), COMPUTE_ERROR_UNSUPPORTED);

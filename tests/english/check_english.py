@@ -39,7 +39,7 @@ PATTERNS = [
 ]
 
 # Files whose texts are about to move.
-EXEMPT = ("src/base/variable.c", "src/tools/fit/option_table.c")
+EXEMPT = ()
 
 TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 JOINT = re.compile(r"(?:\s|\\\n|PRI[a-zA-Z0-9]+)*")

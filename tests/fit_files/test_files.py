@@ -111,7 +111,7 @@ class Npy(Files):
             np.testing.assert_array_equal(np.fromfile(self.path("out"), "f4"),
                                           sample(dtype, (10, 4)).astype("f4").ravel())
         np.save(self.path("a.npy"), np.array([1, 2.5]))
-        self.assertIn("is 2.5, and whole numbers",
+        self.assertIn("is 2.5; it must hold whole numbers",
                       tool("array", self.path("a.npy"), "i32", self.path("out")).stderr)
         np.save(self.path("a.npy"), np.array([1, 256]))
         self.assertIn("from 0 to 255",

@@ -89,7 +89,7 @@ static void a_full_disk_is_reported_and_nothing_is_complete(void **state) {
         sample_results_append(file, problem.model, 0, 3000, ROIS, i < 2 ? ROIS : 3000, &wrong);
     if (!status) status = results_file_checkpoint(file, &wrong);
     assert_int_equal(status, COMPUTE_ERROR_FILE);
-    assert_non_null(strstr(wrong.what, ".incomplete: File too large"));
+    assert_non_null(strstr(wrong.what, ": File too large"));
     assert_int_equal(results_file_checkpoint(file, NULL), COMPUTE_ERROR_FILE);
     results_progress kept;
     assert_true(results_file_abandon(file, &kept));

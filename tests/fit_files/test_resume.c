@@ -207,7 +207,7 @@ static void a_full_disk_keeps_what_counts(void **state) {
     compute_status status = sample_results_append(file, problem.model, 0, 900, ROIS, 30, &why);
     if (!status) status = results_file_checkpoint(file, &why);
     assert_int_equal(status, COMPUTE_ERROR_FILE);
-    assert_non_null(strstr(why.what, ".incomplete: File too large"));
+    assert_non_null(strstr(why.what, ": File too large"));
     assert_true(results_file_abandon(file, NULL));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     options.resume = true;
@@ -257,7 +257,7 @@ static void a_run_killed_at_its_very_end_is_finished(void **state) {
   text = read_file(HDF5, &bytes);
   assert_memory_equal(text, "\x89HDF", 4);
   free(text);
-  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "nothing is left to do");
+  assert_refused(HDF5, &options, COMPUTE_ERROR_FILE, "nothing is left to resume");
 }
 
 int main(void) {

@@ -68,7 +68,7 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
   const char *folders = services->variable(services->host, "PATH");
   if (named && strcmp(named, "none") == 0)
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, "unset COMPUTE_CC, or name a compiler in it",
-                entry, "kernels are not compiled for the CPU, as COMPUTE_CC is none", "");
+                entry, "COMPUTE_CC=none switches kernels for the CPU off", "");
   if (named && named[0] == '/') {
     snprintf(found->path, sizeof found->path, "%s", named);
     if (is_program(found->path, &found->file)) return COMPUTE_OK;
