@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "batch": a run of the batch iterator against its longest part.
  *
  * Sources and sinks take a known time for each batch by waiting, as a disk or an instrument makes

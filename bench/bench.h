@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of compute-bench share: the session, cases and records. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H

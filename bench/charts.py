@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures as SVG that follow the reader's light or dark theme, drawn with matplotlib.
 
 A picture is drawn for a width in CSS pixels and is not to be scaled: text keeps its size, and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Judging results; see check.h. */
 #include "check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Judging results against the double-precision reference. */
 #ifndef BENCH_CHECK_H
 #define BENCH_CHECK_H

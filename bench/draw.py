@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Draws one picture as SVG: fits or networks of compute-bench's JSON, or a timeline.
 
     draw.py fits BENCH.json PICTURE.svg [--goals]

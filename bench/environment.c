@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the numbers come from; see environment.h. */
 #include "environment.h"
 

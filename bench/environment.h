@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the numbers come from: everything about the machine that could change them. */
 #ifndef BENCH_ENVIRONMENT_H
 #define BENCH_ENVIRONMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults that come from files: source text, caches, modules; and from a device that computes
  * nothing. Contexts of their own see what was damaged, in folders of their own. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "faults": what goes wrong on purpose, what the library makes of it, and how long that
  * takes.
  *

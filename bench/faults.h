@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the faults of suite "faults" share (faults.c), and those that come from files and modules
  * (fault_files.c). */
 #ifndef BENCH_FAULTS_H

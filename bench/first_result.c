@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The measured process is this program again, since drivers and compilers start only once in a
  * process. Its caches are in a folder of their own: empty for the cold start, filled by a first run
  * for the warm one. The process measures itself, from the start of main on. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the start of a process to its first result, with empty and with filled caches on disk. */
 #ifndef BENCH_FIRST_RESULT_H
 #define BENCH_FIRST_RESULT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "fit": batched Gaussian fits of simulated ROIs, from arrays in memory to parameters,
  * uncertainties, ratio, p-value, iterations and status. A record's ms is for the whole stack; its
  * "fit" has the rate, of one thread too, and what makes rates comparable: size, parameters,

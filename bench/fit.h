@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of suite "fit" share: stacks of simulated ROIs, what is promised of their fits,
  * and runs in processes of their own. */
 #ifndef BENCH_FIT_H

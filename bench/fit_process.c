@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits in processes of their own: what callbacks take of memory, and compute-fit as a user starts
  * it; see fit.h. */
 #include <ftw.h>

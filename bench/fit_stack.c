@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Simulated ROIs, and what their fits must be like; see fit.h. */
 #include <math.h>
 #include <stdio.h>

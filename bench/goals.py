@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the developers have set themselves to reach, and how a run compares: report.py --goals.
 
 A goal that is missed is shown with what was seen. It says nothing about results.

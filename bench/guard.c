@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See guard.h. The text is made before it is needed: a signal handler may only write it. */
 #include "guard.h"
 

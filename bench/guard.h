@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A case that crashes or hangs ends the program, whose last line then names it. */
 #ifndef BENCH_GUARD_H
 #define BENCH_GUARD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays in host memory; see host.h. */
 #include "host.h"
 

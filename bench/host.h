@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays in host memory: inputs that libcompute and its peers read alike. */
 #ifndef BENCH_HOST_H
 #define BENCH_HOST_H

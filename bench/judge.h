@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Right or wrong, and fast enough or not: two verdicts that have nothing to do with each other. A
  * record that is wrong is a failure. One that is only slower than its goal is a miss, which is
  * shown with the goal and never affects an exit status unless --strict asks for that. */

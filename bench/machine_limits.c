@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The machine's limits: multiply-adds per second on registers, and memory speed.
  *
  * The loops are our own and small, so that they are a limit for everybody: twelve independent

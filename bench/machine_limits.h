@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the machine can do at best, measured: the yardsticks of every table and chart. */
 #ifndef BENCH_MACHINE_LIMITS_H
 #define BENCH_MACHINE_LIMITS_H

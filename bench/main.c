@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-bench: how fast libcompute is on this machine, against the machine's limits and against
  * other libraries, with every result checked before it is timed. */
 #include <errno.h>

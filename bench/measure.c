@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fair timing; see measure.h.
  *
  * Competitors take turns sample by sample, so that a machine that slows down slows all of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fair timing: several competitors in one process, in turn. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "memory": the pool, transfers between host and device, copies and transposition. */
 #include <math.h>
 #include <stddef.h>

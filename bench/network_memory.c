@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See network_memory.h. The trainer works in a context of its own, whose pool has seen nothing
  * else: its highest mark is compared with what the trainer says that a step needs. Neither the pool
  * nor the process may grow from the first steps to the last. */

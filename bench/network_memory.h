@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory of training, against what the plan says. */
 #ifndef BENCH_NETWORK_MEMORY_H
 #define BENCH_NETWORK_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See network_own.h. */
 #include "network_own.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libcompute's side of the suite "train": a network as layers, with a plan or a trainer. */
 #ifndef BENCH_NETWORK_OWN_H
 #define BENCH_NETWORK_OWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See network_reference.h. Loops in the order of the definitions, with rows inside: a step of the
  * largest network takes about a second. */
 #include "network_reference.h"

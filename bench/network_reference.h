@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Networks in double precision, by the textbook: what the suite "train" is compared with. */
 #ifndef BENCH_NETWORK_REFERENCE_H
 #define BENCH_NETWORK_REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The networks of the suite "train", for libcompute, its reference and the peers alike: lists of
  * parts, each working on the one before it unless it says otherwise. This header is C and C++. */
 #ifndef BENCH_NETWORKS_H

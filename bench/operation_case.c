@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs one operation: libcompute and every peer that knows it, on the same arrays, in turn.
  *
  * On a device that can address host memory, libcompute works in the very arrays that the peers use;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of operations that compute-bench measures; see operations.h.
  *
  * References are written for trust, not for speed: the textbook loop in double precision. That is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What compute-bench measures: for each operation its graph, its inputs, its cost and a plain
  * reference in double precision.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions in the table of operations (operations.h): forward, alone and with what follows it
  * in a network, by data, by filter, and transposed, each with its textbook sum as the reference. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch norm, the gradients of norms and of softmax with cross-entropy, and attention, in the table
  * of operations (operations.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pooling in the table of operations (operations.h), and its gradients. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of compute-bench, and what its manual page says besides. */
 #include "bench.h"
 

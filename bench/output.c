@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records as a table and as JSON; see output.h. */
 #include "output.h"
 

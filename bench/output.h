@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records as a table and as JSON. */
 #ifndef BENCH_OUTPUT_H
 #define BENCH_OUTPUT_H

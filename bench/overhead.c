@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "overhead": what libcompute costs beside the arithmetic. */
 #include <math.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The border between compute-bench and the libraries that it compares with.
  *
  * A peer is a shared library in lib/compute-peers, opened at run time with its symbols kept to

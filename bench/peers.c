@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finding and opening peers; see peers.h.
  *
  * Each is opened with RTLD_LOCAL, so that its symbols meet nobody else's, and never closed: OpenMP

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The peers that were found (peer.h says what one is). */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the report and bench/draw.py show of a run, as charts (charts.py draws them)."""
 
 from typing import Any, Callable, Collection, Optional

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """compute-bench's JSON: its records by case, and names and numbers in words."""
 
 import json

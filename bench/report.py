@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Makes one HTML file of compute-bench's JSON: this machine against its limits and its peers.
 
 The file opens anywhere without a network. Its pictures need matplotlib (Debian: python3-matplotlib);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "routing": plans placed by cost against the same plans on either device alone.
  *
  * Everything starts and ends in host memory, for all three alike. They run in turn, and the medians

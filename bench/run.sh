@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Builds libcompute, runs the examples and the benchmarks, and draws the report; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/harness/setup.sh"

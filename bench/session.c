@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of records and notes of a session (bench.h). */
 #include <math.h>
 #include <stdarg.h>

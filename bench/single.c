@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cases without a peer; see single.h. */
 #include "single.h"
 

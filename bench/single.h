@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cases without a peer: one call, measured alone. */
 #ifndef BENCH_SINGLE_H
 #define BENCH_SINGLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cases that are rows of the table of operations: elementwise, matmul and reduce.
  *
  * Sizes are those of the project's targets; a quick run leaves out what takes long and takes a

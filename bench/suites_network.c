@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cases of networks' operations: suites conv, pool and norm.
  *
  * A convolution is measured as it is, with what follows it in a network, and with Winograd's

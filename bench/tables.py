@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """compute-bench's records as tables: as HTML for the report, as Markdown for documents."""
 
 import html

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Suite "train": networks, in inference and in training, against libtorch's own modules and
  * optimizer.
  *

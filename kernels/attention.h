@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Configured by
  *
  *   VALUE                        type of scores and sums

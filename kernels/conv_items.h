@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ITEM_M results of one channel, side by side in a row of positions, by one item: what stands
  * between the choice of `line`, `first` (the position in it) and `count` and the epilogue. A CPU
  * takes those that a tap hits as one vector loop; a GPU unrolls it, and asks each. */

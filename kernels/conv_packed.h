@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies the weight of ITEM_M channels for all terms, channels side by side. Missing ones are 0. */
 //@ conv_pack
 const INDEX channel0 = panel * ITEM_M;

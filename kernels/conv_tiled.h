@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a factor of a convolution comes into local memory: SLAB_FETCH reads an item's share of the
  * next slab into registers, SLAB_PUT puts it into the slab. Pasted once for the data (SLAB_IS_DATA)
  * and once for the weight.

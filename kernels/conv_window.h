@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How a convolution counts: what all its kernels say about positions and terms.
  *
  * A sum is found by its channel and its position; its terms are the products that are added up. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A transposing copy through local memory. in0 is contiguous along the rows of the space's last two
  * dimensions, out0 along the columns. A tile of both is read along the one and written along the
  * other, so that neighbouring items always touch neighbouring elements; a column of padding keeps

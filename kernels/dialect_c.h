@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dialect in C11 with GNU extensions, for running generated kernels where there is no device
  * compiler: tests build a shared object of the source and drive it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dialect in CUDA C++ as NVRTC compiles it, without a header. README.md says what the words
  * mean. Contraction is the compiler's option: -fmad=false. */
 /* "Declared but never used": no source uses all of these definitions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The dialect in OpenCL C 1.2. README.md says what the words mean. */
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef __clang__ // loops are marked for vectors that not every pass of the compiler may make

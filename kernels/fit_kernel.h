@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which ROIs an item or a group takes, and how their pixels come to it. The body is fit_tile and,
  * inside, fit_roi.
  *

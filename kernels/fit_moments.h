@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mean and variance of a pixel's deviance 2 [d ln(d / mu) − d + mu] when the fit is right, as
  * functions of the pixel's mean mu: what the corrected p-value compares a fit's deviance with.
  * Plain macros, for C and for kernels in the dialect alike.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pixels of an ROI: where they come from, as photo-electrons.
  *
  * MASKED, OFFSET_MAP, GAIN_MAP, VARIANCE_MAP: inputs that there are. CAMERA: 0 ideal, 1 EMCCD, 2

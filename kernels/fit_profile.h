@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A Gaussian along one axis, pixel by pixel: what it has in each pixel, and the derivatives of
  * that.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How well a model fits: the log-likelihood ratio against the saturated model, and with what
  * probability a right model fits worse. */
 //@ fit_quality

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel's body up to an ROI of its own: `roi`, `inside` and `source`. What fit_roi makes of
  * them follows, and two braces. The words are explained in fit_kernel. */
 //@ fit_tile

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small symmetric matrices. Of PARAMETERS rows, the lower triangle: AT(a, b) for b <= a. Every loop
  * unrolls, so that they stay in registers. */
 //@ fit_matrix

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where a fit starts: the background from the ROI's border, the position from the centre of mass of
  * what is above it, N from the sum. Also finds data that cannot be fitted. */
 //@ fit_start

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums over an ROI's pixels: gradient and information, and how well the model fits.
  *
  * The model is a product of a column's share and a row's, so that the derivatives are, too. Along a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adds to a total and keeps what rounding lost: Kahan, "Further remarks on reducing truncation
  * errors", 1965. Long sums add up sums of short blocks like this, so that their error is that of a
  * block. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conversions by the rules of compute/dtype.h. convert_<program type>_<dtype> gives an element as
  * it is stored; between program types it is the cast. widen_<dtype> is the way back. */
 

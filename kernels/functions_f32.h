@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions in f32, written without branches and mostly without f64, so that compilers for CPUs make
  * vector code of them and devices without f64 have them. They give the same precision on every
  * device, which built-in functions do not, and keep it in the tails. The CPU backend compiles this

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions in f64: the device's own and what is made of them. The CPU backend, which compiles this
  * file too (backends/cpu/program/isa/math_f64.h), has some of its own. */
 

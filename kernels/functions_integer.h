@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Integer operations, each for i32 and i64. Arithmetic wraps, so it is done unsigned. */
 
 //@ neg_integer

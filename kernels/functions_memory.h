@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Elements in memory: LOAD_<dtype>(pointer, index) has the dtype's computing type, which
  * STORE_<dtype>(pointer, index, value) takes. Pointers are to any memory: to the dtype itself,
  * but u16 for f16 and bf16, u8 for bool. Narrow integers are in functions_narrow.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Integer dtypes of fewer bits than the type in which they are computed: `narrow` is the dtype,
  * `value` that type. */
 

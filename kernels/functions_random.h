@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as
  * 1, 2, 3", SC 2011. How key and counter are made is fixed by COMPUTE_I_RANDOM. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Operations that read the same in f32 and f64; what is not here is in functions_f32.h and
  * functions_f64.h. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Trigonometric and hyperbolic functions and their inverses. In f32 as in functions_f32.h, in f64
  * the device's own. The CPU backend compiles this file too (backends/cpu/program/isa/math_f32.h).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vectors of LANES sums, for products that one item computes by itself. */
 //@ gemm_vector
 #if defined(__OPENCL_VERSION__)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A few columns of C, one row for each SHARERS items: what stands between the loop over batches and
  * the epilogue. The items of a row take turns along k, each adds up its share, and a tree adds the
  * shares. Items that read at the same time read side by side: along k, or, if A's rows lie side by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Local memory of the matrix multiplication on matrix units: two slabs, A's with the rows of the
  * tile below each other and B's with its columns, each a line of TILE_K elements along k. Elements
  * are what the units take: f16, bf16, or f32 cut to TF32.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Local memory of the tiled matrix multiplication: two slabs, TILE_K rows each, A's with the rows
  * of the tile side by side and B's with its columns. Both are read in pieces of up to 16 bytes.
  *

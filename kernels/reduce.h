@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One pass of a reduction by groups of items: the body of a kernel.
  *
  * A group folds REDUCE_COLUMNS results, each by REDUCE_LANES items that take every REDUCE_LANES-th

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the row operations compute with. Configured by
  *
  *   VALUE               type of the elements

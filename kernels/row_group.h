@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rows that a group of items can hold: the body of a kernel. ROW_LANES items share a row, each
  * keeps ROW_ITEMS of its elements, ROW_LANES apart. Each element is read once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops over elements of a row that lie in private memory, for items that handle rows alone.
  * ROW_WIDTH lanes make them vectors, and keep rounding errors small. */
 //@ row_lines

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running folds. Configured by
  *
  *   VALUE, FOLD(a, b), FOLD_IDENTITY, FOLD_IS_SUM      as fold

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sorting rows. Configured by what top_k of top_k.h is configured by (TOP_GROUP, TOP_LENGTH and
  * TOP_BARRIER for TOP_SORT), and
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Order of elements. Configured by
  *
  *   VALUE             type of elements

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Windows along one dimension. Configured by
  *
  *   VALUE                 type of sums

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What `cmake --install` puts where: the library, its public headers, and the files by which
 # pkg-config and find_package find them. Modules install themselves (modules.cmake). Nothing that is
 # installed contains the prefix, so an installed tree may be moved.

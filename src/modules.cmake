@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # compute_add_backend(<name> <sources>...) makes a backend module: libcompute-<name>.so.
 #
 # A module is loaded at run time and exports one symbol. It needs the public headers and nothing of

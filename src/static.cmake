@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # libcompute.a: the core and the CPU backend in one object, in which every symbol that is not public
 # is local, so that a private name never meets one of the program's. CMakeLists.txt includes this
 # file.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The CUDA backend without a GPU: the suites of the CPU backend once more on a stand-in for the
 # driver and NVRTC (cuda_driver/), which LD_LIBRARY_PATH puts in their place. CMakeLists.txt includes
 # this file.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Tests and measures libcompute on a machine with an NVIDIA GPU; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The OpenCL backend as a whole: the suites of the CPU backend once more on PoCL, a driver that
 # fails (opencl_layer/), and oclgrind. CMakeLists.txt includes this file.
 #

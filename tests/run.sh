@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Runs the tests of libcompute on a fresh or a used machine; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/support/harness/setup.sh"

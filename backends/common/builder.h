@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the modules that compile share: programs by their source, generated kernels and their
  * faults.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated kernels. The core writes the source; here it is built, and its launches are kept in a
  * form close to what drivers take.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of a device's programs: compiled once for each text and options, and shared by all
  * kernels that need them.
  *

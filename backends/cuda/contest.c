@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Timing what a library proposes: its own order is an estimate, and the first is often not the
  * fastest. Each candidate runs on memory of no interest, on a stream of its own, between two
  * events. Nothing here may fail a kernel: what cannot be timed leaves the library's order. */

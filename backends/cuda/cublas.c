@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Products by cuBLASLt. The descriptors are made once, when a kernel is prepared, as is the choice
  * of the algorithm: the best few of the library's proposals are timed, and the winner is kept in
  * the disk cache under all that can change it. A launch copies the operation's descriptor to its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of cuBLASLt that is used, declared by us: types, constants and prototypes of versions 12
  * and 13. Everything in it counts columns first; a row-major matrix is handed over as its
  * transpose. */

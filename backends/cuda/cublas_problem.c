@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A descriptor in cuBLASLt's terms.
  *
  * cuBLASLt counts columns first, and its bias runs along the rows of the result. Row-major Y = A·B

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of the CUDA backend.
  *
  *   module.c    the vtable, and starting the module

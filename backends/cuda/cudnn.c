@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions by cuDNN. A plan is made when a kernel is prepared, the best few that the heuristics
  * propose are timed, and which of them won is kept in the disk cache: with the same library and GPU
  * the heuristics say the same again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The part of cuDNN 9 that is used, its backend interface: a graph of operations is described by
  * descriptors with attributes, the library's heuristics name engines for it, and an engine with its
  * settings becomes a plan that can be executed. Declared by us. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A convolution in cuDNN's terms, and the plans for it.
  *
  * The operation is described as a graph of one node. The heuristics name engines with settings; an

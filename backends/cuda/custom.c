@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the user's own: their source as it is, and arguments as they come.
  *
  * The driver reads as many parameters as the kernel has, whatever it is given, so that too few

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One GPU: opened on its primary context, which vendor libraries and other users of CUDA in the
  * process share. */
 #include "cuda.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CUDA driver, libcuda.so.1, and its compiler NVRTC, opened at run time. Types, constants and
  * prototypes are written down here, so that building needs no toolkit; each function is asked for
  * with the version of the interface that its prototype was written for, whatever driver answers. */

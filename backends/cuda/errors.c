@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's codes in words, and the state of a device that one of them has ended.
  *
  * After an illegal address, a launch timeout, an uncorrectable memory error and their like every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events of the driver, without timing, which makes them cheap; and timers.
  *
  * The driver reports only the time between two events, as a float of milliseconds, which is exact

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels: generated ones, prepared by the shared builder and enqueued as launches on the queue's
  * stream, and those of the vendor's libraries.
  *

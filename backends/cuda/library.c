@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vendor libraries, opened when a kernel first asks for one, and never closed: their own threads
  * and handlers may outlive us. A library that cannot be used is not an error. It is logged once for
  * each device, and the reason is kept for those who force it by the tuning parameters. */

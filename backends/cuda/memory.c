@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory, and memory of others.
  *
  * The core pools blocks, so the driver is asked rarely. Where the device has stream-ordered pools

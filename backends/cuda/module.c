@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CUDA module's vtable, and starting it: mostly, saying in words why it does not start. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NVRTC: finding it, remembering what was found, and opening it. */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From source text to loaded modules: what the shared table of programs needs to know of CUDA.
  *
  * NVRTC compiles to CUBIN for the GPU's own architecture, so that the driver only has to load it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A queue is a stream of its own, which never waits for the default stream of other users of CUDA.
  */
 #include "cuda.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sequences of kernels as CUDA graphs.
  *
  * While a queue records, its kernels are only noted. At the end their launches become the nodes of

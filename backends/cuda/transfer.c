@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies.
  *
  * The driver moves pinned memory by itself and at the bus's full speed; pageable memory it first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which kernels a vendor's library computes.
  *
  * Where the library knows a kernel's epilogue, it does all of it. Where it does not, it can still

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products and convolutions by NVIDIA's own libraries, where they are installed.
  *
  *   vendor.c          which library, if any, serves a kernel; the epilogue after a product

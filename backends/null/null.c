@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The null backend: the smallest module that keeps every promise of compute/backend.h. Copy this
  * folder to start a backend of your own; docs/internals/backends.md walks through it.
  *

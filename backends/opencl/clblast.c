@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CLBlast as a second implementation of GEMM, chosen where the tuner has measured it to be faster.
  *
  * It has a C interface but is C++ inside, so it is opened at run time, never closed, and warmed up

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the user's own: their source as it is, and arguments as they come. */
 #include "opencl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One device: its facts, as the generator and compute-info want them. A driver may fail, answer in
  * another size than the standard says, or forget the zero at the end of a text, and some report
  * nonsense; all of that ends here. Limits are clamped to what makes sense, and the rest of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* OpenCL's error codes: their names, what they mean to a user, and the status they become; and what
  * is said of a lost device.
  *

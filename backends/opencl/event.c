@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events and timers.
  *
  * An event is the last command of each lane at the time of recording. No command of its own is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated kernels: prepared by what modules with a compiler share, and enqueued with
  * kernel objects of the driver. CLBlast is a second implementation of GEMM. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Buffers.
  *
  * Where the device has fine-grained shared memory and no memory of its own, a buffer is made over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The OpenCL module's vtable, and starting it. */
 #include "opencl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which platforms and devices there are. Whatever cannot be used is left out with a reason, in the
  * order in which a user would meet the obstacles: no driver registered, no device, too old,
  * switched off, no compiler. */

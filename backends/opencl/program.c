@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs and their entry points: what the shared table of programs needs to know of OpenCL.
  *
  * PoCL is special: it specialises kernels at their first launch and keeps what it made in a folder

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queues.
  *
  * A queue of the core is an in-order queue of the driver for kernels and, on devices with memory of

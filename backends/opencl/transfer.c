@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies.
  *
  * Memory that the host shares is copied by the host itself, with the context's threads, once the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peer: oneDNN 2.x through its C interface. Plain f32 products go through dnnl_sgemm, all else
  * through primitives made once, as the library wants to be used. */
 #include <oneapi/dnnl/dnnl.h>

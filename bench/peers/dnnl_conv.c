@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* oneDNN's convolutions (dnnl_steps.h). Batch norm behind one is folded into filter and bias
  * beforehand, and relu is part of the primitive. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* oneDNN's pooling and batch norm (dnnl_steps.h). A backward pass finds what the forward pass
  * leaves to it (where the maxima were, the statistics) made beforehand. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tables of the peer oneDNN that have files of their own, each ended by a row without a name.
  */
 #ifndef BENCH_PEERS_DNNL_NETWORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See dnnl_steps.h. */
 #include "dnnl_steps.h"
 

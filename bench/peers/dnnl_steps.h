@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* oneDNN's networks of few steps: data may have to be brought into the library's own layout, and
  * back.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compares fits with Picasso's on the CPU: same model, light and size of ROI, in turns.
 
 usage: fit_picasso.py BIN-FOLDER [--rois N] [--rounds N] [--json FILE]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peer: OpenBLAS called as any program calls it, with its own threads. libcompute opens the same
  * library; it sets one thread for its own calls only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peer: libtorch, called from C++ without gradients.
  *
  * Most operations are measured in the form that writes into a given tensor, which is the library's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libtorch's convolutions, pooling, normalisation and attention.
  *
  * Gradients are called as the library's own backward pass calls them, with all that the forward

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of the peer libtorch share: an operation is a list of shapes and a call. */
 #ifndef BENCH_PEERS_TORCH_OPERATIONS_H
 #define BENCH_PEERS_TORCH_OPERATIONS_H

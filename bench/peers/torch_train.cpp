@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libtorch's networks: its own modules and optimizer, as a program in C++ would use them. */
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>

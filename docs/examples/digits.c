@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Trains a small network to read handwritten digits.
  *
  *   cc digits.c $(pkg-config --cflags --libs compute) -o digits

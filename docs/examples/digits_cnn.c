@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Trains a small residual network to read handwritten digits, saves it, and reads digits with what
  * was saved.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits simulated spots, and compares the errors with the uncertainties that the fits report.
  *
  *   cc fit.c $(pkg-config --cflags --libs compute) -o fit && ./fit */

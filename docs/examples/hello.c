@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* y = gelu(x · w + b) on the best device of this machine.
  *
  *   cc hello.c $(pkg-config --cflags --libs compute) -o hello && ./hello          */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A C function of your own in a graph, with its gradient: a running mean along each row.
  *
  *   cc own_function.c $(pkg-config --cflags --libs compute) -o own_function && ./own_function

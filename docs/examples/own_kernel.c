@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel of your own, in the dialect that every device with a compiler takes: the Mandelbrot set.
  *
  *   cc own_kernel.c $(pkg-config --cflags --libs compute) -o own_kernel && ./own_kernel [DEVICE] */

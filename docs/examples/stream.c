@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* More data than memory: a stream of matrices through a fused graph, while the next ones are being
  * made and the last ones are being summed up.
  *

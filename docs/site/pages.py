@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes the pages, which are made for GitHub, as Doxygen wants them: headings get the labels that links use, links between
 pages become references, and links to other files of the tree point to copies of them or, where there is none, become plain text.
 

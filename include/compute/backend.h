@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The vtable between libcompute and its backends, for those who write one.
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol

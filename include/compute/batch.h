@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches: any number of items through a graph or a kernel, in constant memory, with reading,
  * uploading, computing, downloading and writing going on at the same time.
  *

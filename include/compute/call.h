@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A C function of your own as an operation of a graph. docs/guide/own-functions.md is the guide;
  * kernel.h has functions that are compiled for the device instead.
  *

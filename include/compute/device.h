@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts, devices, queues, events, scopes and the buffer pool's controls.
  *
  * A context finds the backend modules, opens their devices and owns them. Everything else belongs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Element types and shapes. */
 #ifndef COMPUTE_DTYPE_H
 #define COMPUTE_DTYPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eager calls: one operation on tensors, done when the call returns.
  *
  * Each function is the operation of the same name in graph.h, with the same rules for shapes and

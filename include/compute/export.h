@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Symbol visibility of the public functions. */
 #ifndef COMPUTE_EXPORT_H
 #define COMPUTE_EXPORT_H

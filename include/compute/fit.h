@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batched maximum-likelihood fits of 2-D Gaussians to small camera images (ROIs), for
  * single-molecule localisation and the like. What is fitted, units and conventions: fit_model.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a batched Gaussian fit computes: models, cameras, solvers, outputs, and the order of
  * everything. Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel source that the core writes for backends with a compiler, and the parameters it is tuned
  * with. For those who write a backend; included by compute/backend.h.
  *

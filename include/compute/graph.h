@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: operations recorded once, compiled to a plan (plan.h), run many times.
  *
  * A builder call appends a node and returns its handle. Calls never need a check of their own: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention.
  * Parts of a graph like those of graph.h, with the same rules. Images are [batch, channels, height,
  * width]; the planner chooses their layout in memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading and writing tensors as files. */
 #ifndef COMPUTE_IO_H
 #define COMPUTE_IO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Jobs: runs of plans that go on while the caller does something else.
  *
  * compute_submit returns at once for every device, also for the CPU. The library's own threads, a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of your own: compiled from source for a device, launched on a queue.
  *
  * Devices with a compiler take them (OpenCL, CUDA); others say COMPUTE_ERROR_UNSUPPORTED. Source is

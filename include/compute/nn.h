@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers: parts of a network that own their weights, and compositions of them.
  *
  *   compute_layer *net = compute_sequential((compute_layer *[]){

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans: a graph compiled for a device.
  *
  * Compiling simplifies the graph, fuses elementwise work, plans memory and prepares kernels. A plan

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a context has done so far: sums for each kernel and transfer, and a timeline.
  *
  * Recording is off until compute_profile_start; what it costs then is a few hundred nanoseconds for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What work costs on a device, and where a plan's steps run because of it.
  *
  * Plans compiled with COMPUTE_PLAN_AUTO (plan.h) place each step where the whole plan is predicted

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Simulated camera images with known truth: ROI stacks and movies, as fits see them.
  *
  * Every number comes from a counter (Philox4x32-10) keyed by the seed and counted by ROI or frame

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
  * noise. Parts of a graph, so that frames stay on the device on which they are fitted. The CPU has
  * a kernel for it; elsewhere, and with COMPUTE_PLAN_NO_FUSION, it is composed of other operations,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Status codes, error details and logging.
  *
  * Every call that can fail returns a compute_status; COMPUTE_OK is zero. The library never aborts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors: typed, strided arrays on a device.
  *
  * A tensor is a reference-counted view of a reference-counted buffer. Its shape, dtype and strides

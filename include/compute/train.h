@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training: data in shuffled mini-batches, a loss, an optimizer, on one device or on several.
  *
  *   compute_trainer *trainer;

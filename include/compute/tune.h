@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The autotuner: finds, on the machine at hand, the parameters with which generated kernels run
  * fastest, and stores them in a text file that every later program uses. Nothing is tuned unless
  * compute_tune is called (the program compute-tune does).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Validation: every step of every plan is checked while it runs.
  *
  * Each step that a device has run is evaluated again from the same inputs, plainly, element by

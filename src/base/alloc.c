@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory of the library. All of it comes from one replaceable allocator; the built-in one is
  * the C library's, and keeps calloc's advantage that large fresh memory is zero already. */
 #include "base/alloc.h"

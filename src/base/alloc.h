@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The library's own host memory; everything goes through here, so that one allocator can be
  * replaced (compute_allocator_set) and its failures tested. */
 #ifndef BASE_ALLOC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arithmetic on sizes and limits: the smaller and the larger, divisions that round up, and products
  * and sums that notice overflow. A header alone, so that the programs can use it. */
 #ifndef BASE_ARITHMETIC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one clock: CLOCK_MONOTONIC. A header alone, so that the programs can use it without a private
  * symbol of the library. */
 #ifndef BASE_CLOCK_H

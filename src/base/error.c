@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Error details: the last one of each thread, of each context, and of each thread in each context.
  *
  * The thread's last error in any context lies in thread-local storage, so that recording it can

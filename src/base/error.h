@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Error details: the code that detects a failure reports it, once. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H

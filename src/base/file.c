@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files and the cache folder. read and write may do less than they are asked to, for many reasons
  * that are not a failure. */
 #include "base/file.h"

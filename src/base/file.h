@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole reads and writes of a descriptor (interruptions and short counts are dealt with), and the
  * cache folder. */
 #ifndef BASE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A 64-bit hash for tables in memory (not for keys that an adversary chooses, nor for files). */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pieces of JSON; see json.h. */
 #include "base/json.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JSON (RFC 8259) for the library itself: pieces of it written to a text, and read by a caller who
  * knows what must come next. The reader is strict: what a writer must not write is refused, and
  * nothing is guessed. It never reads past the end, takes no memory, and does not recurse.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's log: one receiver and one level.
  *
  * The level is an atomic that every log call looks at first, so that a silent log costs one load.

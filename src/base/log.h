@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's log. Silent unless compute_log_set or COMPUTE_LOG says otherwise. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

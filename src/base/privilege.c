@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/variable.h"
 
 #include <sys/auxv.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011), laid out as COMPUTE_I_RANDOM of compute/backend.h. */
 #ifndef BASE_RANDOM_H

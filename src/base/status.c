@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Status codes and the version. One table gives every code its identifier and its text. Codes are
  * sparse, so the table is searched; nobody asks for a text in a hurry. */
 #include "compute/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growing text, and the release of text that was handed to the caller. */
 #include "base/text.h"
 

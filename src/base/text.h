@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growing text, for explanations and messages longer than a fixed buffer; sizes in words; UTF-8. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H

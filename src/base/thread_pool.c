@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The thread pool: workers that join the caller's loop while it is open.
  *
  * Nothing waits for a worker to come. The caller opens a loop, raises `signal`, works on the loop

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pool of worker threads that run one parallel loop at a time.
  *
  * The caller is worker 0 and works too. Workers spin for some microseconds after a loop, so that

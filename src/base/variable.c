@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of environment variables and their one reader. No other file of the library calls
  * getenv, so this table is complete; docs/reference/environment.md shows it to users. */
 #include "base/variable.h"

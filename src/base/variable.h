@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one reader of the environment. The table is in variable.c. */
 #ifndef BASE_VARIABLE_H
 #define BASE_VARIABLE_H

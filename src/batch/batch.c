@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making and releasing iterators; the checks of what the caller asks for. */
 #include "batch/batch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a batch iterator.
  *
  * How a batch travels in a run, each line a thread (the last is the caller's):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute_batch_run: starts the threads, and delivers from the caller's own. */
 #include "base/alloc.h"
 #include "base/arithmetic.h"

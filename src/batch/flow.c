@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists, order and stopping.
  *
  * Batches are numbered as they are read. A failure belongs to a batch: those before it are still

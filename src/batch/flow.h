@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The state that the threads of one run share: which slot is where, what comes next, and when to
  * stop. Every function takes the flow's mutex itself. */
 #ifndef BATCH_FLOW_H

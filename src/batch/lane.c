@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two threads of a device, and what they do when it fails.
  *
  * One thread uploads and submits, the other downloads and waits, so that a backend whose copies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sources and sinks. The CPU's lanes work in the caller's arrays, and then nothing is copied here;
  * other arrays are copied by the context's threads together, since one thread alone is slower than
  * a fast bus. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many items make a batch.
  *
  * Large enough that what a batch costs by itself (threads that hand it on, launches, the start of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Buffers of a slot, in three kinds.
  *
  * On the CPU a port whose source or sink is an array needs none: the work reads and writes the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory of one batch under way. */
 #ifndef BATCH_SLOT_H
 #define BATCH_SLOT_H

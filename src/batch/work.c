@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs of the caller's builder, compiled for one device.
  *
  * Parameters are part of the graph, and a plan wants them on its own device. So before a graph is

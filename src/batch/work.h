@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The work on one device: a plan for each number of items that came up, or the caller's step. And
  * how many items a device takes at a time (sizes.c). */
 #ifndef BATCH_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One file for each entry, named by its key. A file appears whole, by renaming, and is checked
  * whole when it is read; so processes need no lock between them, and a crash leaves at worst a
  * temporary file. The folder is opened again for every call: it may be deleted while the program

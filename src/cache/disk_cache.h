@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compiled kernels on disk, found again by everything that could change them. Several processes may
  * use one folder at once. Nothing here sets an error: a cache that does not work is a slower
  * program, and the log says why, once. Thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Keys and checksums are SHA-256: nobody has to think about collisions, neither accidental ones nor
  * those that a program's author could provoke with a source of his own. */
 #include "cache/entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An entry of the disk cache as bytes: a header of fixed size, then the payload.
  *
  *    0  magic              8 bytes

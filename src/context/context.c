@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: opening, closing, and counting what must be gone before closing.
  *
  * While modules are probed they record why they cannot start. That is what probes are for, not a

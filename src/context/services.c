@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The services are thin: each hands on to the room that does the work. */
 #include "context/services.h"
 

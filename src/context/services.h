@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the core offers to its modules (compute_services). */
 #ifndef CONTEXT_SERVICES_H
 #define CONTEXT_SERVICES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Curves: reading them, and making up those that were not measured. */
 #include "cost/costs.h"
 #include "base/arithmetic.h"

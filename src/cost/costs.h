@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What kinds of work cost on a device, as curves of time over amount.
  *
  * A rate alone would be wrong at most sizes: a kernel's launch, threads that join in, caches and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything in a line is a whole number, so that no locale can spoil it. */
 #include "cost/file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file of costs: a text beside the tuning file with a line for each device,
  *
  *   costs 1 <key> <model> <launch> <wait> stream=12288:1100,786432:15300 … <checksum>

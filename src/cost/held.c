@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The costs that a device holds: found in the file, measured, or guessed, once and for all.
  *
  * A device keeps the figures as they were measured; curves that are missing are computed again for

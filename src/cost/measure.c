@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A point of a curve is the least of a few timings: whatever else the machine does only adds to
  * them. Small kernels are timed many at a time, so that what is seen is the cost of one among
  * others and not that of waiting. */

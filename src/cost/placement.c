@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The network: the source is the CPU, the sink the accelerator. A unit on the source's side runs on
  * the CPU, and its edge to the sink is cut, which costs what the unit costs there; and the other
  * way round.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where every unit of a plan runs, on the CPU or on one accelerator, so that the whole costs least.
  *
  * A unit costs something on either device. A value costs a copy when some reader is on the other

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sizes are those between which devices change their ways: what a launch hides, what caches hold,
  * and what they do not. One kernel text serves all sizes of a class wherever the generator's
  * seems necessary, because compilers take longer than anything that is measured here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels whose times make the curves of a device. */
 #ifndef COST_PROBE_H
 #define COST_PROBE_H

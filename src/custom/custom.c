@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels from a user's own source. What is checked here is what a mistake in a call can be; what
  * the compiler and the device think of a kernel, the backend says. */
 #include "compute/kernel.h"

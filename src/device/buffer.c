@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reference-counted device memory: a pool block, wrapped host memory, or nothing (zero bytes). */
 #include "device/buffer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory of a device: the pool, and reference-counted pieces from it or of wrapped host memory.
  */
 #ifndef DEVICE_BUFFER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries, rows and records under one lock. What is recorded takes about a hundred nanoseconds, so
  * that threads rarely meet at it; names are looked up once and remembered by their number. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is recorded, and recording it. Sits beside the device: every room may call it.
  *
  * Recording a piece of work on a queue takes a mark before and after it:

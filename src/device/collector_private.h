@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of the collector: for the files that fill and print it. */
 #ifndef DEVICE_COLLECTOR_PRIVATE_H
 #define DEVICE_COLLECTOR_PRIVATE_H

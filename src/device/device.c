@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One device: opening it, describing it, the controls of its buffer pool, and bringing it back
  * after a loss. */
 #include <stdio.h>

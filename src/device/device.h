@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of contexts, devices and queues. Nobody but src/device calls a backend's vtable to open,
  * describe or close; others call it through the device and queue below. */
 #ifndef DEVICE_DEVICE_H

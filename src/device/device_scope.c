@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which contexts are open, and device scopes: the calling thread's stack of default devices.
  *
  * One array per thread serves all contexts. An entry remembers its context by serial number, which

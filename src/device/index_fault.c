@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "device/index_fault.h"
 
 #include <inttypes.h>

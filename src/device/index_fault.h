@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is said of an index in the data that lies outside its axis: which call it was given to, its
  * value as the caller gave it, and its position in the caller's operand. A backend knows only the
  * value and where it read it; on devices it finds out long after the kernel was submitted, when the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prepared kernels, found again by the bytes of their descriptor.
  *
  * The key is compared in full; the hash only finds the bucket. A kernel is prepared without the

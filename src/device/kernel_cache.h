@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels prepared on one device, found again by their descriptor. Thread-safe. */
 #ifndef DEVICE_KERNEL_CACHE_H
 #define DEVICE_KERNEL_CACHE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices that stop answering.
  *
  * There are two ways to lose a device. Its backend says so: then the backend itself refuses further

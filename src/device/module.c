@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loading one backend module: file, loader, entry point, vtable, start. Whatever goes wrong on the
  * way becomes the probe's state, with the message of what refused it. */
 #include "device/registry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A look at a module's file before the loader maps it.
  *
  * The loader trusts the headers of an ELF file. Where a segment reaches past the end of the file,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of backends and devices, and where backend modules are looked for: the folders of the
  * options, of COMPUTE_BACKEND_PATH, the folder "compute" beside libcompute.so, and the folder of
  * the installation, in this order. The first file for a backend that works wins. libcompute.a

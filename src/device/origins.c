@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the objects of a context are made, if COMPUTE_LEAKS asks for it: the addresses of the calls
  * that led to each, by which compute_close names what is left. Costs a walk of the stack for each
  * object, and nothing where it is not asked for. */

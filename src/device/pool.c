@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The buffer pool of one device.
  *
  * Sizes: multiples of 64 bytes up to 1024, then 16 classes to every doubling, so that a block

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queues and events, and the buffers that submitted work still needs.
  *
  * A buffer that a run has finished with may be in use by the device until the queue has caught up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of devices of a context, best first, and how one is found in it by name. */
 #include "device/registry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Backend modules, and the devices of a context: opened, named, ranked. */
 #ifndef DEVICE_REGISTRY_H
 #define DEVICE_REGISTRY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between host and devices: submitted to a queue, or done on return by a device's internal
  * queue. */
 #include "device/transfer.h"

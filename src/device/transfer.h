@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between host and devices, and kernels. Nobody else calls the vtable's upload, download,
  * copy and copy_from_peer: so every copy is in the profile, and a device that is lost by one is
  * known to be. Failures carry the backend's status and detail. bytes may be 0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The eager calls: each describes itself as an eager_call, and one function does the rest.
  *
  * An eager_call is a builder of graph.h with its attributes. The first time, the builder makes a

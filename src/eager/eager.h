@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eager calls (compute/eager.h): how each describes itself, and their plans, found again by
  * structure.
  *

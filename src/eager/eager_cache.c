@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A hash table of plans with a list by last use. Plans in use are counted, so that forgetting one
  * while another thread runs it only drops the cache's own reference. */
 #include "eager/eager.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The eager calls of the operations that are not elementwise. Each has a builder that takes its
  * attributes from the description of the call, and a function that fills in the description. */
 #include "eager/eager.h"

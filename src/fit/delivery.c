@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records are rows of the device's result. The caller wants columns: one array for each output. A
  * block of records that the first cache holds is dealt out output by output. */
 #include "fit/fitter.h"

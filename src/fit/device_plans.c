@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans and chunks of one device. Both are made when a batch first needs them and kept: after a few
  * batches a run compiles and allocates nothing any more. */
 #include "fit/device_plans.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A device at which frames are worked on: its plans, and its memory for ROIs.
  *
  * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs go in chunks of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute_fit_image, compute_fit_crlb and the names: what a fit should give, in double precision
  * and without one. */
 #include <math.h>

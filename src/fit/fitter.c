@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making and releasing fitters; what their options may be. */
 #include "fit/fitter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a fitter.
  *
  * Stacks of ROIs go through the batch iterator as items, by a graph that it compiles itself

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs: on the caller's thread, or on one of the fitter's own; the graph for stacks of ROIs. */
 #include <stdio.h>
 #include <string.h>

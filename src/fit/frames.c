@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frames with any number of ROIs each.
  *
  * The items of the iterator are frames, so each crosses the bus once, whatever lies on it. What a

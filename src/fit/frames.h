@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of frames and their ROIs. */
 #ifndef FIT_FRAMES_H
 #define FIT_FRAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What goes into a fit besides pixels, for stacks and frames alike, and what can be wrong with a
  * run: found before it begins, for a corner outside its frame at the end of ten million would
  * otherwise cost an hour. */

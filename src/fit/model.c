@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The formulas are those of compute/fit_model.h. A pixel's part of an axis is the difference of the
  * error function at its two edges; far out it is taken from the complement, where the difference of
  * two numbers near 1 would have lost its digits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model of a spot in double precision: what kernels compute in f32, for those who want to know
  * what to expect. */
 #ifndef FIT_MODEL_H

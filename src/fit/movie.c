@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Spots on frames that a device holds already: it filters and marks, the host turns the marks into
  * corners, and the fit reads the same frames. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The draws. Small Poisson means are inverted: one uniform number, searched for among the
  * probabilities from 0 up. From INVERSION_BELOW on, Hörmann's transformed rejection ("The
  * transformed rejection method for generating Poisson random variables", Insurance: Mathematics and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random draws for simulated images, each named by where it is used, so that none depends on which
  * others were made before: Philox4x32-10 with the seed as key, and as counter the ROI or frame, the
  * place within it (a pixel, a spot), what the draw is for, and for methods that reject how often

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The error function from its values and slopes at sixteenths: between them by its Taylor series,
  * whose coefficients are Hermite polynomials times the slope. */
 #include "fit/noise_math.h"

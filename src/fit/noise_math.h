@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exp, log and erf made of additions, multiplications and divisions alone, which round alike
  * everywhere: the C library's may differ in the last bit between machines, and one bit in a mean
  * could change a draw. Branch-free or nearly so, for loops that compilers turn into vectors. Exact

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROI stacks and movies. Work is shared out among the context's threads in pieces that nothing
  * depends on, since every draw is named by its ROI or frame and its pixel. */
 #include "fit/simulate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of simulations: a checked order, and the three stages of an image (spots, expected
  * electrons, counts). */
 #ifndef FIT_SIMULATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a simulation makes sense. */
 #include <inttypes.h>
 #include <math.h>

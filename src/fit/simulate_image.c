@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Truth, the expected image that belongs to it, and what the camera makes of that. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Spot finding as a graph: band-pass filter, noise of each frame, local maxima, threshold.
  *
  * It is recorded in two forms: as one operation, find_spots, for devices that have a kernel for it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Writes kernels/*.h as C arrays: cmake -DOUTPUT=<file.c> -DSOURCES=<a.h,b.h,…> -P embed.cmake
 # Comments and blank lines are for readers of the files; the device's compiler need not see them.
 string(REPLACE "," ";" SOURCES "${SOURCES}")

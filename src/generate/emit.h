@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kinds of kernel are written with: text, launches, index spaces and programs.
  *
  *   launch.c   launches: buffers, fields, and how positions are shared out over items

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a descriptor to source and launches: what all kinds have in common. */
 #include "generate/generate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernel generator: from a descriptor, a target and parameters to source text and launches
  * (compute/generator.h). Pure functions of their arguments: nothing is kept between calls. */
 #ifndef GENERATE_GENERATE_H

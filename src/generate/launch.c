@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches: the parameters of an entry point, and the struct of sizes that goes with it. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs as functions of the kernel dialect: one line for each instruction that an output needs.
  */
 #include <inttypes.h>

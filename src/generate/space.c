@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Index spaces: fewest dimensions, and the text that turns a position into offsets. */
 #include <inttypes.h>
 #include <stdio.h>

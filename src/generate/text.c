@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What sources are put together from: macros, names of types, templates and functions of kernels/.
  *
  * In the files of kernels/ a line "//@ name" starts a section, which ends at the next such line. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graph object: nodes in creation order, handles, names, and the first error.
  *
  * Errors stay in the graph instead of being returned one by one: a model is dozens of builder calls

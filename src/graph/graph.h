@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a graph: an array of nodes in creation order, which is a topological order. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H

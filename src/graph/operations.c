@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ops.def as a table that can be read at run time. */
 #include "graph/graph.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SGD, Adam and RMSprop as graph nodes: gradients, update and new state are part of the same graph
  * as the model, so that the planner fuses them and one run is one training step.
  *

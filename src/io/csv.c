@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of numbers from text files.
  *
  * Values are parsed into a chain of blocks of fixed size as the file is unpacked, and the blocks

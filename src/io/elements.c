@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The elements of a tensor, to and from a file, in blocks of fixed size. */
 #include "io/elements.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fields of a text file, through zlib, which also reads plain files.
  *
  * One buffer of fixed size: a field is handed out in place, and only the unfinished one at the end

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A text file, plain or gzip-compressed, as a sequence of fields, and decimal numbers in fields. */
 #ifndef IO_FIELD_READER_H
 #define IO_FIELD_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* IDX: two zeros, the type of the elements, the number of axes, a big-endian size of 32 bits for
  * each, the elements, big-endian. After the description beside the MNIST files of LeCun, Cortes and
  * Burges. Nothing is allocated for a size that the file, unpacked, cannot have. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that appears under its name only when it is complete: written beside it, brought to the
  * disk, renamed. */
 #include "io/new_file.h"

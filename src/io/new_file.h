@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that appears under its name only when it is complete, and the words for what the system
  * says of a file. */
 #ifndef IO_NEW_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors in .npy files, moved in blocks of fixed size: beside the tensor itself, reading and
  * writing take constant memory. Nothing is allocated for what a header claims before the file is
  * known to be as long as that. */

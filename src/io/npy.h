@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of one array, for the library's own use: .npy and IDX. */
 #ifndef IO_NPY_H
 #define IO_NPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing after the
  * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
 #include "io/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* .npz: a ZIP archive with a .npy file for each array. */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors filled from a file of named tensors. Everything is read and checked beside the tensors,
  * and put in their place only when nothing can be wrong with the file any more: a model is never
  * left half loaded by a file that does not fit. */

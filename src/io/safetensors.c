@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* safetensors: 8 bytes that say how long the header is, the header, the elements.
  *
  *   { "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of named tensors: what safetensors and .npz have in common. */
 #include "io/tensor_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of an open file of named tensors, which the formats fill in, and tensors filled from one.
  */
 #ifndef IO_TENSOR_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ZIP archives, as far as NumPy's need it: members stored or deflated, also larger than 4 GiB, in
  * one file, neither encrypted nor in parts. After APPNOTE.TXT 6.3 of PKWARE. */
 #ifndef IO_ZIP_H

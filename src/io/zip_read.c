@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list at an archive's end, from its last bytes backwards.
  *
  * Stricter than most readers: nothing may stand before the first member or between the list and the

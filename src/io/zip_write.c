@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Archives of stored members. A member's checksum is written into its header when its bytes have
  * passed by; all dates are the format's first, so that equal content makes equal files. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What can be done with a job: run it, wait, ask, cancel, give it up. */
 #include "job/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a job, and the threads of a context that carry jobs out.
  *
  * A job waits for its predecessors (`blockers` counts those that have not ended), then in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The threads that carry out jobs: started one by one when a job is ready and none is idle, up to
  * a limit, and kept until the context closes. A runner only submits and waits; the CPU's work is
  * shared out by the thread pool as usual. */

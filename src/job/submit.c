@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Making a job: everything that can fail happens before the job is known to anybody. */
 #include <string.h>
 

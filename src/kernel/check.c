@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks of kernel descriptors, so that no backend has to repeat them; what differs by kind is in
  * kinds/. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checked once, here, for the graph's builder, for descriptors and for fitters: a backend can rely
  * on every number that it finds in a problem. */
 #include "kernel/fit_problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is asked of a fit: whether it makes sense, and the form in which backends get it. */
 #ifndef KERNEL_FIT_PROBLEM_H
 #define KERNEL_FIT_PROBLEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of kinds, and what all of them are asked in the same way. */
 #include "kernel/kind.h"
 

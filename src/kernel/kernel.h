@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel descriptors: their checks, sizes, prices and names. What differs by kind lives in one file
  * for each, kinds/<name>.c. Unless it says otherwise, a function takes a descriptor that
  * descriptor_check accepts. */

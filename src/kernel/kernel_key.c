@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writing a descriptor as bytes, and reading it back: the two must be changed together. */
 #include "kernel/kernel_key.h"
 

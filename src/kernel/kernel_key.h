@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel descriptor as bytes: its key in the kernel cache, and back again.
  *
  * The key holds everything of the descriptor that its kind uses and nothing else, so that equal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of kinds share: sizes, prices, classes. */
 #include "kernel/kind.h"
 

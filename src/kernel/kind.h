@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a kind of kernel is made of, and what the files of kinds share. */
 #ifndef KERNEL_KIND_H
 #define KERNEL_KIND_H

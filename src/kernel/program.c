@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs: building, checking, counting and printing, all driven by one table of instructions. */
 #include "kernel/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Building, checking, printing and counting programs (compute/backend.h). */
 #ifndef KERNEL_PROGRAM_H
 #define KERNEL_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Activations, flatten and identity: layers without weights. */
 #include "base/arithmetic.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compositions: sequential and residual. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers of the caller's own. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers of one matrix: dense, and the embedding. */
 #include "graph/build/build.h"
 #include "nn/layer.h"

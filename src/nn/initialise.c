@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* First values of weights.
  *
  * Element i of parameter number s is a function of the seed, s and i alone: block (i, s, 0) of

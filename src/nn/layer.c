@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The layer as an object: making, naming, listing and freeing. */
 #include "nn/layer.h"
 

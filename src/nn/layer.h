@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a layer.
  *
  * A layer is a row of constants (layer_kind), its own weights, and the parts that it owns. A leaf

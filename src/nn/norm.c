@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch and layer normalisation, and dropout. */
 #include <inttypes.h>
 #include <math.h>

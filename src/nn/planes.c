@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers over planes: convolution, transposed convolution, pooling. */
 #include <inttypes.h>
 

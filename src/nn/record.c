@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recording a network into a graph.
  *
  * A recording walks the layers with the state that they share: the path for names and messages,

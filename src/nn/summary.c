@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A network as a table. It is recorded once for inference, into a graph that nobody compiles; each
  * leaf leaves a row with the shape of its result and the arithmetic of the nodes that it added. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parameters of a network: listed, counted, as nodes of a graph, and as a file of named
  * tensors. A tensor that two layers share is in the file under both names, as in PyTorch's
  * state_dict, and one of them is enough for reading. */

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Makes the release: dist.sh TREE VERSION FOLDER writes FOLDER/libcompute-VERSION.tar.xz, what git
 # has in HEAD and, as debian/, the packaging. The same commit gives the same bytes. `cmake --build
 # build --target dist` starts this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compiling: the passes in order, and the plan made of what they found. */
 #include "plan/plan.h"
 

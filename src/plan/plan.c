@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A plan as an object: references, what it says of itself, tensors for its ports. */
 #include "base/alloc.h"
 #include "base/error.h"

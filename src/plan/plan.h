@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a plan.
  *
  * A run works on slots, each one piece of memory: the bound inputs and outputs, the parameters, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chunked bump allocation; a chunk is never resized, so that pointers stay valid. */
 #include "plan/scratch.h"
 

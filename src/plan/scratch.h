@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory for one compilation: everything is taken from a few chunks and freed together, so that no
  * pass of the planner has anything to clean up. */
 #ifndef PLAN_SCRATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Switching the profile on and off, and the counters of fallbacks. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file is gathered as text in memory, then written in one go: what can fail in between is only
  * the file. */
 #include "report/json.h"

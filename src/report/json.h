@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Putting the profile's files, which are JSON, into place. */
 #ifndef PROFILE_JSON_H
 #define PROFILE_JSON_H

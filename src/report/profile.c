@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The report as JSON: what the devices are, what they have counted, and the sums of what was
  * recorded.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The profile at a context's opening and closing; compute/profile.h has the public part. */
 #ifndef REPORT_PROFILE_H
 #define REPORT_PROFILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The sums as a table, for a terminal. */
 #include <stdlib.h>
 #include <string.h>

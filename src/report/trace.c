@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The timeline in the Chrome trace event format: complete events ("X") with a begin and a length in
  * microseconds, instants ("i"), and the names of processes and threads ("M"). The host is process
  * 1, devices follow in the order in which they were first seen; rows are threads. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strided, converting copies by plain loops.
  *
  * Not made for speed, but for any pair of dtypes and any strides: what a device with kernels does

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory scopes.
  *
  * Each thread has a stack of scopes; a scope belongs to one context and chains the tensors that the

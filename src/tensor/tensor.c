@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors: creation, wrapping, references, facts. Views, copies and fills have their own files. */
 #include "tensor/tensor.h"
 

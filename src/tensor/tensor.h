@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a tensor, memory scopes, and plain copies on the host. */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading, writing and copying tensors.
  *
  * Bytes cross between host and device, and between devices, only as dense blocks. What is strided

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors of one value and of random numbers.
  *
  * On devices with kernels both are MAP programs. What varies from call to call (the value, the

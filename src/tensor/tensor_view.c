@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Views: other shapes, strides and offsets over the same buffer. */
 #include "tensor/tensor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words for what a context reports; see describe.h. */
 #include "tools/describe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Words for what a context reports, shared by the command-line programs. */
 #ifndef TOOLS_DESCRIBE_H
 #define TOOLS_DESCRIBE_H

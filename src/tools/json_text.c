@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strings of any bytes as JSON strings: the environment, paths and error texts of other libraries
  * are not always UTF-8, but JSON must be. */
 #include "tools/json_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strings of any bytes as JSON strings. */
 #ifndef TOOLS_JSON_TEXT_H
 #define TOOLS_JSON_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Command lines: one row for each option of a program, from which parsing, messages, --help, the
  * manual page and completions of shells are made. Every program has --help (-h) and --version, and
  * --help-all if it has options for developers; options are given as "--opt value" or "--opt=value",

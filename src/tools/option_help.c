@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --help from a program's table of options, for terminals of 80 columns. */
 #include <stdio.h>
 #include <string.h>

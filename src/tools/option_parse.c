@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a command line by a program's table of options: text becomes numbers, and what would have
  * been right becomes text. */
 #include <errno.h>

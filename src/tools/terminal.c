@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Terminals and progress; see terminal.h. */
 #include "tools/terminal.h"
 

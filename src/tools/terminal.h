@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the programs know of the terminal they write to, and the bar that shows how far they are. */
 #ifndef TOOLS_TERMINAL_H
 #define TOOLS_TERMINAL_H

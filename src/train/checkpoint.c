@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checkpoints: one file of named tensors with all that a run needs to go on bit for bit: the
  * model's parameters and statistics ("model."), what the trainer keeps from step to step
  * ("optimizer.", "gradients.", "loss_scale.") and its counters ("trainer.counters").

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Datasets: pairs of items in host memory, which splitting shares and gathering copies. */
 #include "train/dataset.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a dataset, and what the trainer asks of it. */
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inference with a trainer's model on its first device: scores and predictions, a batch at a time.
  */
 #include <inttypes.h>

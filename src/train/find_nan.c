@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finding the operation that first made a number that is not finite.
  *
  * The forward pass is recorded again as it was, with a check of every node: one flag each, all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory for arithmetic: activations are not kept for the backward pass but computed again, after
  * Chen et al. 2016 (arXiv 1604.06174).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The devices of a trainer, and what each keeps of the model.
  *
  * The first device works on the model's own tensors if they lie there. Every other device has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recording the plans of a trainer: forward and loss, gradients of a share, the whole step. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running the plans of a step.
  *
  * With one device a batch is submitted to its queue, and who wants to know the loss waits. With

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Epochs over a dataset. While a device works on one batch, the next ones are put together. */
 #include <inttypes.h>
 #include <math.h>

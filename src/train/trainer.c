@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Trainers as objects: making, asking, freeing; what their options may be, and the learning rate.
  */
 #include "train/trainer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a trainer.
  *
  * On one device a batch is one plan: forward, loss, gradients and update. On several, each replica

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From gradients to new weights: accumulation, unscaling, clipping, the optimizer's update, and
  * what keeps a bad batch from doing harm.
  *

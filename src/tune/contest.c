@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How candidates compete.
  *
  * Machines speed up and slow down over seconds, so candidates are not measured one after the other:

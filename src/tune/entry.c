@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How well classes fit each other, and reading and writing sets of parameters and lines of a tuning
  * file. A line's checksum is looked at before anything else, so that what follows only has to be
  * right about lines that somebody meant to write. */

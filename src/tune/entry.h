@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The texts of tuning: classes of kernels, sets of parameters, and lines of a tuning file. */
 #ifndef TUNE_ENTRY_H
 #define TUNE_ENTRY_H

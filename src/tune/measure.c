@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running and timing kernels for the tuner, on a queue of its own: the device's internal queue
  * stays free for others. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the problems of all kinds share: operands, data, and the comparison of a device's results
  * with the CPU's.
  *

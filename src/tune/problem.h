@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The problems that the tuner measures: one kernel each, chosen so that together their classes lie
  * within reach of most that programs have (KERNEL_CLASS_REACH).
  *

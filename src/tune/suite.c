@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The suite: the problems of all kinds one after the other, chosen by the kinds' names. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tuner and the tuning file for users: running the suite, where the file is, and taking entries
  * from one machine to another. */
 #include "compute/tune.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run of the tuner: problem after problem, with limits, progress, and what is stored.
  *
  * A winner is stored as soon as its problem is done, so that an interrupted run keeps what it has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The search for the best parameters: a problem on a device with the stop-watch (measure.c), its
  * candidates against each other (contest.c), and a run over a list of problems (tuner.c). */
 #ifndef TUNE_TUNER_H

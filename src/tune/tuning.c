@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lookup of parameters.
  *
  * Entries are searched one after the other: lookups happen when a kernel is built, which takes a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which parameters a kernel gets: forced, from the tuning file, from the built-in table, or none.
  * One per context; thread-safe. The file is read when it is first needed, and again when it has
  * changed since, which is looked at once a second at most. Lookups set no error: a file that cannot

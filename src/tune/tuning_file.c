@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading and appending to tuning files.
  *
  * A process that dies while it writes, or a disk that is full, can leave a line without its end, to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Element types: sizes, names, and the conversion of single elements.
  *
  * The half-width floats are converted by integer arithmetic, so that every machine rounds alike and

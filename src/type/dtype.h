@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conversions of single elements and facts about dtypes, for the core. */
 #ifndef TYPE_DTYPE_H
 #define TYPE_DTYPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic.
  *
  * A size of 0 is an ordinary size here. What would overflow is decided by the product of the sizes

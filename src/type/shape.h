@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic. Nothing here allocates or records errors. Arrays of strides hold
  * COMPUTE_MAX_RANK entries; results are 0 past the rank. */
 #ifndef TYPE_SHAPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel's units evaluated and compared with what the device has stored. Units are dealt out to
  * the context's threads; each thread keeps results of its own, which are put together afterwards.
  */

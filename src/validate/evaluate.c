@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the evaluations of kinds share: the elements that an operand may touch, places of a space,
  * and programs at a place. */
 #include "validate/evaluate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A kernel evaluated plainly, from copies of its operands on the host.
  *
  * The work is cut into units that can be evaluated by themselves: an element of the output space,

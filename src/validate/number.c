@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Elementwise arithmetic with error bounds.
  *
  * The error of a function of one operand is found by evaluating it at both ends of where the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Validation: starting and stopping it, its counters, and a step under it: operands copied to the
  * host, the two results compared, what was found put into words, and what the policy says done
  * about it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checking a step while it runs; compute/validate.h has the public part.
  *
  * validation_begin takes a copy of the inputs, since a step may overwrite them; validation_end

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU's module with one promise broken, which BROKEN_PROMISE names: compute-conformance must
  * notice (notices.sh). BROKEN_MODULE is the file of the CPU's module. */
 #include <dlfcn.h>

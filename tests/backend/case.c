@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running a case: what it makes is released when it ends, also by longjmp out of a failure. */
 #include <stdarg.h>
 #include <stdio.h>

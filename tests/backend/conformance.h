@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-conformance: whether a backend keeps the promises of compute/backend.h.
  *
  * The suite opens the module as the core does and then calls its vtable itself, with services of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How compute-conformance makes a driver fail.
  *
  * A module's calls can fail for reasons that no test can bring about from outside: a driver that

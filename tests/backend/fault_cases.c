@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Failures: of the module's memory, through the services; of its driver, through hooks. After each
  * of them the module must have reported an error with words, have left nothing, and work again. */
 #include <stdio.h>

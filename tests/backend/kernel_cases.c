@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every kernel of the samples: what the device computes is what the double-precision reference
  * says, nothing else is written to, and the same input gives the same bits. */
 #include <stdio.h>

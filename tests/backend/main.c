@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-conformance: runs the cases on one device. See docs/internals/backends.md. */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of the device and of the host. */
 #include <stdint.h>
 #include <stdlib.h>

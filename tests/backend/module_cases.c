@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a module says of itself and of its devices, and that it can be opened twice. */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # compute-conformance notices each promise that a module breaks, and names the case. broken.c is the
 # module. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of compute-conformance, and what its manual page says besides. */
 #include "backend/options.h"
 

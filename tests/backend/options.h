@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the command line of compute-conformance said. */
 #ifndef BACKEND_OPTIONS_H
 #define BACKEND_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queues, events, timers, recordings, several devices, users' kernels. */
 #include <pthread.h>
 #include <stdio.h>

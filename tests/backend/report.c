@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The report: a line for each case that was not as expected, reasons of refusals with their number,
  * and the two files. */
 #include "backend/report.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What became of the cases, and what was expected. */
 #ifndef BACKEND_REPORT_H
 #define BACKEND_REPORT_H

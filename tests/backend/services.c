@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "backend/services.h"
 
 #include <stdio.h>

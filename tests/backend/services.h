@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Services for a module under test: the core's, but memory is counted and can fail, and what the
  * module says of its failures is kept. */
 #ifndef BACKEND_SERVICES_H

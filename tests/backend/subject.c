@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "backend/subject.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening and closing the module under test. */
 #ifndef BACKEND_SUBJECT_H
 #define BACKEND_SUBJECT_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # compute-conformance on every device that a machine without an accelerator has: the CPU with each
 # instruction set, the null device, which must refuse, OpenCL on PoCL and CUDA on the fake driver.
 # tests/external_backend/run.sh runs it on a module from outside the tree. CMakeLists.txt includes

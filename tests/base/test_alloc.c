@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory, growing arrays and texts, hashes. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Error details: kept per thread and per context, and gone with either. */
 #include "support/harness/test.h"
 

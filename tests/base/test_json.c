@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JSON as the library writes and reads it: what is written is read back, and nothing that a writer
  * must not write is accepted. */
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log: silent by default, filtered by level, one line at a time, safe to switch at any time. */
 #include "support/harness/test.h"
 

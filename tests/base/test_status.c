@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Status codes and versions: every code has a text and an identifier of its own. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How cgroups of both versions limit the number of threads, read from made-up files. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The thread pool: every task once, in order, by workers that do not mix; and no deadlock whoever
  * calls it. What the address sanitizer and ThreadSanitizer say about it counts as much as the
  * checks here. */

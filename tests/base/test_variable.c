@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Environment variables: one table, one reader. */
 #include "support/harness/test.h"
 

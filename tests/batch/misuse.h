@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The batch iterator under random use and misuse: what a case does is drawn from its seed, its
  * callbacks do it, and what comes of it is judged. Nothing here ends a test: what is wrong is
  * written down for the thread that may. */

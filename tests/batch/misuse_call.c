@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The callbacks of a case. */
 #include <sched.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything about a case follows from its seed here; what threads make of it is up to them. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes iterators as cases say, runs them, and judges what came of it. */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The batch iterator: what comes out, in which order, and how a run ends. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cancelling a run between any two steps of the iterator's own: at each moment at which the thread
  * that runs it holds no lock. */
 #include <string.h>

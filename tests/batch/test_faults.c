@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run of batches in which the n-th host allocation fails, for n = 1, 2, …: each time a clean
  * status or the right result, no thread that hangs, and nothing left behind. */
 #include <stdlib.h>

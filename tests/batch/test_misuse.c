@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches under random use and misuse: iterators with random options on random devices, whose
  * sources, sinks and steps fail, deliver less, lie, wait and cancel, from several threads at once,
  * while allocations and drivers fail. Every run returns; its status is what the callbacks did;

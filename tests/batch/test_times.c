@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The times of an iterator, asked for by a thread that is held up between one look at the clock and
  * the next: no part of a run has taken longer than the run. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wrong is not slow: what compute-bench makes of a number and what is allowed. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of the disk cache share: a folder of their own that starts empty, and entries by a
  * text as their key. */
 #ifndef CACHE_FIXTURE_H

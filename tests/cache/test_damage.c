@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries of the disk cache that are not what was stored, or not ours: a miss each, whatever the
  * bytes, and gone afterwards. */
 #include "cache/cache_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The disk cache: found again by its whole key, in the right place, and quietly off where it cannot
  * work. */
 #include "cache/cache_fixture.h"

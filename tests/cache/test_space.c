@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The disk cache keeps within its limit, survives a full disk, and is shared by threads and
  * processes that may die at any time. */
 #include <pthread.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """compute-fit as a user runs it: every subcommand, its JSON and files, wrong usage and bad input,
 interrupted runs that go on. Needs nothing but Python itself; what its files look like to other
 programs is looked at elsewhere."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Command lines of all programs: what --help, manual pages and completions say, and what is said of wrong
 arguments. All of it is made from the tables of options."""
 import os

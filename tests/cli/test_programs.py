@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """compute-info, compute-bench and the examples, run as a user runs them.
 
 The folder of the programs stands in the variable PROGRAMS, that of the examples in EXAMPLES.

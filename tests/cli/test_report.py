@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """bench/report.py and bench/draw.py: what they show of runs of this version and of earlier ones."""
 import glob
 import json

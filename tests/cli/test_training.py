@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The example digits_cnn and the program of docs/guide/training.md, as a user builds and runs them: trained
 on each device, saved, loaded in another process, and the saved weights read by readers that are not
 ours.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """compute-tune as a user runs it. What needs a device with generated kernels runs on opencl:0 and is
 left out where there is none."""
 import os

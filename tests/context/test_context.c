@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: opening, choosing devices, closing, and failing on the way without a trace. */
 #include "support/harness/test.h"
 

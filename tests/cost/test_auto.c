@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plans placed by cost, on the CPU and on a device whose speed is known exactly: the null device
  * with the CPU's kernels behind it, and as much waiting as a test asks for. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Curves of costs, and the lines that keep them. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cheapest placement of units on two devices: against every placement there is. */
 #include <stdlib.h>
 #include <string.h>

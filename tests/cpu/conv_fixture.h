@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs samples of CONV (support/samples/sample_convolutions.h) on the CPU and compares every
  * element of their outputs, and all that lies beside them, with the plain double-precision
  * convolution. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits on the CPU backend by themselves: images with noise, launches of the FIT descriptor, and
  * what the double-precision reference makes of the same ROI. */
 #ifndef CPU_FIT_FIXTURE_H

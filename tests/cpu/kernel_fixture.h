@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs one kernel of the CPU backend by itself: a device with services of this file's, operands
  * with guard bytes around them, and descriptors put together from parts. For the tests of
  * reductions, row operations, gather and scatter.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ATTENTION on the CPU against the plain formula in double precision. */
 #include "kernel_fixture.h"
 #include "core/nest.h"

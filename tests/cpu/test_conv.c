@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution on the CPU against the plain double-precision one: every sample and random ones, on
  * every instruction set, with different numbers of threads and small caches (so that little work is
  * cut into many blocks). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct convolution on the CPU (depthwise, and groups of few channels), and the gradient of the
  * filter in general: widths around those of vectors, strides, dilation, padding and several results
  * per channel; that sums are the same bits for any number of threads; and that what lies beside a

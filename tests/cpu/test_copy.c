@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COPY kernels: all pairs of dtypes, and every arrangement of both operands in memory; and the
  * copies of dense bytes that queues use. */
 #include "kernel_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits on the CPU against the double-precision reference: every model, solver, camera and profile,
  * on every instruction set. */
 #include "fit_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits on the CPU do not depend on their neighbours, survive any data, and touch no byte that is
  * not theirs. */
 #include <sys/mman.h>

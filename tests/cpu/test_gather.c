@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GATHER and SCATTER on the CPU against plain loops, in all dtypes and layouts. */
 #include "kernel_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GEMM on the CPU against a plain double-precision product: shapes, layouts, types, epilogues,
  * instruction sets, both implementations, numbers of threads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs over tiles, on every instruction set that the machine has, against a plain evaluation of
  * the same instructions one element at a time. Transcendental functions are test_math.c's. */
 #include "kernel_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP kernels: every arrangement of operands in memory against a plain walk over the space. What a
  * program computes from its elements is test_interpreter.c's. */
 #include "kernel_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The vector functions against the C library in a wider type, on every instruction set that the
  * machine has. The bounds below were found by going through all 2^32 floats; the tests take every
  * 4099th, which is no multiple of any step in the numbers, and what lies around the seams. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* REDUCE on the CPU against a plain double-precision fold, over layouts, types, instruction sets
  * and numbers of threads. */
 #include "kernel_fixture.h"

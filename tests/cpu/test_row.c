@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROW (softmax, log-softmax, normalize) on the CPU against plain double-precision formulas. */
 #include "kernel_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCAN (running sums, products, maxima, minima) on the CPU against plain loops. */
 #include "kernel_fixture.h"
 

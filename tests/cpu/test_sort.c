@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SORT on the CPU against a stable sort of every row. */
 #include "kernel_fixture.h"
 #include "core/nest.h"

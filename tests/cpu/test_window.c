@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WINDOW (pooling) on the CPU against plain double-precision loops: forward and by data, planes and
  * channels side by side, every dtype, programs behind it. */
 #include "kernel_fixture.h"

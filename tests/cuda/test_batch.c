@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches on a GPU: copies and kernels overlap, several GPUs share the work, and failures lead to
  * smaller batches or to the CPU. The GPU is the stand-in of tests/cuda_driver/, whose copies and
  * kernels take as long as a test says. */

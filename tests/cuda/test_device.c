@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Promises of the CUDA backend, on the stand-in of tests/cuda_driver/: what a machine without a
  * usable GPU is told, a lost device, a full one, fork, steady states, bindings that change, several
  * GPUs, kernels of one's own, memory of the host. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What becomes of a run when its GPU fails: repeated on the CPU where that is right, and in words
  * where it is not; parameters are updated once or not at all; a kernel that hangs is noticed, and
  * nothing of its device is touched until it has ended. On the stand-in of tests/cuda_driver/. */

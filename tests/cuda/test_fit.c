@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits of stacks, frames and movies on a GPU that fails: whatever call goes wrong, results are
  * right or absent. The GPU is the stand-in of tests/cuda_driver/. */
 #include "support/drivers/cuda_stand_in.h"

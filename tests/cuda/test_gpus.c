@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several GPUs and several streams of one, and what each kind of failure leaves, on the stand-in of
  * tests/cuda_driver/. */
 #include <stdlib.h>

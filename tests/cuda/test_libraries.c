@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Promises about NVIDIA's libraries for single kernels, on stand-ins for cuBLASLt and cuDNN
  * (cuda_driver/libraries/): what they compute is right in every layout that they are given and to
  * the precision asked for, and a failure of theirs, or a lack of memory, leaves a right result or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Promises about NVIDIA's libraries in plans, on stand-ins for cuBLASLt and cuDNN
  * (cuda_driver/libraries/): they are used where they should be, in recordings too, nothing fails
  * without them, and a failure of theirs leaves a right result or an error in words. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A process that finds all its kernels in the disk cache: it never opens NVRTC, compiles nothing,
  * and has its first result soon. What depends on how CUDA was started is tried here too. Each part
  * runs in a process of its own, since what is once opened stays open. */

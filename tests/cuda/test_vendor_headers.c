@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What backends/cuda declares of NVIDIA's libraries against the vendor's own headers, where they
  * are installed (CMake finds them: HAVE_…): every constant and every struct, when this is compiled;
  * and against the libraries themselves what they do without a GPU, when it runs. */

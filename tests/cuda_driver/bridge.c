@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the stand-ins of vendor libraries need of the driver's, found by dlsym. */
 #include <stdlib.h>
 

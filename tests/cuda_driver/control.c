@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Orders, counts, failures and the list of objects. */
 #include <errno.h>
 #include <stdarg.h>

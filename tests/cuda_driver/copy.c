@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies. Pinned memory is read and written when the copy's turn comes. Of pageable memory the
  * driver takes a copy of its own before the call returns; and what goes to pageable memory has
  * arrived when the call returns. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Starting, devices, primary contexts, and how functions are found. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of the stand-in driver.
  *
  *   control.c   orders, counts, failures, objects and what became of them

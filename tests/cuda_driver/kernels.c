@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules, launches, and graphs of launches. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory of the device, pinned memory of the host, and what the driver knows of an address.
  *
  * The device's memory ends, but for less than 256 bytes, at a page that cannot be touched; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-in of NVRTC: from CUDA source to an image that the stand-in driver loads. Options that
  * NVRTC does not know are refused, as there; what the C compiler says becomes the log. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CUDA dialect of a source is taken out and the C dialect put in its place; what CUDA C itself
  * says is defined as macros. For each entry point follows a function that calls it with an array of
  * arguments, and an array with the sizes of its parameters. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the source of a CUDA kernel to an object that the processor can run; shared by the stand-ins
  * of NVRTC, which makes it, and of the driver, which loads it. */
 #ifndef CUDA_DRIVER_OBJECT_H

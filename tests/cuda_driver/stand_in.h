@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stand-in for an NVIDIA GPU: libcuda.so.1 and libnvrtc.so.13, found by LD_LIBRARY_PATH, which
  * offer what backends/cuda asks for and run its kernels on the processor.
  *

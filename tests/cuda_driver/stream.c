@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams and events. Each stream has a thread that runs its operations one after the other. On a
  * lost device operations are dropped, but events still come, so that nobody waits for ever. */
 #include <stdatomic.h>

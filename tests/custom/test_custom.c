@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels from a user's own source, up to the backend's border: what a call may be, what then
  * reaches the backend, and what a device without a compiler says. The backend here is the null
  * device with a compiler that only remembers; test_custom_opencl.c has a real one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Portable kernels on the CPU, made by the machine's compiler: loops over items, items that wait
  * for each other, what is refused and why. */
 #include <math.h>

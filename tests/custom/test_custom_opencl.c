@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels from a user's own source on a real compiler: the first OpenCL device, if there is one. */
 #include "support/harness/test.h"
 

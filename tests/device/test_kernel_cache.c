@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cache of prepared kernels, over a backend that counts. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Probing modules: whatever lies in a module folder, the context opens, and the probe says what the
  * file is. Bad modules are made from the good null module by changing a few bytes of its file. */
 #include "support/harness/test.h"

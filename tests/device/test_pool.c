@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The buffer pool, over a source that counts, remembers the order of releases, and runs out when
  * told to. */
 #include <setjmp.h>

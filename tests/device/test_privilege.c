@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program with raised privileges (set-user-ID and the like) opens what it asks for itself, and
  * nothing that its caller's environment steers. Whether it has them is answered by this file here;
  * tests/privileged has a program with a real set-user-ID bit. */

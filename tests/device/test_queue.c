@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queues and events on the null device, which has no events: the core waits in their place. And the
  * buffers that a queue keeps until it has been waited for. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device scopes: a stack per thread and context, that survives whatever happens to contexts. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies in a queue's order: each is in the profile under the name of whoever makes it, and a
  * device that is lost by one is known to be lost. On the null device, whose vtable is replaced to
  * fail. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks the Markdown of the tree: every relative link leads to a file, every #anchor to a heading there,
 and every page of docs/ can be reached from README.md or docs/index.md.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles and runs the programs of docs/guide/ and docs/reference/, and compares what they print with the page.
 
     check_programs.py TREE BUILD SCRATCH

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pastes the README's first block of commands into a minimal Debian 12 and compares what the program prints.
 
     check_readme.py TREE BUILD SCRATCH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The documents that repeat a table of the library agree with it.
  *
  * docs/reference/operations.md is made from the table of operations: run this test with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* docs/reference/errors.md has one complete row for every status, and no row for anything else. */
 #include <stdio.h>
 #include <stdlib.h>

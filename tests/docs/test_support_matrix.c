@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* docs/reference/support-matrix.md says for every operation, dtype and backend how large the
  * largest error was; the operation tests measure it (support/harness/measure.h).
  *

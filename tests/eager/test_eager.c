@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The eager calls: each agrees with the reference evaluator on the graph of the same operation;
  * plans are found again, forgotten, and shared between threads; what goes wrong is said. */
 #include "support/harness/test.h"

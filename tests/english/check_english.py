@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Fails for phrases in messages and public comments that do not read like English.
 
     check_english.py SOURCE_FOLDER

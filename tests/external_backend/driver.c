@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Uses the external module through the public interface: finds it, computes on it, lets it refuse,
  * and falls back. Exit status 0 when every check holds. */
 #include <math.h>

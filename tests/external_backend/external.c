@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A backend outside the tree: an "accelerator" that computes f32 MAP kernels with a few
  * instructions.
  *

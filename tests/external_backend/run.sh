@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Installs the build, builds a backend module and a program against the installed headers and library
 # only, and runs the program with the module's folder in COMPUTE_BACKEND_PATH. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR.

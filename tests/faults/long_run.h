@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a thread of the randomised run does with a plan, and the drivers that fail for it. Nothing
  * here ends a test: what is wrong is written down for the thread that may. */
 #ifndef FAULTS_LONG_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two lanes, one of them on the CPU, a smaller last batch, a source that is called. */
 #include <string.h>
 

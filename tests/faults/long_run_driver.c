@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Drivers that fail: which call, when and how is chosen at random from what each driver may say. */
 #include <stdio.h>
 #include <stdlib.h>

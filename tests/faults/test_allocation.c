@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A representative run in which the n-th host allocation fails, for n = 1, 2, … until nothing fails
  * any more: each time a clean status with its message or an unharmed result, nothing left behind,
  * and the same run succeeds right afterwards. */

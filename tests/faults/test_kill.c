@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Processes that are killed at a random moment while they fill the disk cache, the tuning file and
  * the file of costs, write profiles and traces, and run batches into a file. Whatever the moment:
  * entries are whole or absent, files that are replaced are one version or the other, a list loses

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A randomised run: random graphs of random shapes and dtypes on random devices, from several
  * threads at once, as runs, jobs that follow each other, are cancelled or have a time limit, and
  * batches, while host memory and the device's driver fail at random. Every result is right, or a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening a context while memory is short: the n-th request fails, for n = 1, 2, … until nothing
  * fails any more, or all from the n-th on. Whoever asks for the memory, the library, the C library
  * on its behalf, or the loader of libraries: the context opens with all that it should have, or the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A job on an OpenCL device whose driver fails: the n-th call of each kind, for n = 1, 2, … until
  * nothing fails any more, and all calls from the n-th on. Each time the result is right (another
  * way was found) or the call says in words what failed; afterwards the same context works again, if

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of fitters share: frames full of spots, ROI stacks, and where results go. */
 #ifndef TESTS_FIT_FIXTURE_H
 #define TESTS_FIT_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Movies for the tests of spot finding, and what the device under test makes of them. */
 #ifndef FIT_SPOTS_FIXTURE_H
 #define FIT_SPOTS_FIXTURE_H

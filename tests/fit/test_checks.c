@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a fitter refuses: options and runs that make no sense, by the name of what is wrong with
  * them, and before anything has been touched. */
 #include "fit_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs in which the n-th host allocation fails, for n = 1, 2, …: a clean status or the right
  * result, never something that looks like a fit and is none, no thread that hangs, nothing left. */
 #include "fit_fixture.h"

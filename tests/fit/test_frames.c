@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits on whole frames: with the caller's corners what is fitted is what a stack of the same ROIs
  * gives, bit for bit, however frames are cut into batches; found spots are those that were there.
  */

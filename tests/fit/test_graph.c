@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gaussian_fit in a graph: shapes and arguments, how it is compiled, and data that stay on a
  * device. */
 #include "fit_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits by the million: memory stays where it is, and nothing counts in 32 bits. Stacks and movies
  * are small pieces told again and again, by a callback or by pages of one file mapped side by side;
  * each ROI must give what it gave the first time, bit for bit. */

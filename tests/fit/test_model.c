@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model in double precision: its derivatives, the bound that follows from them, and what it
  * refuses. */
 #include <math.h>

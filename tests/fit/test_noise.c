@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The draws that simulations are made of: their distributions, and that they never change. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double-precision fit that others are judged by: its derivatives, its uncertainties against
  * known ones, its test of fit, and that it finds what made the image. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fits of ROI stacks: what comes out does not depend on batches, dtypes, sources or sinks, and what
  * was not fitted never looks like a fit. */
 #include <pthread.h>

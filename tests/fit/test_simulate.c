@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Simulated ROI stacks and movies, through the public interface. */
 #include <math.h>
 #include <stdlib.h>

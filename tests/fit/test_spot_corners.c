@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From marked pixels to corners of ROIs: where they lie, their order, which are kept, and what is
  * refused. All on the host. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Spot finding against plain loops in double, at borders and beside bad pixels, and what is
  * refused. On the device under test; where each width and each pattern of strides is compiled anew
  * (test_spread), a few cases show that it is the same. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Spots have two forms, a kernel of the CPU and a composition of other operations. They find the
  * same, whatever the frames hold, and the kernel's answer depends neither on how many threads there
  * are, nor on the frames beside a frame, nor on how it lies in memory. */

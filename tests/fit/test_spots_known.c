@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Spot finding on images whose spots are known, on simulated movies, and on noise, of which theory
  * says how often it looks like a spot. */
 #include "spots_fixture.h"

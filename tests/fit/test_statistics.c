@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What fits promise as statistics: simulated ROIs with known truth, 10^5 of each kind, fitted on
  * the device under test. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What test_files.py looks at from outside: the readers and writers, one call each.
  *
  *   read PATH FIRST COUNT OUT     images to OUT as they come; says what the file is

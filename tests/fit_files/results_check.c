@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "fit_files/results_check.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of result files share. */
 #ifndef FIT_FILES_RESULTS_CHECK_H
 #define FIT_FILES_RESULTS_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "fit_files/sample_results.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Results that nobody fitted: every number a function of the ROI, so that whatever piece is asked
  * for is the same each time, and a reader can tell each from each. */
 #ifndef FIT_FILES_SAMPLE_RESULTS_H

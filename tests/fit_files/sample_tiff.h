@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TIFFs put together byte by byte, good and bad ones: without libtiff, which is what reads them. */
 #ifndef FIT_FILES_SAMPLE_TIFF_H
 #define FIT_FILES_SAMPLE_TIFF_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files between us and others: what NumPy, h5py, tifffile, libtiff's tools and h5dump write and read.
 
 file_tool is run for our side. Classes whose modules or programs are not installed are skipped.

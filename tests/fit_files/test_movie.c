@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening and reading images: values and order arrive as they stand, in any piece that is asked
  * for, and what is wrong with a file is said when it is opened. (Files of other programs:
  * test_files.py.)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers as text: as printf writes them, to the last digit. */
 #include "tools/fit/number_text.h"
 

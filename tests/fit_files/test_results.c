@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of results: the columns that they promise, nothing under their name before they are
  * complete, and no work for what cannot be written. (What other programs read in them:
  * test_files.py.) */

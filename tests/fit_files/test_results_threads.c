@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a file holds depends neither on how many threads make its rows nor on how results come. */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run that was ended at whatever moment goes on to the same bytes. */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every reader of bytes that come from outside the process is given random ones here, by libFuzzer
  * (clang's). A file fuzz_<name>.c is one target; corpus/<name>/ holds inputs to begin with, and
  * those that once found something. run.sh builds and runs them. */

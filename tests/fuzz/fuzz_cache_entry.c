@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries of the disk cache: bytes that are accepted must be the bytes that were stored. */
 #include <string.h>
 

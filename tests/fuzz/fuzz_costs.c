@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of costs: the bytes as such a file, and as the inside of a line whose checksum holds. What
  * a line is read as must be written as a line that is read the same. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of numbers: the first byte says how the rest is read. */
 #include "compute/compute.h"
 #include "fuzz.h"

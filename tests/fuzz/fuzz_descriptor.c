@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel descriptors: whatever descriptor_check accepts can be counted, classed and generated for
  * every dialect, or is refused with a reason; nothing crashes or overflows. */
 #include <math.h>

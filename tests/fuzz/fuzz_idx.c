@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Data sets in IDX files, plain and compressed. */
 #include "compute/compute.h"
 #include "fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images in files. The first byte says which: TIFFs, .npy, or raw pixels with their side-car, whose
  * length the second byte gives. What libtiff and libyaml do by themselves is theirs; ours is that
  * nothing they report leads outside the memory that a caller makes for it. */

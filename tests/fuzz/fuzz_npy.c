@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays of NumPy's. */
 #include "compute/compute.h"
 #include "fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of named tensors as .npz. */
 #include "fuzz_tensor_file.h"
 

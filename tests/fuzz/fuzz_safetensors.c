@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of named tensors as safetensors. The length before the header is made right for one input
  * in two, so that headers are reached. */
 #include <string.h>

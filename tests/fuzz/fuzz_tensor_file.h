@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the fuzzers of files of named tensors do with whatever opens. */
 #ifndef FUZZ_TENSOR_FILE_H
 #define FUZZ_TENSOR_FILE_H

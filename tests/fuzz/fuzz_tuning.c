@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tuning files and COMPUTE_TUNING. What a line is read as must be written as that line again. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
 # corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
 # scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The generator's convolution, inside: its normal form, its default choices, what it refuses, and
  * which descriptors share a source. Numbers are checked elsewhere. */
 #include <stdio.h>

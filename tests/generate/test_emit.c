@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What kernels are written with: spaces, launches, functions by name. */
 #include "support/harness/test.h"
 

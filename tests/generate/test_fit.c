@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated fits: the right numbers on every kind of device and in every variant, for all models,
  * solvers and cameras, in the emulator; judgement; refusals; and what shares a source.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions of kernels/functions_*.h, compiled here in the C dialect as they stand. What the
  * other dialects make of them differs by contraction alone, which the bounds allow for. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The generator's matrix multiplication, inside: its normal form, its judgement, what it refuses,
  * and which descriptors share a source. Numbers are checked elsewhere. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP and COPY: how their loops are chosen, and results that take the place of operands. */
 #include "support/harness/test.h"
 

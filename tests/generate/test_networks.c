@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How WINDOW, SCAN, TOP_K and ATTENTION are cut up. */
 #include <string.h>
 

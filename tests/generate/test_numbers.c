@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated kernels compute what the CPU backend computes: every sample runs in the emulator, for
  * several kinds of device and cut up in several ways, item by item in several orders.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated CUDA compiles with NVRTC without a warning: every source for the oldest or the newest
  * architecture that suits it, in turn, and every third for one in between, of those that NVRTC
  * knows; for all of them if COMPUTE_TEST_LONG is set. The sources themselves do not ask for which

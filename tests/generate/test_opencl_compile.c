@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Generated OpenCL C compiles without a warning for every device on this machine: every fifth
  * source of each kind of kernel, or all of them if COMPUTE_TEST_LONG is set. That all of them
  * compile is what the emulator's compiler says (test_numbers.c), which is faster; here it is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How rows are cut up: every element once, the whole device busy, few sources. That the numbers are
  * right is tested with the other kinds (test_numbers.c). */
 #include <string.h>

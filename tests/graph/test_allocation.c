@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every allocation of building a graph fails once: the graph says so, nothing leaks, and the same
  * calls succeed when there is memory again. */
 #include "support/harness/test.h"

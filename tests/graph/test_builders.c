@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the builders make: shapes, dtypes, attributes, and how nodes are stored. */
 #include "support/harness/test.h"
 

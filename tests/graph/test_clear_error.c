@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute_graph_clear_error: after a refusal the graph is as it was before the failing call,
  * however much of it had been recorded, and building continues. */
 #include "support/harness/test.h"

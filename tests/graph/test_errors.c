@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What goes wrong while a graph is built: each mistake gives its status and a message that shows
  * the operation, shapes and dtypes; the first one stays. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradients where a difference quotient cannot judge: ties, zeros, poles, NaN, paths that end, and
  * which nodes are made. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every gradient rule against central differences in double, by the reference evaluator: the rules
  * as mathematics, before any kernel. The loss is a weighted sum of the result, with weights that
  * differ, so that a rule cannot be right by summing to the right total. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders take memory for the graph, not for the data that it describes: whatever the sizes, no
  * request is larger than what a small graph needs, and a result that cannot exist is refused
  * without any. Compiling may keep small constants besides. */

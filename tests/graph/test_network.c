@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the builders of neural networks make of their arguments: shapes, and errors that name the
  * operation, the shapes and what is allowed. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers among the arguments of builders. Whatever the number, the builder either takes it, and
  * then the graph, its gradient included, compiles and runs, or refuses it by operation and
  * argument: no later stage is left to find out, and none reports a defect of the library. */

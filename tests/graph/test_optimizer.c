@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SGD and Adam steps against the textbook, in double, for several steps: the reference evaluator
  * runs the graph, and the test carries the state from step to step as a plan would. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Values that a caller writes into a graph arrive as they are, or not at all; and the rules for
  * lists of axes, ranges and indices. */
 #include <float.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # libcompute for aarch64: the core, the CPU module and their tests, cross-built and run under
 # qemu-user, which takes some thirty times as long as the machine: so only some of them. ctest starts
 # this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.

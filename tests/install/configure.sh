@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Configures with each optional piece hidden: cmake succeeds, says in one line of its summary what is
 # left out and why, and offers the targets that are left. What is required, and targets of 32 bits,
 # are refused with a sentence. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. CMAKE may name another

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # libcompute with another C library: the core, the CPU module and their tests, built with musl-gcc,
 # and hello.c linked statically. zlib, libmd and cmocka, which Debian has for glibc only, are built
 # from Debian's sources. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The release and its Debian packages: the tarball is the same each time; dpkg-buildpackage makes the
 # packages from it; lintian finds no error; unpacked, they serve a program through pkg-config. ctest
 # starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.

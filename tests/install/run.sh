@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Installs into a fresh prefix and uses it as a stranger does: pkg-config, find_package, and both
 # again after the prefix was moved; the installed programs find the installed modules. ctest starts
 # this: TREE BUILD_DIR SCRATCH_DIR.

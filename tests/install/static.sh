@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # libcompute.a: hello.c, linked to it by pkg-config, by CMake and without a loader, finds the CPU
 # backend in itself and opens no module for it; private names of the library are not in the program's
 # way. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.

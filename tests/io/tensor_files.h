@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What tests of files of named tensors do again and again. */
 #ifndef IO_TENSOR_FILES_H
 #define IO_TENSOR_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading tables: what is in the file arrives exactly, and what is wrong with it is said with its
  * line and column. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* .npy files: what NumPy wrote arrives exactly, what is written NumPy reads (tests/fit_files has
  * Python look at it), and headers that lie are refused before anything is allocated for them. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* .npz files that are damaged or lie: refused with words, and no damage changes an element. */
 #include "support/harness/test.h"
 

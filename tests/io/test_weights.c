@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of named tensors: what one program writes another reads, byte for byte (independent readers
  * look at them in test_weights.py), and files that lie are refused before anything is
  * allocated for what they claim. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files of named tensors, seen by readers and writers that are not ours.
 
 Called with the path of weights_tool and a folder. A reader of safetensors is written out here, as

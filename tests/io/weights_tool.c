@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For test_weights.py: writes a file of named tensors that it knows, or prints what one holds.
  *
  *   weights_tool write FILE      weights_tool read FILE */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs that go on by themselves: waiting, asking, callbacks, order, cancelling, failing, giving up.
  * On the device under test. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks of kernel descriptors: each test starts from a good one and spoils one field at a time. */
 #include "support/harness/test.h"
 

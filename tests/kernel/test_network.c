@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptors of pooling, running folds, top-k, attention and spots: what is checked, what they
  * cost, that their keys tell them apart, and that a key gives the descriptor back. */
 #include <math.h>

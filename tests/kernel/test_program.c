@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs: building, checking, counting and printing. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The edges of what a network may be given: no items, labels that are none, queries that see
  * nothing. Either a result without a hole in it, or an error and a model as it was. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* First values of weights: what they are distributed as, and that they are the same everywhere. */
 #include <math.h>
 #include <stdlib.h>

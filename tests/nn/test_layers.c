@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Each layer's result against plain evaluation in double, and what training does to statistics. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Networks: names and order of their parameters, the summary, sharing, and what is refused. */
 #include <math.h>
 #include <string.h>

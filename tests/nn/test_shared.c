@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A weight that two layers share: one parameter, trained once, by the sum of its gradients, and in
  * files under both names, of which one is enough. */
 #include <math.h>

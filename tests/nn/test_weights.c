@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weights of networks on disk: saved, they load into an equal network; a file that does not fit is
  * refused with names and shapes, and the network stays as it was. */
 #include "support/harness/test.h"

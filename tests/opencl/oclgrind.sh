@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Small kernels of every kind on oclgrind, which runs OpenCL instruction by instruction and reports
 # data races, uninitialised values, accesses out of bounds and wrong use of the API. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR ICD LAYER races|uninitialised ORDERS [TUNING [ONLY]].

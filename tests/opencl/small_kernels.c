@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One small kernel of each kind on the device under test, and of each way that the generator knows:
  * for slow and strict devices such as oclgrind, which looks at every load and store. Everything is
  * compared with the reference; memory around the tensors is guarded.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Services for the OpenCL module without a core: a generator whose source can be broken on purpose,
  * a cache in memory, and counts of what the module says. */
 #ifndef OPENCL_STAND_IN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A device that is lost and brought back while plans run on it: the run that noticed goes on on the
  * CPU, new tensors and plans work on the device again, and those of before say what they are. On
  * PoCL behind the layer of tests/opencl_layer/, which makes calls fail. */

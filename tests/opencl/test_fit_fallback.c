@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fit that a device's compiler cannot build is made by the CPU, whoever asks is told why, and the
  * results are those of a fit. On PoCL behind the layer of tests/opencl_layer/. */
 #include <math.h>

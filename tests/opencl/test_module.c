@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The OpenCL module with services of the test's own: its plainer versions of kernels, its cache of
  * programs. Its queues, and what the core's own generator writes, compute-conformance checks; here
  * the source is made up, so that it can be broken on purpose. Skipped without a device. */

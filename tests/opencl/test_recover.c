@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A lost OpenCL device: it tells its first cause and leaves the driver alone; once brought back it
  * works, while what was made before keeps failing and can be released. On PoCL behind the layer of
  * tests/opencl_layer/, which makes calls fail. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every OpenCL call that the layer stands before: CALL(form, name, …).
  *
  *   STATUS   returns a status: parameters, arguments

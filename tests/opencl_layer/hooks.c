@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The hooks of compute-conformance (tests/backend/conformance_hooks.h), made of the layer's own
  * functions. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The layer itself; what it is for stands in layer.h, the list of calls in calls.h.
  *
  * Calls that are not listed keep a NULL in the table, which makes the loader call the driver. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A layer between the OpenCL loader and a driver, for tests: counts the calls of each kind, makes
  * the n-th of a kind fail, counts the driver's objects that nobody has released, and lies about a
  * device's limits.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Casts between all dtypes: rounding, truncation, saturation, wrapping and NaN as dtype.h says. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions in all three directions, forward with what fuses behind them, operands that lie in
  * any way, gradients and gradients of gradients. */
 #include <math.h>

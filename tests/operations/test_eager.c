@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Eager calls give the bits that a plan of the same operation gives, on views too, and leave
  * nothing behind when they fail. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every elementwise operation of ops.def × every dtype of its domain × samples: zero sizes,
  * scalars, primes, broadcasting in all directions, every memory layout, special values. The table
  * itself is the list of cases: a new row is tested without a line here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gradient of every differentiable operation against central differences, with broadcasting, of
  * losses and of gradients themselves. */
 #include <math.h>

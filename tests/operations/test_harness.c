@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tests' own tools notice what they are there to notice. */
 #include <float.h>
 #include <math.h>

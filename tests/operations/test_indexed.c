@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gather, gather_elements, scatter_add, scatter_add_elements: both index types, indices that count
  * from the end, repeated indices, every layout, and indices that point nowhere. */
 #include "support/harness/operation.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sizes at which backends split work over threads and write past the caches: above a million
  * elements, with ragged ends, for every elementwise operation in f32, and for a sample of the rest
  * in every dtype. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products: shapes down to nothing, vectors, broadcast batches, transposed operands given as
  * strided tensors and as transpose nodes, epilogues, all number dtypes. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pooling, running sums, top-k, attention, and what is made of other operations: normalisation,
  * padding, upsampling, one-hot, losses. */
 #include <math.h>

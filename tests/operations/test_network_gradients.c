@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Derivatives of the operations of neural networks against central differences; those of
  * convolutions are in test_convolution.c. */
 #include "support/harness/gradient.h"

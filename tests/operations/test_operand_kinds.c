@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every operation of ops.def, and what is built over them, with operands that are inputs,
  * parameters, constants and some of each: operands with elements, and operands without. */
 #include <string.h>

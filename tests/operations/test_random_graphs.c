@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random expressions of about thirty operations: whatever the planner rewrites, folds, fuses and
  * reuses, the numbers stay those of the graph as it was written. Seeds are fixed; a failure prints
  * its seed as the sample's name. */

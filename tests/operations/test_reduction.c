@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reductions along every set of axes, of every dtype, with NaN, ties and nothing to reduce. */
 #include <math.h>
 #include <string.h>

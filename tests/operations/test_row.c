@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* softmax, log_softmax, normalize and layer_norm: along every axis, with long rows, rows of one
  * element, large logits, infinities and NaN. */
 #include <math.h>

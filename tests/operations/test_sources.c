@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a graph takes its values from and writes them to: inputs, parameters, constants, random
  * numbers and assignments, of every dtype. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Operations that move elements without computing: transpose, reshape, slice, broadcast, concat,
  * embed, index. Every dtype, every memory layout; results must be exact. */
 #include "support/harness/operation.h"

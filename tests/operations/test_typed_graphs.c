@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a value of a 16-bit dtype is does not depend on what was fused: whoever compares, casts or
  * selects it sees the number that the dtype can hold. COMPUTE_TEST_GRAPHS=20000 judges so many
  * random graphs instead of the few of every day, COMPUTE_TEST_SEED=N those from seed N on. */

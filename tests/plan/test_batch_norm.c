@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch normalisation in training, as a plan: how often it goes over its data, and that gradients
  * are right also for data far from zero. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run whose bindings are wrong fails with a status and a message that says which, changes
  * nothing, and the plan can be run properly afterwards. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of the caller's in a graph: numbers, parts, failures, life times, effects, gradients.
  * On other devices than the CPU they are steps of the CPU between two copies. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A thousand of everything: memory stays where it was, and a steady state asks for next to nothing.
  */
 #include "support/harness/failing_allocator.h"

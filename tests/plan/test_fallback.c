@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A device that computes nothing (null:0): with fallback a plan for it runs on the CPU and says so;
  * without, compiling fails with the device's reason. */
 #include <string.h>

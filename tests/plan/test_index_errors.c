@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An index outside its axis is reported in the words of the call that it was given to: the call's
  * name, the value and position in the caller's operand, the range, and the names of nodes. */
 #include "support/harness/test.h"

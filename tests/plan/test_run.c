@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a plan promises besides right numbers: constants, several outputs, outputs that are inputs,
  * assignments, queues, views, life times, explanations. */
 #include <math.h>

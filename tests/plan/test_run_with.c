@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute_run_with on the device under test: its report, its limits, and what is no run. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs of very many nodes compile, run and are explained in a time that grows as the graph does,
  * on a small stack. A time decides nothing here, except that a test must end: work that grows with
  * the square of the nodes would take minutes, and is given up as a hang. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Overlaps of tensors are found whatever their number and order. */
 #include "plan/run/run.h"
 #include "support/harness/test.h"

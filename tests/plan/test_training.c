@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Optimizer steps as plans: against the update rules worked out by hand, and on a small problem
  * whose loss must fall. */
 #include <math.h>

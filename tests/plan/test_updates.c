@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How optimizer steps become kernels: updates belong to the kernels that make the gradients, small
  * ones of one shape are one kernel, sums are not taken twice, and cheap kernels are repeated where
  * they are read. */

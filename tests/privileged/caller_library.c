@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a caller would like to have loaded: a library that notes, for each process that loads it,
  * with which rights it runs. CALLER_NOTE is the file. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens a context with options.backends as its argument says, computes a product, and prints what
  * became of each module and which BLAS the CPU has. run.sh gives it a set-user-ID bit. */
 #include <compute/compute.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # A set-user-ID program must not run what its caller names in the environment. A real one is made
 # here, owned by root and started by nobody. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
 # Leaves with 77 where that cannot be: no root, no nobody, a file system or a container without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every function that the public headers declare is exported by libcompute.so and links; nothing
 # else is exported; a backend module exports compute_backend_entry and nothing else. ctest starts
 # this: TREE BUILD_DIR SCRATCH_DIR.

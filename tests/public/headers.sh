@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Each public header compiles alone, as C11 and as C++17, without a warning. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR.
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The layout of what crosses the border between core and modules. These numbers are the ABI: a
  * module built last year relies on them. New fields go to the end of a struct, new numbers to the
  * end of its list here; a number that changes means a new COMPUTE_BACKEND_ABI_MAJOR. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libcompute.so as a program meets it: linked, its modules found beside it without any setting. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The profile of a context: complete, valid JSON whatever the texts, and never half a file. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is recorded: exact counts in bounded memory, times that fit together, files that parse. */
 #include "support/harness/test.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds the rooms of docs/internals/design.md against what the code really uses.
 
     check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all]

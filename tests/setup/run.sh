@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What support/harness/setup.sh does to a machine: it says what it installs before it does, and upgrades,
 # removes and switches nothing. ctest starts this: TREE BUILD_DIR SCRATCH_DIR. The package tools are
 # stand-ins that write down how they are called.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory scopes, on the default device. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Creating, wrapping and releasing tensors, on every device. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between every two devices, dtypes and layouts, against conversions one element at a time;
  * with guard bytes around what is written. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors of one value and of random numbers: the same on every device. */
 #include "support/harness/test.h"
 

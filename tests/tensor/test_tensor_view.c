@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Views of tensors, on every device: what a view reads is compared with a walk of the whole. */
 #include "support/harness/test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the headers allow several threads to do at once. ThreadSanitizer watches these tests. */
 #include <pthread.h>
 #include <stdlib.h>

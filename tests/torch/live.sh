@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The comparison with numbers that libtorch computes now, and weights of libcompute in PyTorch's
 # network. ctest starts this: VALUES TRAINING SCRATCH_DIR REFERENCE, the programs of the two tests, the
 # folder where the second leaves weights, and what calls libtorch, empty without it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What values.cpp and test_values.c share: the pattern, and looking things up in the file. */
 #include "pattern.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inputs, first weights and parts of networks that values.cpp has as well, and the file of
  * PyTorch's values. */
 #ifndef TORCH_PATTERN_H

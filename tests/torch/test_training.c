@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Optimizers, schedules and a training run against PyTorch's: the loss of every step, weights and
  * statistics at the end, names and their order. In f64, where only rounding may differ; the numbers
  * were computed by values.cpp. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers, functions and losses against what PyTorch computes for the same inputs: results,
  * gradients, statistics. All in f64, where only rounding may differ; the numbers were computed by
  * values.cpp. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What PyTorch computes for the cases of test_values.c and test_training.c, as a file of named
  * tensors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of the caller's within networks that are trained, recomputed, copied to replicas and
  * run by the batch iterator. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checkpoints: training goes on bit for bit, and a file that does not fit changes nothing. Memory
  * that runs short at any moment is an error, not a leak. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Datasets: items arrive as they are in tensors and files, orders are reproducible and uniform,
  * parts of a split share nothing but memory, and files that are no data are refused with words. */
 #include "support/harness/test.h"

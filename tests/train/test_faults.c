@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A training step in which something fails: on the CPU the n-th request for memory, on a device the
  * n-th call of its driver. Each time the step is right or tells in words what failed; on the CPU
  * the weights of a step that failed are as they were; and the same trainer then takes the step as

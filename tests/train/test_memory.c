@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a training step keeps in memory: what the backward pass needs and no more, as much as the
  * plan says, and the same after many steps. */
 #include <stdlib.h>

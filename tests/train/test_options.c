@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers among a trainer's options: whatever they are, compute_trainer_create refuses them by
  * name, or the trainer takes a step without a defect of the library being reported. */
 #include <float.h>

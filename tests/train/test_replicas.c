@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training on several devices: a step equals that of one device on the whole batch up to rounding,
  * whichever devices they are, and a share that fails changes nothing. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Trainers on one device: they learn, follow schedules, clip, accumulate, notice what is not
  * finite, scale the loss of f16, and refuse what makes no sense. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A device with planted kernels: the CPU's, made slow, wrong or broken on purpose. It is the CPU
  * device with another vtable, so it needs no module of its own. */
 #ifndef FAKE_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Path, export and import through the public interface. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Classes of kernels: their text is part of a file format, so it must stay as it is. */
 #include "kernel/program.h"
 #include "support/samples/attributes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tuner on an OpenCL device, and what its results do to the kernels of plans there. Skipped
  * where there is none. */
 #include <stdlib.h>

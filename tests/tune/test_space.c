@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The candidates that the tuner tries, and the suite that it tries them on. */
 #include "generate/generate.h"
 #include "tune/tuner.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tuner against a device with planted kernels: fast ones that are wrong, slow ones, broken
  * ones, interruptions, several runs at once. */
 #include <math.h>

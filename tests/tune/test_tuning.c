@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lookup of parameters: its order, what belongs to which device, the forced text, and files
  * that change while they are in use. */
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tuning file under damage, torn writes and several writers: good lines survive, bad ones are
  * passed over and counted. */
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Targets, descriptors and entries for the tests of the tuner's parts. */
 #ifndef TUNE_FIXTURE_H
 #define TUNE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Conversions of single elements: every f16 and bf16, every tie between two neighbours, and the
  * edges of the integer types. */
 #include "support/harness/test.h"

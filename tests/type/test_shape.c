@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic. What a stride calculation promises is checked by walking all
  * elements and comparing addresses. */
 #include "support/harness/test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Validation names the step that went wrong, with what went in and by how much it is off; it does
  * what the policy says, and is silent where nothing is wrong. The device is the CPU with a vtable
  * that spoils the result of one launch. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ATTENTION: softmax(scale · Q Kᵀ + bias) V, without ever holding all scores.
  *
  * A unit is some queries of one matrix; it goes over the keys in tiles. A tile's scores are a small

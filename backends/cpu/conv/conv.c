@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes the kernel of a convolution: reads the descriptor, prepares the epilogue and picks the way.
  */
 #include <stdio.h>

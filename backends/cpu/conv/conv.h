@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution on the CPU, inside: what its files share.
  *
  *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;

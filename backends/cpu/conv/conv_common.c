@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all implementations of convolution use: the taps along one dimension, and the epilogue. */
 #include <string.h>
 

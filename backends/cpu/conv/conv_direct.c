@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct convolution: a plane of results at a time.
  *
  * Where the epilogue only stores, planes are made where they belong; else in a buffer that the

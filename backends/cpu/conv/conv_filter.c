@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* BY_FILTER: the gradient of the filter, a sum over all results.
  *
  * For one tap it is the product of y's gradient (result channels × results) with the windows' data

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FORWARD and BY_DATA: windows of a padded copy of the source times the filter.
  *
  * Results of one band are numbered through its rows as the copy's elements are, so that `pitch` of

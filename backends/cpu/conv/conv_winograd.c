@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FORWARD and BY_DATA of 3 × 3 filters by Winograd's minimal filtering, where the descriptor allows
  * its rounding: a quarter of the products (isa/conv_table.h).
  *

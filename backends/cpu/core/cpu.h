@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of the CPU backend: the device, its kernels and their scratch memory.
  *
  * Tensors' memory is host memory: compute_memory.host is its address. Queues are synchronous:

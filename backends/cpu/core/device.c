@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the processor is, how much memory and cache it has, and the memory that tensors live in.
  *
  * Memory comes from the C library, not from the services' allocator: it is a tensor's memory, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chooses among the instruction sets that the isa/ folders were compiled for. */
 #include "isa.h"
 

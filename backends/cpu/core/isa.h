@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Code compiled once per instruction set, and how the right copy is found at run time.
  *
  * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit

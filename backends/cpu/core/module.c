@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU module's vtable: mostly hand-overs. Device and memory live in device.c, each kernel kind
  * in a file of its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loop nests: reordering, merging and walking. */
 #include <stdbool.h>
 

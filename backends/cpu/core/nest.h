@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A loop nest: some dimensions of a kernel's space, in the order that suits memory best, with the
  * strides of every operand. REDUCE, ROW, GATHER and SCATTER cut their space into two nests or more
  * and walk each by itself. */

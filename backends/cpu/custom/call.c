@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CALL: the core makes the call, and reports what goes wrong; it has the threads as well. */
 #include <stdio.h>
 

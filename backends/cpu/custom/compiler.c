@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The machine's C compiler: which one, and what it makes of a source.
  *
  * It runs in a folder of its own below /tmp, for this user alone, which is gone afterwards. What it

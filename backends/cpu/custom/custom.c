@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the user's: building, and running groups of items on all threads. */
 #include "custom.h"
 

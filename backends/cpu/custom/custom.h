@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the user's on the CPU: C made by the machine's compiler.
  *
  * The dialect's source becomes one C file (source.c), which the compiler turns into a shared object

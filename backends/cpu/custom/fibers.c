@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Items that wait for each other: each has a stack of its own, and a barrier goes on with the next
  * item. All items of a group are one thread's, which is why the object's thread-local arrays are
  * theirs together.

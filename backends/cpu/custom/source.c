@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a kernel in the dialect to one C file.
  *
  * The dialect's words for items are defined before the dialect itself (DIALECT_OWN_ITEMS): thread-

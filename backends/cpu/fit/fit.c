@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FIT: batches of Gaussian fits. The mathematics is in isa/fit_*.h, where each lane of a vector is
  * another ROI; here a launch is read, cut into runs of ROIs and shared out over the threads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; here frames are shared out
  * over the threads, each as a whole while there are enough of them, else in bands. */
 #include "fit/isa/fit_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens OpenBLAS once per process and keeps its thread count at one while we are inside. */
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes the kernel of a matrix multiplication: reads the descriptor, prepares the epilogue and asks
  * the implementations in order of preference. The first that accepts runs it; the reasons of those
  * that refused go to the log. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix multiplication on the CPU, inside: what its files share.
  *
  *   gemm.c       makes a kernel: brings the descriptor into one normal form, asks each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The implementation that calls OpenBLAS: single-threaded, from our threads, on disjoint tiles of
  * C.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The own implementation: cache blocking around the micro-kernels of isa/gemm_tile.c.
  *
  * One unit is one tile of C. For each block of k: B's part is packed into panels (or read in

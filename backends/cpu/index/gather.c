@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GATHER: slices or single elements of an axis, chosen by an index tensor.
  *
  * The space is walked with one dimension innermost: one along which the index stays the same, if

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Indices of GATHER and SCATTER: reading them, and saying which one is wrong. */
 #ifndef CPU_INDEX_H
 #define CPU_INDEX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCATTER: adds updates to elements of an axis that an index tensor chooses.
  *
  * The dimensions of the space fall into two nests. Along the "free" ones the output moves, so that

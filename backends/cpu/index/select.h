@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Keeping the k largest of many keys, and sorting them. The functions of one key type are made by
  * select_keys.h. An entry is a key with its position, packed so that the larger of two unsigned
  * numbers is the one that comes first: higher key, or the same at a lower position. All entries of

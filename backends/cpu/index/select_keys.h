@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions of select.h for one key type: a template, included by select.c with
  *
  *   KEY       the signed type of keys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SORT: rows in order, stable.
  *
  * Elements become integer keys that are ordered alike, and entries of a key and a position

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TOP_K: the positions of the k largest elements of every row, in order.
  *
  * Elements become integer keys that are ordered alike (select.h). A row is read once; a

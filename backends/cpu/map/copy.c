@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COPY: elements from one arrangement in memory to another.
  *
  * A conversion is a MAP without a program, and map.c does it. Elements that keep their dtype are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP: a program over a space of any rank.
  *
  * Tiles run along one dimension, chosen so that operands are read in memory order and tiles are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WINDOW: pooling. Makes the kernel and shares it out; window.h says how it works. */
 #include <stdio.h>
 #include <string.h>

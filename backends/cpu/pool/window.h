@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pooling on the CPU, inside: what its files share.
  *
  *   window.c       makes a kernel: reads the descriptor, picks lines and units of work; reads

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pooling forward: a unit is a band of rows of results, some columns of them, of one image and one
  * group of lanes. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Turns programs into steps: drops what no output needs, gives every value a register, and chooses
  * how many elements a tile has.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs (compute/backend.h) run over tiles: a tile is a run of up to `tile_elements` consecutive
  * elements along one dimension, and each instruction is one vectorised loop over it. Intermediate
  * values stay in a scratch block that fits the L1 cache; a dense input of the computing type is

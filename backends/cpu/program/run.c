@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs prepared programs over tiles.
  *
  * Each step is one call of a vector loop. Where its operands lie is decided as the tile goes: dense

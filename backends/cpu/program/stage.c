@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
  * interpreter. */
 #include "program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* REDUCE: any mix of kept and reduced dimensions, strides, programs and combinations.
  *
  * The space is two nests, the kept dimensions and the reduced ones, cut into tiles (`width`

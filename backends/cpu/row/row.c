@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROW: softmax, log-softmax and normalize over the last dimension.
  *
  * The rows are one loop nest, the positions along a row another. Rows are handled in groups: one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCAN: running sums, products, maxima and minima along the last dimension.
  *
  * Rows run one by one where their elements lie side by side, or some neighbouring rows at once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ATTENTION: softmax(scale · Q Kᵀ + bias) V without the matrix of scores in memory.
  *
  * Keys are taken in blocks. A query keeps the largest score so far, the sum of exponentials and the

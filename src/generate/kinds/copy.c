@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COPY: strided and converting. On GPUs what crosses the rows of its result goes through tiles in
  * local memory; all else is a loop like MAP's. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops over a space with one statement inside (map.c), the same for MAP and COPY. */
 #ifndef GENERATE_ELEMENTWISE_H
 #define GENERATE_ELEMENTWISE_H

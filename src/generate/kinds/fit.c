@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FIT: fits of Gaussians, by the templates fit_* of kernels/.
  *
  * An item for each ROI keeps all sums in registers and needs no one else, so that is the way for

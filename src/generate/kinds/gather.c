@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GATHER: elements or slices of an axis, chosen by an index tensor. Elements are only moved, never
  * converted.
  *

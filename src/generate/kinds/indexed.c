@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Places along the axis, for GATHER and SCATTER. */
 #include "generate/kinds/indexed.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What GATHER and SCATTER have in common: places along the axis, and how work is shared out. */
 #ifndef GENERATE_INDEXED_H
 #define GENERATE_INDEXED_H

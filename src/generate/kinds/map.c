@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP: a program on every element; and loops over a space with one statement inside, which COPY
  * takes too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How REDUCE and ROW are cut up, which their texts are written from; and the forms of FIT. Apart,
  * so that the cutting can be tested on its own. */
 #ifndef GENERATE_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* REDUCE: prologue, fold, epilogue.
  *
  * Templates do the folding, one for devices with groups and one for CPUs; around them stand macros

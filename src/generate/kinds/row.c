@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROW: softmax, log-softmax and normalize along the last dimension, with a prologue and an
  * epilogue.
  *

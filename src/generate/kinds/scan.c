@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCAN: running folds of rows.
  *
  * ITEM gives a row to an item, which goes along it: on CPUs, and where rows are short or neighbours

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCATTER: adds updates to elements of an axis that an index tensor chooses, without atomics, so
  * that every run gives the same bits.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SORT: rows in order, with positions.
  *
  * Keys and their order are those of top_k.h: no two elements are equal, so the result is unique

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TOP_K: positions of the largest or smallest elements of rows, in order.
  *
  * Elements become keys, unsigned numbers in the order that is asked for, and a key beats another

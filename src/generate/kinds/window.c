@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WINDOW: pooling and its gradients.
  *
  * An item takes one result. Windows are cut to the data first, so that loops over them test

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checking operands and appending nodes: what every builder does. */
 #include "graph/build/build.h"
 

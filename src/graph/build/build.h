@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the builders of src/graph share: checking operands and appending nodes.
  *
  * The pattern of every builder: build_start or build_operands (which fails softly when the graph

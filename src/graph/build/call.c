@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of the caller's own: the builder, and making the call in a run.
  *
  * A kernel of kind CALL knows a function and a pointer only (compute_call_attributes): the pointer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution and transposed convolution. Both are one geometry in another direction: what
  * stretches an image is the gradient by its data of the convolution that shrinks it. */
 #include <inttypes.h>

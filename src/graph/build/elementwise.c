@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders of sources (constants of one value: build_value.c), of elementwise operations (all of
  * them from ops.def) and of cast. */
 #include "graph/build/build.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The builder of gaussian_fit. The node's inputs are the pixels and then those that the problem
  * names, in the order of its bits, which is the order in which a kernel gets them. */
 #include <string.h>

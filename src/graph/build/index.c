@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders of gather and scatter. */
 #include "graph/build/build.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Losses that are made of others' nodes. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch normalisation and dropout, made of others' nodes: they become part of the kernels around
  * them. */
 #include "graph/build/build.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running sums, the largest along an axis, one-hot, attention. */
 #include <inttypes.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders of matrix products, reductions and row operations. */
 #include "graph/build/build.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Padding and enlarging images, made of joins, gathers and views. */
 #include <inttypes.h>
 #include <string.h>

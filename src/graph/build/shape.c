@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders that move elements without changing them: views, concat and embed. */
 #include "graph/build/build.h"
 

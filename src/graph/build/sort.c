@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sorting along an axis. */
 #include "graph/build/build.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builders of what writes: assign and group. Both make nodes without a value. */
 #include "graph/build/build.h"
 

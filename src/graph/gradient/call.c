@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gradient of a call, which the caller's function records.
  *
  * The walk comes to the results of a call from the last to the first, which is the call itself: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reverse-mode gradients as graph nodes.
  *
  * compute_gradients walks from the loss back to the nodes asked for and calls one rule for each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradient rules of convolution, pooling, running sums and attention. x is the operand, y the
  * result, g the gradient of the loss by y. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradient rules of the elementwise operations. In each, x is the operand, y the result and g the
  * gradient of the loss by y. Where a rule may choose between x and y, it takes the one that loses
  * no digits. */

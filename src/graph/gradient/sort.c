@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gradient of sorting. */
 #include "graph/build/build.h"
 #include "graph/gradient/gradient.h"

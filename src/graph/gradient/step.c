@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the rules of gradients call: operands, and giving a part of a gradient to an operand. */
 #include "graph/gradient/gradient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradient rules of the operations that are not elementwise. x is the operand, y the result, g the
  * gradient of the loss by y. */
 #include "graph/gradient/gradient.h"

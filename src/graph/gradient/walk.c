@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The walk of compute_gradients. What rules call is in step.c. */
 #include "graph/gradient/gradient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ATTENTION: softmax(scale · Q Kᵀ + bias) · V. */
 #include <inttypes.h>
 #include <math.h>

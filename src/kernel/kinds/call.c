@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CALL: a function of the program's. */
 #include "kernel/kind.h"
 

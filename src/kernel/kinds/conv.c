@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CONV: convolution in two dimensions, and its gradients. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COPY: strided, converting. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FIT: maximum-likelihood fits of Gaussians to small images. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GEMM: batched matrix products. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GATHER and SCATTER: an index tensor walks one axis. */
 #include "kernel/kind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP: an elementwise program. */
 #include "kernel/kind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* REDUCE: folds along dimensions. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROW: softmax, log-softmax and normalisation along the last dimension. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SCAN: running folds along the last dimension. */
 #include "kernel/kind.h"
 #include "type/dtype.h"

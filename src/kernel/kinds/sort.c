@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SORT: rows in order.
  *
  * Its class: sort "/" types "/axis/r" bucket "n" bucket, of rows and their length. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SPOTS: spots in frames. */
 #include <math.h>
 

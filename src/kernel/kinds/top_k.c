@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TOP_K: the largest or smallest of each row. */
 #include <inttypes.h>
 #include <stdio.h>

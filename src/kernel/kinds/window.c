@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WINDOW: pooling, and its gradients. */
 #include <inttypes.h>
 

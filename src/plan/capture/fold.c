@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The constants to fold are the last nodes of constant sub-graphs. They are computed by a plan of
  * their own, so that a folded value is the very value that the plan would have computed. Large
  * results of small operands (a broadcast sum, say) are left to the run: memory is dearer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Capture with hash-consing: a node that is already there is found by its contents. */
 #include "plan/capture/ir.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The planner's working copy of the part of a graph that the outputs need: an array of nodes in
  * topological order, rewritten while it is built. */
 #ifndef PLAN_IR_H

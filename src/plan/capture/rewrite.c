@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Local rewrites that change no bit of any result: operations that do nothing disappear, chains of
  * views become one view, views of uniform constants become constants. What would round differently
  * (x + 0 for x = -0, distributing products, …) stays. */

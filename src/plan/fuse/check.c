@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "plan/fuse/fuse.h"
 
 #include <string.h>

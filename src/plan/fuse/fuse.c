@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Clustering, from the last node to the first: when a node is looked at, all of its consumers have
  * their clusters, and the node joins the earliest of them if nothing speaks against it. */
 #include "plan/fuse/fuse.h"

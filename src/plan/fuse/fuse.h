@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which nodes become one kernel.
  *
  * A cluster is one kernel: an optional anchor (matrix product, reduction, row operation,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The order of clusters decides how long temporaries live.
  *
  * In the order of their roots clusters are always right (fuse.h), but an optimizer's updates, which

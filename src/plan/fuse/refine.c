@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two passes after fusion: cheap kernels are repeated by those that read them, and small updates
  * become one kernel.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory plan: every temporary gets an offset in the arena of its device, such that two share
  * bytes only if they do not live at the same time.
  *

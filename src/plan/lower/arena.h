@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which bytes of an arena are in use at which steps: blocks, each with a range of steps and a range
  * of bytes, and the lowest place where another one fits. */
 #ifndef PLAN_ARENA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What drafts of kernels are put together from, and the two kernels that belong to no operation:
  * copies and fills. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What drafts of kernels are put together from; the drafts themselves are in draft_fused.c and
  * draft_single.c. */
 #ifndef PLAN_DRAFT_H

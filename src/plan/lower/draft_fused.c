@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels with programs: what is elementwise, and the operations that take elementwise nodes in
  * before them (their prologue) or after them (their epilogue).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of one operation, without programs. Most of their operands have dimensions of their own,
  * so each is read through its layout as it lies: transposed or sliced ones cost nothing here. */
 #include <string.h>

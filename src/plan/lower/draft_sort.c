@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of sort and argsort. */
 #include "plan/lower/draft.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps in running order, and the storage of every value.
  *
  * A stored value lives in an arena, except that a value which is an output is computed straight

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From clusters to steps: kernel descriptors, placement, storage. */
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H

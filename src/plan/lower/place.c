@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A cluster is a unit of placement, a stored value what may have to be copied (cost/placement.h).
  *
  * Whether a device takes a kernel is only asked where the kernel would go there: asking a device

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ports. A parameter's new value may be computed straight into the parameter when it comes from a
  * kernel that reads the old value, if at all, only element for element, and every other reader runs
  * earlier. Where a run that fails may be repeated elsewhere, such kernels run last (order.c). */

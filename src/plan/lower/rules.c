@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ops.def as the planner's table of rules, and drafts by it. */
 #include "plan/lower/draft.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a run reads and writes: the bindings checked, and each one's memory found.
  *
  * A tensor that the steps cannot use as it is (strided, on another device, overlapping another one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The clone keeps the numbers of its nodes and the serial of the graph, so that the caller's
  * bindings fit the plan made from it as they are. Nodes that the plan does not need are empty.
  *

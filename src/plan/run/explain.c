@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute_explain: a plan as a table for people. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What happens when a run fails: again on the CPU, if the caller allows it and it can be right.
  *
  * It can be right if everything that the run reads is as it was and can still be read, and if where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running a plan once: take queues and an arena, enqueue the steps, wait if need be.
  *
  * What a run needs besides the arena (queues, tables of slots) is kept by the plan and reused, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One run of a plan, from the bindings to the last step: bind.c, steps.c, run.c; and what
  * happens when it fails: cpu_plan.c, fallback.c. */
 #ifndef PLAN_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps of a run, one after the other, or all of them as a recording.
  *
  * One look at the context's watch word shows whether anything is to be recorded or validated; a run

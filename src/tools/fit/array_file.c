@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays in .npy files, and TIFFs of one page: see array_file.h. */
 #include "tools/fit/array_file.h"
 

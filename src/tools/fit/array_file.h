@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays of numbers that go with a fit: camera maps, corners, starting values and truths that are
  * read whole; stacks and truths of simulations that are written piece by piece. */
 #ifndef TOOLS_FIT_ARRAY_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The three formats' columns.
  *
  * .npy: every output as it is: positions in pixels from the centre of the frame's first pixel, z in

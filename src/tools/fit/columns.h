@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which columns a file of results has, and what is in them. */
 #ifndef TOOLS_FIT_COLUMNS_H
 #define TOOLS_FIT_COLUMNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the subcommands of compute-fit share: words about failures, the context and its devices, and
  * how far a run is. */
 #include "tools/fit/command.h"

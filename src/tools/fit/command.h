@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The subcommands of compute-fit, and what they share: exit statuses, the context and devices, how
  * far a run is. */
 #ifndef TOOLS_FIT_COMMAND_H

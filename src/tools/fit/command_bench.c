@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit bench: fits per second of every model and size, from pixels in memory to parameters,
  * uncertainties, likelihood ratio and p-value in memory. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit crlb: the least standard deviations that any unbiased fit can have, for one spot. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit simulate: ROI stacks and movies with known truth, written piece by piece, so that
  * there may be more of them than memory. */
 #include "tools/fit/simulation.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit validate: does the fitter, here and now, reach what theory promises? Every model at
  * several light levels: bias, spread against the Cramér–Rao bound, p-values against uniform. */
 #include <math.h>

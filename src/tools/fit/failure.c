@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Failures as text. The first one stays: it is the cause, later ones its consequences. */
 #include "tools/fit/failure.h"
 

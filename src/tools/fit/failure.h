@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What went wrong with a file, in words for the user; used by everything of compute-fit. */
 #ifndef TOOLS_FIT_FAILURE_H
 #define TOOLS_FIT_FAILURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One run of compute-fit fit: what is read, fitted, written and learnt. */
 #ifndef TOOLS_FIT_FIT_JOB_H
 #define TOOLS_FIT_FIT_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Everything that can be wrong with a job before a pixel is fitted. The order is such that the
  * likeliest mistakes are found first, and the output is made last. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit fit, and the run itself: the movie is read on one thread, results are written and
  * looked at on another, and how far both came decides what is said at the end. */
 #include <inttypes.h>

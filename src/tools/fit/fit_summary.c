@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a run has done, in words and as JSON. */
 #include <inttypes.h>
 #include <math.h>

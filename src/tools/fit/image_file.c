@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Simulated images on their way to a file; see image_file.h. NumPy's format is left to
  * array_file.h. */
 #include "tools/fit/simulation.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-fit: positions of Gaussian spots in camera images, with uncertainties. One file for each
  * subcommand; this one chooses. */
 #include <stdio.h>

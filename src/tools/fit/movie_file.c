@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening: the first bytes say what a file is; only raw files have none and go by their name. */
 #include "tools/fit/movie_private.h"
 

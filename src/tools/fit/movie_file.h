@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What compute-fit fits: a stack of images (frames, or ROIs that were cut out already) in a file.
  *
  * multi-page TIFF  .tif .tiff  classic and BigTIFF, in strips or tiles, whatever compression

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of an open movie: what the kinds of files share. */
 #ifndef TOOLS_FIT_MOVIE_PRIVATE_H
 #define TOOLS_FIT_MOVIE_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Raw pixels, described by a YAML file of the same name beside them, as Picasso writes it. */
 #include <errno.h>
 #include <inttypes.h>

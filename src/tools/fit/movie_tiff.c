@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Movies in TIFF, through libtiff.
  *
  * Opening walks along all pages once, so that a page of another size or a file that was cut off is

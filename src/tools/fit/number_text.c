@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A number becomes an integer of its last digit's unit, and the integer eight digits at a time:
  * they are divided side by side in one word, whose bytes are then the text. */
 #include "tools/fit/number_text.h"

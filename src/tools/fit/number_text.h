@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers as text, far faster than printf and the same in every locale: tables have millions of
  * lines. Every number is the decimal nearest to the double's exact value, halves to even, as printf
  * rounds. */

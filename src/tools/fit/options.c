@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of compute-fit, and what its manual page says besides. Rows of a section are
  * together, in the order of the help. */
 #include "tools/fit/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the command line of compute-fit said, and its table of options. */
 #ifndef TOOLS_FIT_OPTIONS_H
 #define TOOLS_FIT_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures of a result.
  *
  * Localisations as an image: each a Gaussian of unit weight, as wide as its uncertainty, on a grid

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures of a result: the localisations as an image, in memory that does not grow, and
  * histograms. */
 #ifndef TOOLS_FIT_PICTURE_H

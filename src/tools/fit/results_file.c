@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of a file of results, whatever its format.
  *
  * Rows go to <name>.incomplete, one after the other, and nothing that was written is touched again

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The file that results go to: .npy, .csv (ThunderSTORM's columns) or .hdf5 (as Picasso reads it).
  *
  * What is written appears under its name only when it is complete. Until then it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* HDF5 and its YAML side-car, in the layout that Picasso opens: one dataset `locs` of records, and
  * a file that says how large the images were.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of a file of results: its state on disk, the queue of blocks, the rows, the file. */
 #ifndef TOOLS_FIT_RESULTS_PRIVATE_H
 #define TOOLS_FIT_RESULTS_PRIVATE_H

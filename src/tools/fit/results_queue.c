@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See results_queue.h. Blocks have numbers, and number n lies in place n modulo QUEUE_BLOCKS. */
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* See results_rows.h. Many results are cut into chunks of a block each, which threads take in turn;
  * the queue puts them in order. What they are does not depend on how they are cut. Records are
  * little more than copied, so that help with them would cost more than it saves. */

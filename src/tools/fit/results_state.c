@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Written whole beside the old one, made durable, and given its name: there is always one that is
  * good, and it never counts bytes that are not durable themselves. */
 #include "tools/fit/results_private.h"

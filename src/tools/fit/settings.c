@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The problem that the command line describes: names of parameters become places, lists become
  * fields, the astigmatism's file is read. Ranges that only the library knows are left to it. Maps
  * of the camera are checked before anything is fitted with them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the command line says of a fit: its problem, and the maps of the camera that it names. */
 #ifndef TOOLS_FIT_SETTINGS_H
 #define TOOLS_FIT_SETTINGS_H

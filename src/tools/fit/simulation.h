@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Simulations that the command line describes: files of images, and trials that are simulated and
  * fitted in memory, which validate and bench are made of. */
 #ifndef TOOLS_FIT_SIMULATION_H

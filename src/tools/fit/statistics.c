@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is learnt from results while they pass by; see statistics.h. Errors count for converged fits
  * only: others have no uncertainty that theory speaks of, and their number is stated beside. */
 #include "tools/fit/statistics.h"

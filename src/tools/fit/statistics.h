@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is learnt from results while they pass by, in constant memory: how many of each status, how
  * uncertain, and, where the truth is known, how good. */
 #ifndef TOOLS_FIT_STATISTICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the summaries of the subcommands share; see summary.h. */
 #include "tools/fit/summary.h"
 

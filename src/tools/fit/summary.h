@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the summaries of the subcommands share, in words and as JSON. */
 #ifndef TOOLS_FIT_SUMMARY_H
 #define TOOLS_FIT_SUMMARY_H

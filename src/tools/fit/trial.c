@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ROIs that are simulated and fitted in memory; see trial.h. */
 #include "tools/fit/simulation.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-info: what libcompute finds on this machine, and why it does not find the rest.
  *
  * It opens a context as any program would. When that fails, perhaps because of what the environment

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The options of compute-info, and what its manual page says besides. */
 #include "tools/info/options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the command line of compute-info said. */
 #ifndef TOOLS_INFO_OPTIONS_H
 #define TOOLS_INFO_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Manual pages and completions of shells from the programs' tables of options. The program
  * compute-options, which is part of the build alone, writes them: "compute-options NAME man FILE",
  * or bash, zsh, fish. It links the tables and nothing of libcompute. */

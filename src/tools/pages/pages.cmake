@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Manual pages and completions of bash, zsh and fish, from the programs' tables of options. The program
 # that prints them, compute-options, needs the tables and the C library alone. When cross-compiling
 # it is built for the machine that builds, by any C compiler found there.

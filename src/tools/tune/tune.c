@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compute-tune: finds the best parameters for generated kernels on this machine and keeps them. */
 #include "tools/tune/tune.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of compute-tune. */
 #ifndef TOOLS_TUNE_H
 #define TOOLS_TUNE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What compute-tune shows: progress while it runs, a table at the end, and what --list and --costs
  * print. */
 #include <inttypes.h>

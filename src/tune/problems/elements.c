@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Problems of MAP, COPY, GATHER and SCATTER. */
 #include "tune/problem.h"
 

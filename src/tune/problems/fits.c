@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Problems of FIT: spots near the middle of ROIs, and what is wanted of most fits. SPOTS has none.
  */
 #include <inttypes.h>

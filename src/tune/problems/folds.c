@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Problems of REDUCE, ROW, WINDOW, SCAN and TOP_K. */
 #include "tune/problem.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Problems of GEMM, CONV and ATTENTION. */
 #include <math.h>
 #include <string.h>

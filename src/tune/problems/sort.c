@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Problems of SORT: positions, as the suite compares one output. */
 #include "tune/problem.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP, COPY, GATHER, SCATTER: elements computed or moved one at a time; and kinds without a plain
  * evaluation. */
 #include <math.h>

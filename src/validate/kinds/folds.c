@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* REDUCE, ROW, WINDOW and SCAN: sums whose order is the device's, and extrema that rounding may
  * exchange.
  */

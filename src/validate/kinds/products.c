@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GEMM, CONV and ATTENTION: sums of products. */
 #include <float.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SORT. */
 #include "validate/evaluate.h"
 

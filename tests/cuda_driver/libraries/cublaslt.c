@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stand-in for libcublasLt.so.13. It proposes four algorithms: the first says that it failed, the
  * second fails when it is used, the third is slow, the fourth is fast; so a caller that does not
  * look, or does not time, is found out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stand-in for libcudnn.so.9: descriptors with attributes, heuristics, plans. The convolution
  * itself is in cudnn_convolution.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inside of the stand-in for cuDNN.
  *
  *   cudnn.c              descriptors, heuristics, plans

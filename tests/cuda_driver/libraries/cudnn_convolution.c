@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A convolution of the stand-in: one loop over y's and w's indices for all three directions, adding
  * products in double to whichever tensor is the result. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the stand-ins of NVIDIA's libraries share: orders, counts, the driver's stand-in, elements.
  *
  * Their results are computed in double from just the descriptors that they are given, so that a

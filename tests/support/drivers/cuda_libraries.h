@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-ins for cuBLASLt and cuDNN of tests/cuda_driver/libraries/ in the test's own process.
  */
 #ifndef SUPPORT_CUDA_LIBRARIES_H

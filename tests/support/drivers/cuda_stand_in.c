@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/drivers/cuda_stand_in.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-in of tests/cuda_driver/ in the test's own process. */
 #ifndef SUPPORT_CUDA_STAND_IN_H
 #define SUPPORT_CUDA_STAND_IN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/drivers/device_job.h"
 
 #include <math.h>

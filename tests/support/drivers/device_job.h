@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A job that uses all that a device does: transfers, a plan with several kinds of kernels, a queue
  * and an event, strided copies, and an index that points nowhere. For tests of devices whose driver
  * fails. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/drivers/opencl_layer.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The layer of tests/opencl_layer/ in the test's own process. */
 #ifndef SUPPORT_OPENCL_LAYER_H
 #define SUPPORT_OPENCL_LAYER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running a compiled program: groups, items as coroutines, buffers with guards. */
 #include "support/emulator/emulator_program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs generated kernels of the C dialect on the host, item by item.
  *
  * A source is compiled by the machine's C compiler into a shared object (kept by the source's hash,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the text of a kernel to a loaded shared object, by the machine's C compiler. */
 #include "support/emulator/emulator_program.h"
 

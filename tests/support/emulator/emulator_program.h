@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a compiled program of the emulator consists of, shared by building and running. */
 #ifndef SUPPORT_EMULATOR_PROGRAM_H
 #define SUPPORT_EMULATOR_PROGRAM_H

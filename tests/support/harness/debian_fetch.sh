@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Debian's packages for another kind of machine, and sources of packages, without a change to this
 # machine: what apt-get needs to know is kept in a folder of ours. Source this file. Each function
 # fails where there is no apt-get, no network or no such package.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/harness/failing_allocator.h"
 
 #include <stdatomic.h>

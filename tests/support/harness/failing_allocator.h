@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A host allocator that counts, checks its own balance, and fails when told to. Installed with
  * compute_allocator_set, so no context may be open while it is installed or removed. */
 #ifndef SUPPORT_FAILING_ALLOCATOR_H

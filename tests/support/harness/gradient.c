@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/harness/gradient.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradients judged by central differences: f64, step 1e-6, on the plan itself; then the f32
  * gradient by the f64 one. */
 #ifndef SUPPORT_GRADIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/harness/guarded.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors that notice writes outside themselves: each is a view inside a larger buffer whose other
  * bytes hold a pattern. The layouts are the ways in which a caller's tensor can lie in memory. */
 #ifndef SUPPORT_GUARDED_H

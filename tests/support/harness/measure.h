@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The largest error of each operation and dtype that a program of the operation tests has seen.
  *
  * They become docs/reference/support-matrix.md (tests/docs/test_support_matrix.c). Nothing is kept unless

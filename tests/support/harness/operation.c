@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/harness/operation.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One sample of one operation (or a small expression), judged by the double-precision reference:
  * builds the graph, compiles it as usual, without fusion, and as written, runs each plan on guarded
  * tensors, and compares every element. With the variable COMPUTE_TEST_STRICT set, a step that the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the tests of one label with sanitizers, and runs them. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR SANITIZERS LABEL FOLDER. The folder stays, so a second run is quick.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Other schedules than the machine would choose: a test program that links this with
  * `-Wl,--wrap=…` (tests/CMakeLists.txt) has its core's locks and condition variables pass through
  * here. Threads then pause before and after they lock, unlock, wait and signal, and waits end

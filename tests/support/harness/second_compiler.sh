@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds everything, tests included, with clang and warnings as errors, and runs the tests of
 # whatever differs most between compilers: the arithmetic. ctest starts this:
 # TREE BUILD_DIR SCRATCH_DIR.

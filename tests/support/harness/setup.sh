@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Set-up of a fresh Debian machine, shared by tests/run.sh and bench/run.sh: source this file.
 #
 #   setup_packages NAME… [--optional NAME…]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where every thread of the process is, for tests that find one that does not end. */
 #ifndef SUPPORT_STACKS_H
 #define SUPPORT_STACKS_H

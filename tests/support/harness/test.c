@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/harness/test.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every cmocka test includes: cmocka with the headers that it needs before it, and checks of
  * a status that print the library's own words when they fail. */
 #ifndef SUPPORT_TEST_H

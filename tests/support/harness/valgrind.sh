@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Runs test programs under valgrind: no invalid access, no use of uninitialised memory, nothing
 # lost. ctest starts this: TREE BUILD_DIR SCRATCH_DIR PROGRAM….
 #

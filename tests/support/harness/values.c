@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The conversions here are written from the formats' definitions by arithmetic on doubles, on
  * purpose unlike the library's, which they check. */
 #include "support/harness/values.h"

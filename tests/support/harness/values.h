@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host arrays with deterministic contents, and how two of them are compared. */
 #ifndef SUPPORT_VALUES_H
 #define SUPPORT_VALUES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The optimum by damped Fisher scoring from several starts, each step accepted only if it improves
  * the objective, until steps are a billionth of the uncertainty. */
 #include "support/reference/fit_reference.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fit of one ROI in double precision, as compute/fit_model.h defines it, made without regard to
  * speed and without any code of the library: what fits on devices are compared with.
  *

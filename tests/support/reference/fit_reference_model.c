@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The expected image and its derivatives. */
 #include "support/reference/fit_reference.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the test of a fit needs: the deviance's moments and the incomplete gamma function. */
 #include "support/reference/fit_reference.h"
 

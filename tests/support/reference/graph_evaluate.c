@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference, part two: whole nodes. Every operation is a loop over the elements of its
  * result (or, for sums, of its operand) with coordinates worked out for each, and no cleverness. */
 #include "support/reference/graph_evaluate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference: the value of any node of any graph, worked out plainly and slowly.
  *
  * It judges the library and therefore uses none of it: it reads the nodes of graph.h and the

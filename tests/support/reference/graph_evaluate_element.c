@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference, part one: single elements. Definitions from include/compute/backend.h and
  * dtype.h; where the textbook formula cancels, an equal one that does not. */
 #include "support/reference/graph_evaluate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions are one loop over everything that is multiplied, whatever their direction; windows
  * one over their elements; a sum is taken anew for every element. */
 #include "support/reference/graph_evaluate_network.h"

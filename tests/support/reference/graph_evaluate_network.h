@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference of the operations of neural networks: part three of graph_evaluate.h. */
 #ifndef SUPPORT_GRAPH_EVALUATE_NETWORK_H
 #define SUPPORT_GRAPH_EVALUATE_NETWORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MAP, COPY, REDUCE, ROW, GEMM, GATHER and SCATTER; the others are called from here. */
 #include "support/reference/kernel_reference.h"
 

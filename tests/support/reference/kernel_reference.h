@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference of kernels: what a descriptor of compute/backend.h comes to, by loops over
  * its definition. Judges backends, and uses none of the library's kernels. */
 #ifndef SUPPORT_KERNEL_REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* WINDOW, SCAN, TOP_K, SORT and ATTENTION by their definitions in compute/backend.h: plain loops in
  * double, or in integers that wrap. */
 #ifndef SUPPORT_NETWORK_REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The double reference of programs. The arithmetic of single operations is that of
  * graph_evaluate_element.c; here are an instruction's types, and what only programs have. */
 #include "support/reference/program_reference.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs of compute/backend.h, instruction by instruction: floats as doubles that are rounded to
  * the instruction's type, integers exactly. Uses nothing of the library's arithmetic. */
 #ifndef SUPPORT_PROGRAM_REFERENCE_H

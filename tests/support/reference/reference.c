@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/reference/reference.h"
 
 #include <math.h>

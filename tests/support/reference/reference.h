@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a graph in the double-precision reference on host values, and compares with its answers. */
 #ifndef SUPPORT_REFERENCE_H
 #define SUPPORT_REFERENCE_H

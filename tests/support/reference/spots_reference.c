@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/reference/spots_reference.h"
 
 #include <math.h>

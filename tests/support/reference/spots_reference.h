@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SPOTS by its definition in compute/backend.h, in double. */
 #ifndef SUPPORT_SPOTS_REFERENCE_H
 #define SUPPORT_SPOTS_REFERENCE_H

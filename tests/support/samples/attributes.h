@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Room for the attributes of any kind of kernel, to be set by name. */
 #ifndef SUPPORT_ATTRIBUTES_H
 #define SUPPORT_ATTRIBUTES_H

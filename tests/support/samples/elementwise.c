@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/samples/elementwise.h"
 
 #define DOMAIN_TEXT_FLOAT           "float"

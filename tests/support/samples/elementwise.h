@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every elementwise operation of ops.def with its builder, as data for tests. */
 #ifndef SUPPORT_ELEMENTWISE_H
 #define SUPPORT_ELEMENTWISE_H

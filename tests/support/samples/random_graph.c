@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/samples/random_graph.h"
 
 enum { MAX_NODES = RANDOM_GRAPH_STEPS + 3 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random expressions out of everything that planners rewrite, fold, fuse and reuse. */
 #ifndef SUPPORT_RANDOM_GRAPH_H
 #define SUPPORT_RANDOM_GRAPH_H

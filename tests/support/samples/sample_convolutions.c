@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of CONV: shapes, layouts, dtypes and epilogues, in all three directions. And the plain
  * reference: loops over the definition in compute/backend.h, in double. */
 #include "support/samples/sample_convolutions.h"

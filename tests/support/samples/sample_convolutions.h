@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of CONV (support/samples/sample_kernels.h), and what they must come to. */
 #ifndef SUPPORT_SAMPLE_CONVOLUTIONS_H
 #define SUPPORT_SAMPLE_CONVOLUTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of FIT: the problems, how their operands lie in memory, and the data. */
 #include "support/samples/sample_fits.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of FIT with the data that belong to them: simulated spots as a camera sees them, maps,
  * corners, starts and bounds, and here and there an ROI that cannot be fitted. What a device makes
  * of them is compared with the reference in double precision (fit_reference.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of REDUCE and ROW. */
 #include "support/samples/sample_kernels.h"
 #include "support/reference/program_reference.h"

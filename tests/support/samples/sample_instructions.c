@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A MAP kernel for each instruction with each type of operands and result that a program may give
  * it: what backends must know one by one. Codes and types come from the library's check of
  * programs, so a new instruction is among them by itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all samples are made with, and the targets. */
 #include "kernel/kernel.h"
 #include "support/samples/sample_convolutions.h"

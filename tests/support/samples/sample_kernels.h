@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Descriptors for the tests of the kernel generator: every kind, dtype, instruction, pattern of
  * strides and way to cut a kernel up, in sizes that run in moments (and a few that never run: they
  * show the 64-bit form). */

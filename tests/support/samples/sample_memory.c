@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/samples/sample_memory.h"
 
 #include <math.h>

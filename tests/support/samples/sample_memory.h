@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The operands of a sample in host memory, with guards around them: what a device is given, what it
  * should leave, and whether it has. */
 #ifndef SUPPORT_SAMPLE_MEMORY_H

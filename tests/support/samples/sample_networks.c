@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of WINDOW, SCAN, TOP_K and ATTENTION. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of SORT. */
 #include "support/samples/sample_kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Collecting sources, and sharing them out over processes. */
 #include "support/samples/sample_sources.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The distinct sources that the samples make in one dialect, for tests that compile them. */
 #ifndef SUPPORT_SAMPLE_SOURCES_H
 #define SUPPORT_SAMPLE_SOURCES_H

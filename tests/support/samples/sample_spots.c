@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples of SPOTS: both filters, both results, frames of counts and of numbers. */
 #include "support/samples/sample_kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/samples/training.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small networks and problems for trainers. */
 #ifndef SUPPORT_TRAINING_H
 #define SUPPORT_TRAINING_H

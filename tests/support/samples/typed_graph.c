@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "support/samples/typed_graph.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random expressions of several dtypes, each operation judged from what its operands were stored
  * as: how the planner fuses, folds and orders the work must not show in a comparison, a cast, or
  * anything else that a rounding to 16 bits can tip over. Arithmetic on 16-bit floats may see

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops for ATTENTION, once per instruction set (core/isa.h) and element type; attention_table.h
  * says what each does. */
 #include "attention_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The softmax between the two products of attention, by type and instruction set. */
 #ifndef CPU_ISA_ATTENTION_TABLE_H
 #define CPU_ISA_ATTENTION_TABLE_H

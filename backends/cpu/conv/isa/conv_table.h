@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inner loops of direct convolution, by computing type and instruction set: planes times single
  * filter elements, vectorised along rows. conv_direct.c decides which planes meet. All strides are
  * in elements; columns lie side by side. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops for direct convolution, once per instruction set (core/isa.h) and element type;
  * conv_table.h says what each does.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Winograd's transforms; conv_table.h says what each loop does.
  *
  * The points of interpolation are 0, ±1, ±2 and infinity. With them

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is told of a fit: its likelihood, whether the residuals are what noise makes of them, how
  * exact it is, and how it ended. */
 #ifndef CPU_FIT_FIT_FINISH_H

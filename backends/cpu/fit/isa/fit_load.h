@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transposition: pixels of FIT_LANES regions, each with an address of its own, to [pixel][lane]. */
 #ifndef CPU_FIT_FIT_LOAD_H
 #define CPU_FIT_FIT_LOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The fit of a run of ROIs: groups of FIT_LANES from loading to writing. Compiled once per
  * instruction set and model (core/isa.h), so that the number of parameters is a constant. */
 #if defined(CPU_VARIANT_XYNB)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps and their limits, and Fisher scoring: repeated steps by the information's inverse. */
 #ifndef CPU_FIT_FIT_STEP_H
 #define CPU_FIT_FIT_STEP_H

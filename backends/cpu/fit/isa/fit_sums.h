@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums over an ROI's pixels: the score and the Fisher information.
  *
  * Every derivative of the expected image is a function of the column times one of the row, so that

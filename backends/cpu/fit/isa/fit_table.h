@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the batched Gaussian fit needs of an instruction set: for each model a function that fits a
  * run of ROIs, and the memory in which it does so. */
 #ifndef CPU_FIT_FIT_TABLE_H

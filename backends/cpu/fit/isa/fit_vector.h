@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vectors of f32 in which every lane is another ROI: as wide as the instruction set has them.
  *
  * Sums, differences and products are the compiler's own on vector types; what has no operator is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Gaussian along one axis: what it gives to every pixel of a row or column, and how that
  * changes with position and width.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SPOTS: frames filtered and searched in one pass, row by row, while the rows are in the cache.
  *
  * Rings of rows follow each other through a frame: pixels as f32; the first blur of them; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Packing of operands: copies, transpositions and conversions to the computing type.
  *
  * Included by gemm_tile.h. GEMM_NATIVE is the dtype that needs no conversion, GEMM_NATIVE_SIGNED

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inner loops of matrix multiplication, once per instruction set and computing type: what
  * gemm_own.c builds its blocking on. Matrices are plain addresses with strides in elements. */
 #ifndef CPU_GEMM_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Register-blocked matrix product: the one source of every micro-kernel.
  *
  * Compiled once per instruction set and element type (core/isa.h): GEMM_ELEMENT is the computing

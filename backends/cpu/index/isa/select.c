@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops for TOP_K; core/isa.h says how this file is compiled, select.h what each loop does. */
 #include <string.h>
 

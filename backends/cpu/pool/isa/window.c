@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops for WINDOW, once per instruction set (core/isa.h) and element type; window_table.h says
  * what each loop does. There are averages and gradients of floats only. */
 #include <stdbool.h>

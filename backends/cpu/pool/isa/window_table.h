@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inner loops of pooling, by computing type and instruction set.
  *
  * A line holds positions side by side, each of `lanes` elements side by side: 1 where rows of a

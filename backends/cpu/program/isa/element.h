@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The element type that a source of an isa/ folder is compiled for (CPU_VARIANT), and vectors of
  * it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pieces that the vector functions are made of, and with them the dialect in which the CPU backend
  * compiles kernels/functions_*.h.
  *

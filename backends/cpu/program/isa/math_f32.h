@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The vector functions in f32: those of kernels/functions_f32.h and functions_trigonometry.h, and
  * here what only the CPU computes differently. How they are measured is in tests/cpu/test_math.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The functions in f64: exp, log and tanh are vector code, here; what is made of them, as sigmoid,
  * comes from kernels/functions_f64.h; the rest is the C library's, one element at a time, since
  * accuracy comes first here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of all loops of this instruction set, and the few that are about memory only. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loads, stores and casts: from elements in memory to values and back, and between types of value.
  */
 #include "math_base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Instructions on F64 and on F32 values: compiled for each (core/isa.h). */
 #include <math.h>
 

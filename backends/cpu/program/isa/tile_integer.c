@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Instructions on I64 and on I32 values: compiled for each (core/isa.h). Arithmetic wraps, so it is
  * done in the unsigned type. */
 #include "element.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stamps the loops of one instruction from the expression that computes one element of x and y.
  *
  * The loops differ in nothing but that, the types and which operands repeat. An operand that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loops behind one program instruction, by computing type and instruction set.
  *
  * A loop makes `count` results from operands that are dense arrays, or, where the variant says so,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Folding and searching loops for REDUCE, once per instruction set (core/isa.h) and element type;
  * row_table.h says what each loop does.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inner loops of reductions and row operations, once per instruction set. Which elements they
  * meet, in which order and on which thread, is decided in reduce.c and row.c; here are only loops
  * over memory whose elements already have the accumulating type.

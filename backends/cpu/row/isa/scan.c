@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loops for SCAN, once per instruction set (core/isa.h) and element type; row_table.h says what
  * each loop does. */
 #include "program/isa/element.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loops of SCAN for one combination: a template, included by scan.c with
  *
  *   NAME(x)      x with the combination's prefix

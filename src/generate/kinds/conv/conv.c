@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kind CONV, and its forms without tiles or panels: an item for each result (PLAIN), for a
  * stretch of a row of results (DIRECT), and where there are few results of many terms, as in the
  * gradient of a depthwise filter, a group for each (DOT). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions in generated source, inside: what its files share.
  *
  *   conv.c     the kind, its list of forms, and those without tiles or panels

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of results by one item, with vectors of positions, for CPUs; gemm_direct.c says why sums
  * are variables. The first launch packs the weight into panels. In the second each item gathers
  * what a block of positions needs of the data into a panel of its own, which stays in its core's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The normal form of a convolution: which tensor is data, which weight, and what positions,
  * channels and terms are in each direction (conv.h).
  *

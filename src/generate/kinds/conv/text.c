@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all variants of convolution say in their source. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tiles of results through local memory, for GPUs: the text is kernels/conv_tiled.h, which says how
  * it works; the multiplication is GEMM's. With the terms in parts, each part stores its sums to the
  * workspace, and a second launch adds them up. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One item computes a block of C by itself, with vectors and without local memory: for CPUs, where
  * a core is best left alone with its caches and registers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Few columns of C (a matrix times a vector, most often): the work is to read A once, as fast as
  * memory gives it. On a GPU groups of items share rows, kernels/gemm_dot.h; on a CPU an item takes
  * a few rows and goes along k with vectors. */

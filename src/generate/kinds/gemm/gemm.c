@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kind GEMM, and its plain form: one item for each element of C, any strides. That is what the
  * other forms fall back to, and what tiny products are best served with, since one source does for
  * all their shapes and layouts. */

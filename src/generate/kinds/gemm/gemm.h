@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix multiplication in generated source, inside: what its files share.
  *
  *   gemm.c     the kind, its list of forms, and the plain one: one item for each element of C

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tiles of C on matrix units (kernels/gemm_matrix.h says how they lie in local memory): f16 and
  * bf16 factors, whose products are exact and whose sums are f32, and f32 factors where the caller
  * allows TF32. The way along k is that of kernels/gemm_tiled.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The normal form of a matrix multiplication.
  *
  * All that the kernel walks over (A, B, the epilogue's operands, the position and coordinates that

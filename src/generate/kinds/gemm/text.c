@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all variants of matrix multiplication say in their source: how elements of A and B are read,
  * how batches are walked, and the epilogue. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tiles of C through local memory, for GPUs: the text is kernels/gemm_tiled.h, which says how it
  * works, for matrix units with kernels/gemm_matrix.h. With k in parts, each part stores its sums to
  * the workspace, and a second launch adds them up. */
