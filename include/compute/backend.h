@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The vtable between libcompute and its backends, for those who write one.
+/** @file
+ * The vtable between libcompute and its backends, for those who write one.
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
  * of libcompute: what it may use of the core comes in a compute_services struct. backends/null is
@@ -43,11 +44,11 @@ typedef enum compute_instruction_code {
 #include "compute/instructions.def"
 } compute_instruction_code;
 
-enum { COMPUTE_I_END = 128 }; /* above every code */
+enum { COMPUTE_I_END = 128 }; /**< above every code */
 
 typedef struct compute_instruction {
-  uint8_t code; /* compute_instruction_code */
-  uint8_t type; /* compute_dtype of the result: F64, F32, I64, I32 or BOOL */
+  uint8_t code; /**< compute_instruction_code */
+  uint8_t type; /**< compute_dtype of the result: F64, F32, I64, I32 or BOOL */
   uint16_t a, b, c;
   union {
     double f64;
@@ -55,19 +56,19 @@ typedef struct compute_instruction {
   } immediate;
 } compute_instruction;
 
-#define COMPUTE_MAX_OPERANDS     24  /* inputs + outputs of one kernel */
-#define COMPUTE_MAX_INSTRUCTIONS 256 /* of one program */
+#define COMPUTE_MAX_OPERANDS     24  /**< inputs + outputs of one kernel */
+#define COMPUTE_MAX_INSTRUCTIONS 256 /**< of one program */
 
 typedef struct compute_program {
-  uint32_t count; /* 0: no program; then results pass through unchanged */
+  uint32_t count; /**< 0: no program; then results pass through unchanged */
   uint32_t output_count;
   const compute_instruction *instructions;
-  const uint16_t *outputs; /* the value stored to each output */
+  const uint16_t *outputs; /**< the value stored to each output */
 } compute_program;
 
 /* ---- Kernel descriptors -------------------------------------------------------------------- */
 
-/* KIND(code, number, name): `COMPUTE_KERNEL_code = number`, which never changes. Tables that are
+/** KIND(code, number, name): `COMPUTE_KERNEL_code = number`, which never changes. Tables that are
  * made from this list cannot forget a kind. */
 #define COMPUTE_KERNEL_KINDS(KIND)                                                                 \
   KIND(MAP, 0, map)                                                                                \
@@ -97,7 +98,7 @@ typedef enum compute_kernel_kind {
 enum { COMPUTE_KERNEL_KIND_COUNT = 0 COMPUTE_KERNEL_KINDS(COMPUTE_KERNEL_KIND_ONE) };
 #undef COMPUTE_KERNEL_KIND_ONE
 
-/* How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
+/** How a kernel walks one buffer: element strides over the iteration space, 0 where it repeats. The
  * first element is the binding's address. */
 typedef struct compute_operand {
   compute_dtype dtype;
@@ -109,7 +110,7 @@ typedef enum compute_combine {
   COMPUTE_COMBINE_PROD = 1,
   COMPUTE_COMBINE_MAX = 2,
   COMPUTE_COMBINE_MIN = 3,
-  COMPUTE_COMBINE_ARGMAX = 4, /* the result is the row-major I64 position in the reduced dims */
+  COMPUTE_COMBINE_ARGMAX = 4, /**< the result is the row-major I64 position in the reduced dims */
   COMPUTE_COMBINE_ARGMIN = 5
 } compute_combine;
 
@@ -121,148 +122,148 @@ typedef struct compute_reduce_attributes {
 typedef enum compute_row_operation {
   COMPUTE_ROW_SOFTMAX = 0,
   COMPUTE_ROW_LOG_SOFTMAX = 1,
-  COMPUTE_ROW_NORMALIZE = 2 /* (x - mean) / sqrt(variance + epsilon), biased variance */
+  COMPUTE_ROW_NORMALIZE = 2 /**< (x - mean) / sqrt(variance + epsilon), biased variance */
 } compute_row_operation;
 
 typedef struct compute_row_attributes {
   compute_row_operation operation;
-  double epsilon; /* NORMALIZE; ≥ 0 */
+  double epsilon; /**< NORMALIZE; ≥ 0 */
 } compute_row_attributes;
 
-/* How exactly GEMM and CONV multiply f32: allowances, which may be combined by |. A device may
+/** How exactly GEMM and CONV multiply f32: allowances, which may be combined by |. A device may
  * always be more exact than it is asked to. */
 typedef enum compute_precision {
-  COMPUTE_PRECISION_STRICT = 0, /* as f32 does */
-  COMPUTE_PRECISION_TF32 = 1,   /* factors may be rounded to 10 bits of mantissa; sums are f32 */
-  /* Sums of products may come from fewer products of sums (Winograd's minimal filtering), in f32;
+  COMPUTE_PRECISION_STRICT = 0, /**< as f32 does */
+  COMPUTE_PRECISION_TF32 = 1,   /**< factors may be rounded to 10 bits of mantissa; sums are f32 */
+  /** Sums of products may come from fewer products of sums (Winograd's minimal filtering), in f32;
    * CONV only. */
   COMPUTE_PRECISION_WINOGRAD = 2
 } compute_precision;
 
 typedef struct compute_gemm_attributes {
-  int64_t k;                   /* ≥ 0 */
-  compute_precision precision; /* with accumulate F32 */
+  int64_t k;                   /**< ≥ 0 */
+  compute_precision precision; /**< with accumulate F32 */
 } compute_gemm_attributes;
 
-/* GATHER and SCATTER. */
+/** GATHER and SCATTER. */
 typedef struct compute_index_attributes {
   int64_t axis_size;
-  int64_t axis_stride; /* elements */
-  bool from_zero;      /* negative indices are outside; otherwise they count from the end */
+  int64_t axis_stride; /**< elements */
+  bool from_zero;      /**< negative indices are outside; otherwise they count from the end */
 } compute_index_attributes;
 
 typedef enum compute_convolution_direction {
   COMPUTE_CONVOLUTION_FORWARD = 0,
-  COMPUTE_CONVOLUTION_BY_DATA = 1,  /* the gradient of the data from that of the result */
-  COMPUTE_CONVOLUTION_BY_FILTER = 2 /* the gradient of the filter */
+  COMPUTE_CONVOLUTION_BY_DATA = 1,  /**< the gradient of the data from that of the result */
+  COMPUTE_CONVOLUTION_BY_FILTER = 2 /**< the gradient of the filter */
 } compute_convolution_direction;
 
-/* A convolution (the field's name for a cross-correlation) in two dimensions, in groups:
- *
+/** A convolution (the field's name for a cross-correlation) in two dimensions, in groups:
+ * @code
  *   y[n, o, p, q] = sum over c, r, s of w[o, c, r, s] · x[n, C·g + c, h, v]
  *   h = p·stride[0] + r·dilation[0] − padding[0],  v = q·stride[1] + s·dilation[1] − padding[1]
- *
+ * @endcode
  * where C is data_channels / groups, g is o / (result_channels / groups), 0 ≤ c < C, and x is 0
  * outside its height and width. One dimension is a height of 1. */
 typedef struct compute_conv_attributes {
   compute_convolution_direction direction;
-  int32_t groups;                 /* ≥ 1; divides both numbers of channels */
-  int64_t batch;                  /* n */
-  int64_t data_channels;          /* of x, all groups together */
-  int64_t result_channels;        /* of y, all groups together */
-  int64_t data_size[2];           /* height and width of x */
-  int64_t result_size[2];         /* of y */
-  int64_t filter_size[2];         /* of w; ≥ 1 */
-  int64_t stride[2], dilation[2]; /* ≥ 1 */
-  int64_t padding[2]; /* before the first row and column; ≥ 0. After the last as results need */
-  compute_precision precision; /* with accumulate F32 */
-  uint32_t reserved;           /* 0 */
+  int32_t groups;                 /**< ≥ 1; divides both numbers of channels */
+  int64_t batch;                  /**< n */
+  int64_t data_channels;          /**< of x, all groups together */
+  int64_t result_channels;        /**< of y, all groups together */
+  int64_t data_size[2];           /**< height and width of x */
+  int64_t result_size[2];         /**< of y */
+  int64_t filter_size[2];         /**< of w; ≥ 1 */
+  int64_t stride[2], dilation[2]; /**< ≥ 1 */
+  int64_t padding[2]; /**< before the first row and column; ≥ 0. After the last as results need */
+  compute_precision precision; /**< with accumulate F32 */
+  uint32_t reserved;           /**< 0 */
 } compute_conv_attributes;
 
 typedef struct compute_fit_attributes {
-  compute_fit_problem problem; /* with every 0 that means a default replaced */
-  /* With corners: the number of frames (where the pixels are frames), and the size of frames and
+  compute_fit_problem problem; /**< with every 0 that means a default replaced */
+  /** With corners: the number of frames (where the pixels are frames), and the size of frames and
    * maps. */
   int64_t frames, rows, columns;
 } compute_fit_attributes;
 
 typedef enum compute_window_operation {
-  COMPUTE_WINDOW_MAX = 0, /* NaN is the largest */
+  COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
   COMPUTE_WINDOW_AVERAGE = 1
 } compute_window_operation;
 
-/* Pooling: windows of a data plane, each folded to one element of the result. The window of result
+/** Pooling: windows of a data plane, each folded to one element of the result. The window of result
  * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
  * size[1] elements, dilation apart; those outside the data do not take part. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
-  bool by_data; /* the gradient of the data from that of the result */
-  /* AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
+  bool by_data; /**< the gradient of the data from that of the result */
+  /** AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
    * rows or columns on both sides); otherwise by those in the data. */
   bool count_padding;
   int64_t data_size[2], result_size[2];
-  int64_t size[2], stride[2], dilation[2]; /* ≥ 1 */
-  int64_t padding[2];                      /* ≥ 0 */
+  int64_t size[2], stride[2], dilation[2]; /**< ≥ 1 */
+  int64_t padding[2];                      /**< ≥ 0 */
 } compute_window_attributes;
 
 typedef struct compute_scan_attributes {
-  compute_combine combine; /* SUM, PROD, MAX or MIN */
-  bool exclusive;          /* of the elements before: the identity first */
-  bool reverse;            /* from the end */
+  compute_combine combine; /**< SUM, PROD, MAX or MIN */
+  bool exclusive;          /**< of the elements before: the identity first */
+  bool reverse;            /**< from the end */
 } compute_scan_attributes;
 
 typedef struct compute_top_k_attributes {
-  int64_t axis_size; /* of the rows of inputs[0] */
+  int64_t axis_size; /**< of the rows of inputs[0] */
   bool smallest;
 } compute_top_k_attributes;
 
-/* Scaled dot-product attention: softmax(scale · Q Kᵀ + bias) V. */
+/** Scaled dot-product attention: softmax(scale · Q Kᵀ + bias) V. */
 typedef struct compute_attention_attributes {
-  int64_t keys;  /* rows of K and V */
-  int64_t width; /* of rows of Q and K */
+  int64_t keys;  /**< rows of K and V */
+  int64_t width; /**< of rows of Q and K */
   double scale;
-  bool causal; /* query i of m sees keys j ≤ i + keys − m */
-  bool biased; /* there is an inputs[3] */
+  bool causal; /**< query i of m sees keys j ≤ i + keys − m */
+  bool biased; /**< there is an inputs[3] */
 } compute_attention_attributes;
 
 #define COMPUTE_SPOT_MOST_RADIUS 256
 
-/* Finding spots in frames. Filters are sums of weighted pixels, first along columns, then along
+/** Finding spots in frames. Filters are sums of weighted pixels, first along columns, then along
  * rows, each the middle's product and then, from the nearest pair on, the product of the weight and
  * the sum of two pixels, in F32; a frame is continued by its edges.
- *
+ * @code
  *   filter 0  b − w(b): b is the frame blurred by a Gaussian of `sigma`, cut off past `radius`, w a
  *             blur by one of `wide_sigma`, cut off past `wide_radius`. Weights are
  *             exp(−i²/2σ²), divided by their sum.
  *   filter 1  the mean of the square of 2 radius + 1 pixels less that of 2 wide_radius + 1
- *
+ * @endcode
  * The noise of a frame comes from x = |second difference along columns of the second difference
  * along rows| at the inner pixels of rows 1, 1 + step, … ≤ height − 2: it is `first` times the sum
  * of the finite x divided by the number of all x, then, `rounds` times, the root of the mean square
  * of the x ≤ clip · noise times `scale`, and never less than `least` times what it was at first.
  * noise · gain is that of the filtered frame; its reciprocal is 0 if it is 0. */
 typedef struct compute_spots_attributes {
-  int32_t filter, distance;    /* 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
-  int32_t radius, wide_radius; /* 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
-  int64_t step, rounds;        /* ≥ 1, ≥ 0 */
-  double sigma, wide_sigma;    /* > 0 with filter 0 */
-  double threshold;            /* > 0 */
+  int32_t filter, distance;    /**< 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
+  int32_t radius, wide_radius; /**< 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
+  int64_t step, rounds;        /**< ≥ 1, ≥ 0 */
+  double sigma, wide_sigma;    /**< > 0 with filter 0 */
+  double threshold;            /**< > 0 */
   double first, clip, scale, least, gain;
 } compute_spots_attributes;
 
 typedef struct compute_sort_attributes {
   bool descending;
-  bool values, positions; /* the outputs, in this order: at least one */
+  bool values, positions; /**< the outputs, in this order: at least one */
 } compute_sort_attributes;
 
-/* A function of the program's, which only the CPU can call. */
+/** A function of the program's, which only the CPU can call. */
 typedef struct compute_call_attributes {
-  /* Makes the call with the addresses of the inputs, then the outputs, and returns when it is done,
-   * having reported a failure. May be called from several threads at once. */
+  /** Makes the call with the addresses of the inputs, then the outputs, and returns when it is
+   * done, having reported a failure. May be called from several threads at once. */
   compute_status (*run)(const void *call, void *const *operands);
-  const void *call;                    /* first argument of run; lives as long as the kernel runs */
-  const char *name;                    /* for text; likewise */
-  int64_t count[COMPUTE_MAX_OPERANDS]; /* elements of the inputs, then the outputs, all dense */
+  const void *call; /**< first argument of run; lives as long as the kernel runs */
+  const char *name; /**< for text; likewise */
+  int64_t count[COMPUTE_MAX_OPERANDS]; /**< elements of the inputs, then the outputs, all dense */
 } compute_call_attributes;
 
 /* clang-format off: the kinds keep their shape */
@@ -364,7 +365,7 @@ typedef struct compute_call_attributes {
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
  * where nothing is summed. */
-/* clang-format on */
+/** clang-format on */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;
@@ -376,15 +377,15 @@ typedef struct compute_kernel_descriptor {
   const compute_operand *outputs;
   compute_program prologue;
   compute_program epilogue;
-  uint32_t prologue_inputs; /* REDUCE, ROW */
-  compute_dtype accumulate; /* F64, F32, I64, I32 or (max, min) BOOL; MAP, COPY, …: not used */
-  /* compute_<kind>_attributes, GATHER and SCATTER compute_index_attributes, MAP and COPY none. A
+  uint32_t prologue_inputs; /**< REDUCE, ROW */
+  compute_dtype accumulate; /**< F64, F32, I64, I32 or (max, min) BOOL; MAP, COPY, …: not used */
+  /** compute_<kind>_attributes, GATHER and SCATTER compute_index_attributes, MAP and COPY none. A
    * minor version may append fields to them: attribute_bytes says which are there. */
   const void *attributes;
   size_t attribute_bytes;
 } compute_kernel_descriptor;
 
-/* The attributes of a descriptor of that kind. */
+/** The attributes of a descriptor of that kind. */
 static inline const compute_reduce_attributes *
 compute_reduce_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_reduce_attributes *)descriptor->attributes;
@@ -451,10 +452,10 @@ compute_call_of(const compute_kernel_descriptor *descriptor) {
 
 /* ---- What the core offers a module --------------------------------------------------------- */
 
-/* One task of a parallel loop; `worker` is below thread_count and unique among those running. */
+/** One task of a parallel loop; `worker` is below thread_count and unique among those running. */
 typedef void (*compute_task)(void *argument, int64_t task, int32_t worker);
 
-/* A part of a key of the disk cache: any bytes. */
+/** A part of a key of the disk cache: any bytes. */
 typedef struct compute_cache_part {
   const void *data;
   size_t bytes;
@@ -462,33 +463,33 @@ typedef struct compute_cache_part {
 
 typedef struct compute_services {
   size_t struct_size;
-  uint32_t abi_major, abi_minor; /* of the core */
-  void *host;                    /* first argument of the functions below */
+  uint32_t abi_major, abi_minor; /**< of the core */
+  void *host;                    /**< first argument of the functions below */
 
-  /* Host memory, zeroed; NULL when there is none (say so through fail). */
+  /** Host memory, zeroed; NULL when there is none (say so through fail). */
   void *(*allocate)(void *host, size_t bytes, size_t alignment);
   void (*release)(void *host, void *pointer);
 
-  /* One log line. */
+  /** One log line. */
   void (*log)(void *host, compute_log_level level, const char *module, const char *format, ...)
       COMPUTE_PRINTF(4, 5);
 
-  /* Records an error detail for the calling thread and returns `status`. `remedy` may be NULL. */
+  /** Records an error detail for the calling thread and returns `status`. `remedy` may be NULL. */
   compute_status (*fail)(void *host, compute_status status, int64_t native_code, const char *remedy,
                          const char *format, ...) COMPUTE_PRINTF(5, 6);
 
-  /* Threads of the context's pool, the caller counted: at least 1, constant. */
+  /** Threads of the context's pool, the caller counted: at least 1, constant. */
   int32_t (*thread_count)(void *host);
 
-  /* Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
+  /** Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
    * done. Tasks are handed out in ascending order. When the pool is busy with another caller's loop
    * or the call is nested, the caller runs all of them itself, as worker 0. */
   void (*parallel)(void *host, int64_t tasks, compute_task task, void *argument);
 
-  /* The text of an environment variable of the core's table, or NULL if unset or empty. */
+  /** The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /* Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default
+  /** Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default
    * choice. COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target does not
    * have what the kernel needs or cannot run these parameters. The result is constant and goes back
    * by generated_release. */
@@ -497,34 +498,34 @@ typedef struct compute_services {
                              const compute_tuning *tuning, const compute_generated **generated);
   void (*generated_release)(void *host, const compute_generated *generated);
 
-  /* Whether generate could serve the descriptor on this target; `reason` as in `supports`. */
+  /** Whether generate could serve the descriptor on this target; `reason` as in `supports`. */
   bool (*generates)(void *host, const compute_target *target,
                     const struct compute_kernel_descriptor *descriptor, char *reason,
                     size_t reason_bytes);
 
-  /* The dialect's definitions, which precede every generated source: for a user's own kernels. */
+  /** The dialect's definitions, which precede every generated source: for a user's own kernels. */
   const char *(*dialect_text)(void *host, compute_dialect dialect);
 
-  /* Fills in the parameters for a kernel on a target: forced, from the tuning file, from the
+  /** Fills in the parameters for a kernel on a target: forced, from the tuning file, from the
    * library's table, or all 0. */
   compute_tuning_source (*tuning_lookup)(void *host, const compute_target *target,
                                          const struct compute_kernel_descriptor *descriptor,
                                          compute_tuning *tuning);
 
-  /* The disk cache. `parts` are all that can change the entry, in an order that the module fixes;
+  /** The disk cache. `parts` are all that can change the entry, in an order that the module fixes;
    * the core adds its own version. load returns memory to be given back by `release`, or NULL when
    * there is no such entry, it is damaged, or the cache is off. Neither call sets an error. */
   void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
   void (*cache_store)(void *host, const compute_cache_part *parts, uint32_t count, const void *data,
                       size_t bytes);
 
-  /* Whether the module called `backend` may open libraries that obey the environment of the
+  /** Whether the module called `backend` may open libraries that obey the environment of the
    * process: always, except in a program with raised privileges (set-user-ID, set-group-ID, file
    * capabilities) whose compute_open_options do not name the module. Constant while the context
    * lives. */
   bool (*trusts_environment)(void *host, const char *backend);
 
-  /* fail for an index of GATHER or SCATTER that is outside its axis: its value, and where it was
+  /** fail for an index of GATHER or SCATTER that is outside its axis: its value, and where it was
    * read, in elements from the beginning of inputs[1]. `label` is what queue_label set when the
    * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several the one with
    * the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
@@ -533,21 +534,21 @@ typedef struct compute_services {
 
 /* ---- What a module offers ------------------------------------------------------------------ */
 
-/* A piece of device memory. `handle` is the module's own; `host` is its address if the CPU can read
- * and write it, else NULL. */
+/** A piece of device memory. `handle` is the module's own; `host` is its address if the CPU can
+ * read and write it, else NULL. */
 typedef struct compute_memory {
   void *handle;
   void *host;
   uint64_t bytes;
 } compute_memory;
 
-/* A kernel argument: `offset` bytes into `memory`. */
+/** A kernel argument: `offset` bytes into `memory`. */
 typedef struct compute_argument {
   const compute_memory *memory;
   uint64_t offset;
 } compute_argument;
 
-/* An argument of a user's kernel: device memory if `memory` is set, else `bytes` of `value`, or
+/** An argument of a user's kernel: device memory if `memory` is set, else `bytes` of `value`, or
  * `bytes` of local memory if both are NULL. */
 typedef struct compute_custom_argument {
   const compute_memory *memory;
@@ -558,49 +559,49 @@ typedef struct compute_custom_argument {
 
 typedef struct compute_backend {
   size_t struct_size;
-  uint32_t abi_major, abi_minor; /* COMPUTE_BACKEND_ABI_… it was built with */
-  const char *name;              /* "cpu"; lower-case letters, digits and '_'; device name prefix */
-  const char *description;       /* one line */
+  uint32_t abi_major, abi_minor; /**< COMPUTE_BACKEND_ABI_… it was built with */
+  const char *name;        /**< "cpu"; lower-case letters, digits and '_'; device name prefix */
+  const char *description; /**< one line */
   const char *version;
 
-  /* Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, … when
-   * there is nothing to start; the text given to services->fail becomes the probe's detail and
+  /** Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, …
+   * when there is nothing to start; the text given to services->fail becomes the probe's detail and
    * remedy. `services` lives until close. May be called once per context, several contexts at once.
    */
   compute_status (*open)(const compute_services *services, void **instance);
   void (*close)(void *instance);
 
   uint32_t (*device_count)(void *instance);
-  /* _INVALID_ARGUMENT is for an environment variable that asks for what the device cannot do:
+  /** _INVALID_ARGUMENT is for an environment variable that asks for what the device cannot do:
    * compute_open fails with it. With another failure the device is left out. */
   compute_status (*device_open)(void *instance, uint32_t index, void **device);
   void (*device_close)(void *device);
 
-  /* Fills what it knows: the core has zeroed `info` and sets name, backend and index itself.
+  /** Fills what it knows: the core has zeroed `info` and sets name, backend and index itself.
    * priority 0 asks the core to rank the device by its type and vendor. */
   compute_status (*device_describe)(void *device, compute_device_info *info);
 
-  /* bytes > 0. Alignment at least 64. COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY makes the core evict and
+  /** bytes > 0. Alignment at least 64. COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY makes the core evict and
    * retry. */
   compute_status (*memory_allocate)(void *device, uint64_t bytes, compute_memory *memory);
   void (*memory_release)(void *device, compute_memory *memory);
 
-  /* Optional: wraps host memory without a copy, or says COMPUTE_ERROR_UNSUPPORTED. */
+  /** Optional: wraps host memory without a copy, or says COMPUTE_ERROR_UNSUPPORTED. */
   compute_status (*memory_import)(void *device, void *data, uint64_t bytes, compute_memory *memory);
 
   compute_status (*queue_create)(void *device, void **queue);
   void (*queue_destroy)(void *queue);
   compute_status (*queue_wait)(void *queue);
 
-  /* Optional together; without them the core waits for the queue instead. */
+  /** Optional together; without them the core waits for the queue instead. */
   compute_status (*event_record)(void *queue, void **event);
   void (*event_destroy)(void *device, void *event);
   compute_status (*event_wait)(void *device, void *event);
   compute_status (*event_query)(void *device, void *event, bool *complete);
   compute_status (*queue_wait_event)(void *queue, void *event);
 
-  /* Copies of bytes > 0 in queue order. upload may return before `source` has been read only if the
-   * memory stays valid until the queue has been waited for; download likewise. */
+  /** Copies of bytes > 0 in queue order. upload may return before `source` has been read only if
+   * the memory stays valid until the queue has been waited for; download likewise. */
   compute_status (*upload)(void *queue, const compute_argument *destination, const void *source,
                            uint64_t bytes);
   compute_status (*download)(void *queue, void *destination, const compute_argument *source,
@@ -608,45 +609,45 @@ typedef struct compute_backend {
   compute_status (*copy)(void *queue, const compute_argument *destination,
                          const compute_argument *source, uint64_t bytes);
 
-  /* Whether the device can run this kernel. When not, `reason` gets a sentence. */
+  /** Whether the device can run this kernel. When not, `reason` gets a sentence. */
   bool (*supports)(void *device, const compute_kernel_descriptor *descriptor, char *reason,
                    size_t reason_bytes);
 
-  /* Builds a kernel. The descriptor and what it points to live only during the call. A kernel is
+  /** Builds a kernel. The descriptor and what it points to live only during the call. A kernel is
    * immutable and may be enqueued from several threads on several queues. */
   compute_status (*kernel_prepare)(void *device, const compute_kernel_descriptor *descriptor,
                                    void **kernel);
   void (*kernel_destroy)(void *device, void *kernel);
 
-  /* Optional: one line on the implementation chosen, for compute_explain. */
+  /** Optional: one line on the implementation chosen, for compute_explain. */
   void (*kernel_describe)(void *device, void *kernel, char *text, size_t text_bytes);
 
-  /* Submits a kernel: arguments are the inputs, then the outputs. */
+  /** Submits a kernel: arguments are the inputs, then the outputs. */
   compute_status (*enqueue)(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
 
   /* ---- All that follows is optional ---- */
 
-  /* True when the module cannot have a device that ranks above the CPU and is slow to start: the
+  /** True when the module cannot have a device that ranks above the CPU and is slow to start: the
    * core then opens it only when its devices are asked for. Called before open; must be quick. */
   bool (*can_wait)(const compute_services *services);
 
-  /* What the generator needs to know. A device without it has no generated kernels to tune. */
+  /** What the generator needs to know. A device without it has no generated kernels to tune. */
   compute_status (*device_target)(void *device, compute_target *target);
 
-  /* kernel_prepare with these parameters and no others: for the tuner. Never falls back. */
+  /** kernel_prepare with these parameters and no others: for the tuner. Never falls back. */
   compute_status (*kernel_prepare_tuned)(void *device, const compute_kernel_descriptor *descriptor,
                                          const compute_tuning *tuning, void **kernel);
 
-  /* The name of the module's own implementation `index` (≥ 1) of a kernel ("CLBlast"), or NULL
+  /** The name of the module's own implementation `index` (≥ 1) of a kernel ("CLBlast"), or NULL
    * past the end: what compute_tuning.implementation chooses from. */
   const char *(*implementation_name)(void *device, const compute_kernel_descriptor *descriptor,
                                      uint32_t index);
 
-  /* Adds what the device has built so far (device.h). */
+  /** Adds what the device has built so far (device.h). */
   void (*build_statistics)(void *device, compute_build_statistics *statistics);
 
-  /* A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, in which
+  /** A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, in which
    * tensors have become `memory` and `offset`. */
   compute_status (*custom_build)(void *device, const char *source, const char *entry,
                                  const char *options, void **kernel);
@@ -655,14 +656,14 @@ typedef struct compute_backend {
                                   const uint32_t group[3], const compute_custom_argument *arguments,
                                   uint32_t count);
 
-  /* Copies from another device of the same module without the host in between, in the order of this
-   * queue; the core has waited for the source's own work. COMPUTE_ERROR_UNSUPPORTED when the two
-   * cannot reach each other: then the core goes through the host. */
+  /** Copies from another device of the same module without the host in between, in the order of
+   * this queue; the core has waited for the source's own work. COMPUTE_ERROR_UNSUPPORTED when the
+   * two cannot reach each other: then the core goes through the host. */
   compute_status (*copy_from_peer)(void *queue, const compute_argument *destination,
                                    void *source_device, const compute_argument *source,
                                    uint64_t bytes);
 
-  /* Together: recording a sequence of kernels once and submitting it as a whole. Between
+  /** Together: recording a sequence of kernels once and submitting it as a whole. Between
    * record_begin and record_end, what is enqueued on the queue is noted and does not run. The
    * caller does nothing else with the queue meanwhile. A recording is submitted with the
    * arguments of all its kernels, in the kernels' order, which may differ from the
@@ -676,7 +677,7 @@ typedef struct compute_backend {
                                   uint32_t count);
   void (*record_destroy)(void *device, void *recording);
 
-  /* Together: times of points on a queue. timer_record marks the queue's progress so far,
+  /** Together: times of points on a queue. timer_record marks the queue's progress so far,
    * timer_read waits until it is reached and gives the time at which it was, in nanoseconds of the
    * host's CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's
    * own readings as well as the driver allows). Without them the core reads the clock around calls.
@@ -685,42 +686,42 @@ typedef struct compute_backend {
   compute_status (*timer_read)(void *device, void *timer, int64_t *nanoseconds);
   void (*timer_destroy)(void *device, void *timer);
 
-  /* Together: host memory from which and to which this device copies fastest (page-locked). Copies
+  /** Together: host memory from which and to which this device copies fastest (page-locked). Copies
    * do not hold up the caller: upload returns before it has read such memory, download before it
    * has written it. Not initialised. COMPUTE_ERROR_OUT_OF_MEMORY. */
   compute_status (*host_allocate)(void *device, uint64_t bytes, void **data);
   void (*host_release)(void *device, void *data);
 
-  /* Together: makes the caller's own memory such memory, for as long as it is registered. Slow;
+  /** Together: makes the caller's own memory such memory, for as long as it is registered. Slow;
    * pays for memory that is copied many times. COMPUTE_ERROR_UNSUPPORTED where the driver cannot,
    * _INVALID_STATE where some of it is such memory already, _OUT_OF_MEMORY. */
   compute_status (*host_register)(void *device, void *data, uint64_t bytes);
   void (*host_unregister)(void *device, void *data);
 
-  /* Brings a lost device back, where the driver can within the process. Memory, kernels, queues,
+  /** Brings a lost device back, where the driver can within the process. Memory, kernels, queues,
    * existing events and recordings stay lost: their calls keep failing with
    * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
   compute_status (*device_recover)(void *device);
 
-  uint64_t flags; /* COMPUTE_BACKEND_…, any of the bits below */
+  uint64_t flags; /**< COMPUTE_BACKEND_…, any of the bits below */
 
-  /* Optional. Marks what is enqueued from now on, recorded kernels included, with a number for
+  /** Optional. Marks what is enqueued from now on, recorded kernels included, with a number for
    * fail_index. Of use to modules that find an index outside only when the queue is waited for. */
   void (*queue_label)(void *queue, uint32_t label);
 } compute_backend;
 
 enum {
-  /* The module asks services->trusts_environment before it opens a library that obeys the
+  /** The module asks services->trusts_environment before it opens a library that obeys the
    * environment of the process, as loaders of drivers do. Without this flag it is not opened in a
    * program with raised privileges, unless compute_open_options name it. */
   COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0,
 
-  /* custom_build takes portable source, as the user wrote it, and no other: the module puts a
+  /** custom_build takes portable source, as the user wrote it, and no other: the module puts a
    * dialect before it (services->dialect_text). */
   COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1
 };
 
-/* The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of
+/** The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of
  * this ABI at all. Must not have side effects. */
 #define COMPUTE_BACKEND_ENTRY "compute_backend_entry"
 typedef const compute_backend *(*compute_backend_entry_function)(uint32_t core_abi_major,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches: any number of items through a graph or a kernel, in constant memory, with reading,
+/** @file
+ * Batches: any number of items through a graph or a kernel, in constant memory, with reading,
  * uploading, computing, downloading and writing going on at the same time.
  *
  * An item is what the work does once: one matrix, one image, one record of several inputs. The
@@ -7,7 +8,7 @@
  * on a batch of them at a time, and passes the results in the items' order to a sink for each
  * output (an array, a file, a callback). Several devices share the items: whichever is free takes
  * the next batch.
- *
+ * @code
  *   static void smooth(void *user, compute_graph *graph, int64_t items,
  *                      const compute_node *inputs, compute_node *outputs) {
  *     outputs[0] = compute_matmul(graph, inputs[0], compute_parameter(graph, user));
@@ -23,7 +24,7 @@
  *       .sources = (compute_batch_source[]){{.array = images}},
  *       .sinks = (compute_batch_sink[]){{.array = smoothed}}}, NULL);
  *   compute_batch_release(batch);
- *
+ * @endcode
  * Where the work treats items one by one, results depend neither on the size of the batches nor on
  * how many devices took part, but for what rounds differently: another device, and sums, which a
  * device may take in another order for another shape. A step of your own decides this for itself.
@@ -39,18 +40,18 @@ extern "C" {
 
 typedef struct compute_batch compute_batch;
 
-#define COMPUTE_BATCH_MAX_PORTS 32 /* inputs, and outputs, of one iterator */
+#define COMPUTE_BATCH_MAX_PORTS 32 /**< inputs, and outputs, of one iterator */
 #define COMPUTE_BATCH_MAX_SLOTS 16
 
 /* ---- The work ------------------------------------------------------------------------------ */
 
-/* One input or output: the dtype and shape of one item (rank ≤ 7). */
+/** One input or output: the dtype and shape of one item (rank ≤ 7). */
 typedef struct compute_batch_port {
   compute_dtype dtype;
   compute_shape item;
 } compute_batch_port;
 
-/* Records the work on `items` items at once in `graph`. inputs[i] is a node [items, item shape…];
+/** Records the work on `items` items at once in `graph`. inputs[i] is a node [items, item shape…];
  * outputs[i] is to be set to one of that form, too. Plans have fixed shapes, so this is called for
  * the normal batch, again for a smaller one such as the last, and for each device; one call at a
  * time, from any thread. It should do the same each time. An error of a builder call fails the
@@ -59,18 +60,18 @@ typedef struct compute_batch_port {
 typedef void (*compute_batch_build_function)(void *user, compute_graph *graph, int64_t items,
                                              const compute_node *inputs, compute_node *outputs);
 
-/* What a step is given. The tensors are dense, [items, item shape…], on the device. */
+/** What a step is given. The tensors are dense, [items, item shape…], on the device. */
 typedef struct compute_batch_step {
-  compute_queue *queue; /* what the step submits goes here; or NULL: be done on return */
+  compute_queue *queue; /**< what the step submits goes here; or NULL: be done on return */
   compute_device *device;
-  int64_t first; /* the batch's first item */
+  int64_t first; /**< the batch's first item */
   int64_t items;
   compute_tensor *const *inputs;
   compute_tensor *const *outputs;
   uint64_t reserved[4];
 } compute_batch_step;
 
-/* Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. The inputs may
+/** Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. The inputs may
  * still be on their way to the device, in the order of that queue: what does not go through it (a
  * compute_tensor_copy, say) must wait for it first. The step may return before the work is done;
  * the iterator waits. Calls for one device do not overlap, save for a batch that is repeated on the
@@ -78,44 +79,44 @@ typedef struct compute_batch_step {
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {
-  /* All devices of the context that compute, instead of `devices`. */
+  /** All devices of the context that compute, instead of `devices`. */
   COMPUTE_BATCH_ALL_DEVICES = 1 << 16
 };
 
 typedef struct compute_batch_options {
-  /* One of the two. */
+  /** One of the two. */
   compute_batch_build_function build;
   compute_batch_step_function step;
-  void *user; /* for both */
+  void *user; /**< for both */
 
-  const compute_batch_port *inputs;  /* copied, as `outputs` */
-  size_t input_count;                /* 0 … 32 */
-  const compute_batch_port *outputs; /* with `build` it may be NULL: the graph itself says it */
-  size_t output_count;               /* 1 … 32 */
+  const compute_batch_port *inputs;  /**< copied, as `outputs` */
+  size_t input_count;                /**< 0 … 32 */
+  const compute_batch_port *outputs; /**< with `build` it may be NULL: the graph itself says it */
+  size_t output_count;               /**< 1 … 32 */
 
-  /* Who works; NULL and 0 for the default device. */
+  /** Who works; NULL and 0 for the default device. */
   compute_device *const *devices;
   size_t device_count;
 
-  /* Items at a time; 0: chosen for the memory and caches of the device. With several devices it is
+  /** Items at a time; 0: chosen for the memory and caches of the device. With several devices it is
    * the fastest one's, and slower ones take fewer. */
   int64_t batch;
-  /* Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
+  /** Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
    * and download do so; where sources and sinks take as long as these, 5 keep every stage busy. */
   uint32_t slots;
-  /* Bytes that slots and temporaries of all devices should not exceed together, as far as a batch
+  /** Bytes that slots and temporaries of all devices should not exceed together, as far as a batch
    * of one item can do with it; 0: a quarter of what is free. */
   uint64_t memory;
 
-  /* What happens when a device fails or is out of memory: the batch is halved, then goes to the CPU
-   * (COMPUTE_FALLBACK_STRICT: the run fails instead). Also the plans' policy. */
+  /** What happens when a device fails or is out of memory: the batch is halved, then goes to the
+   * CPU (COMPUTE_FALLBACK_STRICT: the run fails instead). Also the plans' policy. */
   compute_fallback fallback;
-  uint32_t flags;       /* COMPUTE_PLAN_… for the plans (not _AUTO), COMPUTE_BATCH_… */
-  const char *name;     /* for messages and profiles; copied */
-  uint64_t reserved[8]; /* must be zero */
+  uint32_t flags;       /**< COMPUTE_PLAN_… for the plans (not _AUTO), COMPUTE_BATCH_… */
+  const char *name;     /**< for messages and profiles; copied */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_batch_options;
 
-/* Makes an iterator: chooses batch sizes and compiles the plans. Its slots are made by the first
+/** Makes an iterator: chooses batch sizes and compiles the plans. Its slots are made by the first
  * run. Ownership of *batch passes to the caller. COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER,
  * _DTYPE, _SHAPE (an output without the items' axis), _OVERFLOW, _WRONG_CONTEXT, _OUT_OF_MEMORY,
  * _UNSUPPORTED (assignments), and what builders and compute_compile report. Thread-safe. */
@@ -123,12 +124,12 @@ COMPUTE_API compute_status compute_batch_create(compute_context *context,
                                                 const compute_batch_options *options,
                                                 compute_batch **batch);
 
-/* Frees it. No run may be in progress. NULL is allowed. */
+/** Frees it. No run may be in progress. NULL is allowed. */
 COMPUTE_API void compute_batch_release(compute_batch *batch);
 
 /* ---- Sources and sinks --------------------------------------------------------------------- */
 
-/* Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous,
+/** Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous,
  * and their number to *count: fewer only where the source ends. Calls come in order,
  * from one thread, which is not the one that called compute_batch_run. A status that is not
  * COMPUTE_OK ends the run when what was read before, *count items included, is delivered; the
@@ -136,34 +137,34 @@ COMPUTE_API void compute_batch_release(compute_batch *batch);
 typedef compute_status (*compute_batch_read_function)(void *user, int64_t first, int64_t items,
                                                       void *data, int64_t *count);
 
-/* Takes `items` results, the first of them of item `first`, which are valid during the call. Calls
+/** Takes `items` results, the first of them of item `first`, which are valid during the call. Calls
  * come in order, from the thread that called compute_batch_run. A status that is not COMPUTE_OK
  * ends the run; these items do not count as complete. */
 typedef compute_status (*compute_batch_write_function)(void *user, int64_t first, int64_t items,
                                                        const void *data);
 
-/* Exactly one of array, path and read is set. */
+/** Exactly one of array, path and read is set. */
 typedef struct compute_batch_source {
-  const void *array; /* all items, dense; the CPU computes right from here */
-  const char *path;  /* a file with the items, dense, `offset` bytes from its start */
+  const void *array; /**< all items, dense; the CPU computes right from here */
+  const char *path;  /**< a file with the items, dense, `offset` bytes from its start */
   uint64_t offset;
   compute_batch_read_function read;
   void *user;
-  uint64_t reserved[2]; /* must be zero */
+  uint64_t reserved[2]; /**< must be zero */
 } compute_batch_source;
 
-/* Exactly one of array, path, write and discard is set. */
+/** Exactly one of array, path, write and discard is set. */
 typedef struct compute_batch_sink {
-  /* Room for all items; the CPU computes right into it. It must not overlap a source, except that
+  /** Room for all items; the CPU computes right into it. It must not overlap a source, except that
    * an item's result may replace that item in place. After a failure, whatever follows the
    * complete items is undefined. */
   void *array;
-  const char *path; /* a file: made if need be, written from `offset` on in order, else kept */
+  const char *path; /**< a file: made if need be, written from `offset` on in order, else kept */
   uint64_t offset;
   compute_batch_write_function write;
   void *user;
-  bool discard;         /* the output is not needed */
-  uint64_t reserved[2]; /* must be zero */
+  bool discard;         /**< the output is not needed */
+  uint64_t reserved[2]; /**< must be zero */
 } compute_batch_sink;
 
 /* ---- Running ------------------------------------------------------------------------------- */
@@ -171,41 +172,41 @@ typedef struct compute_batch_sink {
 #define COMPUTE_BATCH_UNTIL_END ((int64_t)-1)
 
 typedef struct compute_batch_progress {
-  int64_t items;       /* delivered to the sinks */
-  int64_t total;       /* or COMPUTE_BATCH_UNTIL_END if not known */
-  double seconds;      /* since the start */
-  double rate;         /* recent items per second */
-  double seconds_left; /* estimated; negative if not known */
+  int64_t items;       /**< delivered to the sinks */
+  int64_t total;       /**< or COMPUTE_BATCH_UNTIL_END if not known */
+  double seconds;      /**< since the start */
+  double rate;         /**< recent items per second */
+  double seconds_left; /**< estimated; negative if not known */
   uint64_t reserved[4];
 } compute_batch_progress;
 
-/* Called by the thread that called compute_batch_run, every `progress_seconds`, and again when
+/** Called by the thread that called compute_batch_run, every `progress_seconds`, and again when
  * all is done. false cancels the run. */
 typedef bool (*compute_batch_progress_function)(void *user, const compute_batch_progress *progress);
 
 typedef struct compute_batch_run_options {
-  int64_t items; /* ≥ 0, or COMPUTE_BATCH_UNTIL_END: until a source ends (callbacks, and files whose
-                  * items have bytes) */
-  const compute_batch_source *sources; /* one for each input */
-  const compute_batch_sink *sinks;     /* one for each output */
+  int64_t items; /**< ≥ 0, or COMPUTE_BATCH_UNTIL_END: until a source ends (callbacks, and files
+                  * whose items have bytes) */
+  const compute_batch_source *sources; /**< one for each input */
+  const compute_batch_sink *sinks;     /**< one for each output */
   compute_batch_progress_function progress;
   void *progress_user;
-  double progress_seconds; /* 0: 0.1 */
-  uint64_t reserved[4];    /* must be zero */
+  double progress_seconds; /**< 0: 0.1 */
+  uint64_t reserved[4];    /**< must be zero */
 } compute_batch_run_options;
 
 typedef struct compute_batch_result {
-  int64_t items;                      /* complete: delivered, in order, to every sink */
-  int64_t batches;                    /* that these were */
-  double seconds;                     /* of the whole call */
-  uint64_t bytes_read, bytes_written; /* of the complete items, from sources and to sinks */
-  int64_t halved;      /* times that a batch was made smaller because memory was short */
-  int64_t on_cpu;      /* batches that went to the CPU because their device had failed */
-  uint64_t slot_bytes; /* of all slots' buffers at the end */
+  int64_t items;                      /**< complete: delivered, in order, to every sink */
+  int64_t batches;                    /**< that these were */
+  double seconds;                     /**< of the whole call */
+  uint64_t bytes_read, bytes_written; /**< of the complete items, from sources and to sinks */
+  int64_t halved;      /**< times that a batch was made smaller because memory was short */
+  int64_t on_cpu;      /**< batches that went to the CPU because their device had failed */
+  uint64_t slot_bytes; /**< of all slots' buffers at the end */
   uint64_t reserved[4];
 } compute_batch_result;
 
-/* Runs all items through the work and returns when they are delivered. `result` (may be NULL) is
+/** Runs all items through the work and returns when they are delivered. `result` (may be NULL) is
  * filled in on success and on failure alike: result->items says how many items are complete, and
  * so does the message.
  *
@@ -218,36 +219,36 @@ COMPUTE_API compute_status compute_batch_run(compute_batch *batch,
                                              const compute_batch_run_options *options,
                                              compute_batch_result *result);
 
-/* Makes the run in progress return COMPUTE_ERROR_CANCELLED as soon as the batches that are being
+/** Makes the run in progress return COMPUTE_ERROR_CANCELLED as soon as the batches that are being
  * computed, and the callbacks that are being called, have ended. Without a run it does nothing.
  * Thread-safe, from callbacks too. */
 COMPUTE_API void compute_batch_cancel(compute_batch *batch);
 
-/* One of the iterator's devices. */
+/** One of the iterator's devices. */
 typedef struct compute_batch_device_info {
   compute_device *device;
-  int64_t batch;           /* items that it takes at a time now */
-  int64_t items;           /* complete items of the last run that were its share */
-  double items_per_second; /* while it computes, measured; 0 if it never has */
+  int64_t batch;           /**< items that it takes at a time now */
+  int64_t items;           /**< complete items of the last run that were its share */
+  double items_per_second; /**< while it computes, measured; 0 if it never has */
   uint64_t reserved[4];
 } compute_batch_device_info;
 
-/* The device at `index`, in the order given; COMPUTE_ERROR_INVALID_ARGUMENT past the end,
+/** The device at `index`, in the order given; COMPUTE_ERROR_INVALID_ARGUMENT past the end,
  * _INVALID_STATE while a run is in progress. Thread-safe. */
 COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                                    compute_batch_device_info *info);
 
-/* Seconds that each part of a run was busy. Parts work at the same time, so together they may take
+/** Seconds that each part of a run was busy. Parts work at the same time, so together they may take
  * longer than the run; the one that was busy longest is what the others wait for. */
 typedef struct compute_batch_times {
-  double seconds;   /* of the run */
-  double reading;   /* sources */
-  double computing; /* devices, while they had a batch: transfers count; the mean of several */
-  double writing;   /* sinks */
+  double seconds;   /**< of the run */
+  double reading;   /**< sources */
+  double computing; /**< devices, while they had a batch: transfers count; the mean of several */
+  double writing;   /**< sinks */
   uint64_t reserved[4];
 } compute_batch_times;
 
-/* The times of the run in progress so far, else of the last one; all 0 before the first.
+/** The times of the run in progress so far, else of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_batch_times_get(compute_batch *batch,
                                                    compute_batch_times *times);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A C function of your own as an operation of a graph. docs/guide/own-functions.md is the guide;
+/** @file
+ * A C function of your own as an operation of a graph. docs/guide/own-functions.md is the guide;
  * kernel.h has functions that are compiled for the device instead.
- *
+ * @code
  *   static compute_status twice(void *user, const compute_call_arguments *a, int32_t part,
  *                               int32_t parts) {
  *     const float *x = a->inputs[0].data;
@@ -13,7 +14,7 @@
  *   compute_node y = compute_call(graph, twice, NULL, &x, 1,
  *                                 &(compute_call_output){COMPUTE_F32, COMPUTE_SHAPE(100)}, 1,
  *                                 NULL, NULL);
- *
+ * @endcode
  * The function runs on the CPU. In a plan for another device it is a step on the CPU, with copies
  * of its inputs and outputs around it. That is no fallback: plans that are strict take it too. It
  * needs a context with the CPU's device. */
@@ -29,22 +30,22 @@ extern "C" {
 #define COMPUTE_CALL_MAX_INPUTS  16
 #define COMPUTE_CALL_MAX_OUTPUTS 8
 
-/* A tensor in host memory: dense, row-major, aligned for its dtype. */
+/** A tensor in host memory: dense, row-major, aligned for its dtype. */
 typedef struct compute_call_tensor {
-  void *data; /* of an input: not to be written. Anything for a tensor without elements */
+  void *data; /**< of an input: not to be written. Anything for a tensor without elements */
   compute_dtype dtype;
   compute_shape shape;
-  int64_t count; /* elements */
+  int64_t count; /**< elements */
 } compute_call_tensor;
 
-/* What a function gets. All of it lives during the call only. */
+/** What a function gets. All of it lives during the call only. */
 typedef struct compute_call_arguments {
   const compute_call_tensor *inputs, *outputs;
   uint32_t input_count, output_count;
-  const char *name; /* as in the options; "" for none */
+  const char *name; /**< as in the options; "" for none */
 } compute_call_arguments;
 
-/* The function. Part `part` of `parts`: every run calls it once for each part 0 … parts − 1,
+/** The function. Part `part` of `parts`: every run calls it once for each part 0 … parts − 1,
  * several at the same time on threads of the context's pool, or in sequence on any thread, in any
  * order; a part must not wait for another. Together they write every element of every
  * output, which holds anything before. Inputs never overlap outputs.
@@ -64,14 +65,15 @@ typedef struct compute_call_arguments {
 typedef compute_status (*compute_call_function)(void *user, const compute_call_arguments *arguments,
                                                 int32_t part, int32_t parts);
 
-/* What the error of a failing call says, as printf does; for a function that then returns `status`,
- * which is the result: `return compute_call_fail(arguments, COMPUTE_ERROR_FORMAT, "row %d …", …)`.
- * Of several messages of one part the last stands; if several parts fail, that of the lowest. */
+/** What the error of a failing call says, as printf does; for a function that then returns
+ * `status`, which is the result: `return compute_call_fail(arguments, COMPUTE_ERROR_FORMAT, "row %d
+ * …", …)`. Of several messages of one part the last stands; if several parts fail, that of the
+ * lowest. */
 COMPUTE_API compute_status compute_call_fail(const compute_call_arguments *arguments,
                                              compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
-/* The share of `count` items that is part `part`'s: *first … *end − 1. */
+/** The share of `count` items that is part `part`'s: *first … *end − 1. */
 static inline void compute_call_share(int64_t count, int32_t part, int32_t parts, int64_t *first,
                                       int64_t *end) {
   const int64_t each = count / parts, more = count % parts;
@@ -79,7 +81,7 @@ static inline void compute_call_share(int64_t count, int32_t part, int32_t parts
   *end = *first + each + (part < more ? 1 : 0);
 }
 
-/* Records the gradient of a call, while compute_gradients does: nodes for d(loss)/d(inputs[i]), of
+/** Records the gradient of a call, while compute_gradients does: nodes for d(loss)/d(inputs[i]), of
  * that input's shape and dtype, into input_gradients[i]. These are {0} before, which means that
  * nothing flows to the input; inputs that are not floats stay so. output_gradients[k] is
  * d(loss)/d(outputs[k]), zeros where the loss does not depend on it, {0} for outputs that are not
@@ -92,7 +94,7 @@ typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph
                                                 compute_node *input_gradients);
 
 enum {
-  /* The outputs depend on the inputs and `user` alone, and nothing else happens: equal calls (of
+  /** The outputs depend on the inputs and `user` alone, and nothing else happens: equal calls (of
    * function, user, inputs and options) may become one, and a call whose inputs are constants may
    * be made once, while a plan is compiled. Without it the function is called once in each run of a
    * plan that needs one of its outputs, in the order in which the calls were recorded. It is called
@@ -101,18 +103,18 @@ enum {
    * not; compute_group makes one part of it that is there for its effects alone. */
   COMPUTE_CALL_PURE = 1 << 0,
 
-  COMPUTE_CALL_PARTS_AUTOMATIC = -1 /* for `parts`: one for each of the context's threads */
+  COMPUTE_CALL_PARTS_AUTOMATIC = -1 /**< for `parts`: one for each of the context's threads */
 };
 
 typedef struct compute_call_options {
-  const char *name; /* in messages, profiles and compute_explain; up to 47 bytes are kept */
-  uint32_t flags;   /* COMPUTE_CALL_PURE */
-  int32_t parts;    /* 1 … 65536 or COMPUTE_CALL_PARTS_AUTOMATIC; 0: 1 */
-  /* Called exactly once for each call of compute_call, also if that fails: when the graph and all
+  const char *name; /**< in messages, profiles and compute_explain; up to 47 bytes are kept */
+  uint32_t flags;   /**< COMPUTE_CALL_PURE */
+  int32_t parts;    /**< 1 … 65536 or COMPUTE_CALL_PARTS_AUTOMATIC; 0: 1 */
+  /** Called exactly once for each call of compute_call, also if that fails: when the graph and all
    * plans that were compiled from it are gone, by the thread that releases the last. */
   void (*release)(void *user);
-  compute_call_gradient gradient; /* NULL: compute_gradients through the call fails */
-  uint64_t reserved[4];           /* must be zero */
+  compute_call_gradient gradient; /**< NULL: compute_gradients through the call fails */
+  uint64_t reserved[4];           /**< must be zero */
 } compute_call_options;
 
 typedef struct compute_call_output {
@@ -120,7 +122,7 @@ typedef struct compute_call_output {
   compute_shape shape;
 } compute_call_output;
 
-/* A call of `function` with the values of `inputs` (up to COMPUTE_CALL_MAX_INPUTS, or none), which
+/** A call of `function` with the values of `inputs` (up to COMPUTE_CALL_MAX_INPUTS, or none), which
  * makes 1 … COMPUTE_CALL_MAX_OUTPUTS outputs of these dtypes and shapes. Returns the first output;
  * `results`, if it is not NULL, gets all of them ({0} on failure). NULL options: defaults. A call
  * of which no output has an element is never made.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libcompute: tensors and graphs on the best processor of the machine. Includes all of the public
+/** @file
+ * libcompute: tensors and graphs on the best processor of the machine. Includes all of the public
  * interface except backend.h, which is for those who write a backend. */
 #ifndef COMPUTE_COMPUTE_H
 #define COMPUTE_COMPUTE_H

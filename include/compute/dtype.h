@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types and shapes. */
+/** @file
+ * Element types and shapes. */
 #ifndef COMPUTE_DTYPE_H
 #define COMPUTE_DTYPE_H
 
@@ -21,24 +22,24 @@ extern "C" {
  *   bytes         of one element
  *   type          in which programs compute it: F64, F32, I64, I32 or BOOL
  *   element       the C type of what lies in memory: for f16 and bf16 their bits */
-/* clang-format off */
+/** clang-format off */
 #define COMPUTE_DTYPES(DTYPE)                                                                      \
-  DTYPE(F64,  1, f64,  FLOAT,    8, F64,  double)                                                  \
-  DTYPE(F32,  2, f32,  FLOAT,    4, F32,  float)                                                   \
-  DTYPE(F16,  3, f16,  FLOAT,    2, F32,  uint16_t)                                                \
-  DTYPE(BF16, 4, bf16, FLOAT,    2, F32,  uint16_t)                                                \
-  DTYPE(I64,  5, i64,  SIGNED,   8, I64,  int64_t)                                                 \
-  DTYPE(I32,  6, i32,  SIGNED,   4, I32,  int32_t)                                                 \
-  DTYPE(U8,   7, u8,   UNSIGNED, 1, I32,  uint8_t)                                                 \
-  DTYPE(BOOL, 8, bool, LOGIC,    1, BOOL, uint8_t)                                                 \
-  DTYPE(U16,  9, u16,  UNSIGNED, 2, I32,  uint16_t)                                                \
-  DTYPE(I8,  10, i8,   SIGNED,   1, I32,  int8_t)                                                  \
-  DTYPE(I16, 11, i16,  SIGNED,   2, I32,  int16_t)                                                 \
-  DTYPE(U32, 12, u32,  UNSIGNED, 4, I64,  uint32_t)                                                \
-  DTYPE(U64, 13, u64,  UNSIGNED, 8, I64,  uint64_t)
+  DTYPE(F64, 1, f64, FLOAT, 8, F64, double)                                                        \
+  DTYPE(F32, 2, f32, FLOAT, 4, F32, float)                                                         \
+  DTYPE(F16, 3, f16, FLOAT, 2, F32, uint16_t)                                                      \
+  DTYPE(BF16, 4, bf16, FLOAT, 2, F32, uint16_t)                                                    \
+  DTYPE(I64, 5, i64, SIGNED, 8, I64, int64_t)                                                      \
+  DTYPE(I32, 6, i32, SIGNED, 4, I32, int32_t)                                                      \
+  DTYPE(U8, 7, u8, UNSIGNED, 1, I32, uint8_t)                                                      \
+  DTYPE(BOOL, 8, bool, LOGIC, 1, BOOL, uint8_t)                                                    \
+  DTYPE(U16, 9, u16, UNSIGNED, 2, I32, uint16_t)                                                   \
+  DTYPE(I8, 10, i8, SIGNED, 1, I32, int8_t)                                                        \
+  DTYPE(I16, 11, i16, SIGNED, 2, I32, int16_t)                                                     \
+  DTYPE(U32, 12, u32, UNSIGNED, 4, I64, uint32_t)                                                  \
+  DTYPE(U64, 13, u64, UNSIGNED, 8, I64, uint64_t)
 /* clang-format on */
 
-/* Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
+/** Arithmetic happens in the type itself for f64, f32, i64 and i32. f16 and bf16 are storage types:
  * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
  * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
  *
@@ -65,32 +66,32 @@ typedef enum compute_dtype {
 #undef COMPUTE_DTYPE_ROW
 } compute_dtype;
 
-/* How many values compute_dtype has, COMPUTE_DTYPE_NONE among them: an array by dtype has that many
- * elements. It grows when dtypes are added; a dtype's number never changes. */
+/** How many values compute_dtype has, COMPUTE_DTYPE_NONE among them: an array by dtype has that
+ * many elements. It grows when dtypes are added; a dtype's number never changes. */
 #define COMPUTE_DTYPE_PLUS_1(...) +1
 #define COMPUTE_DTYPE_COUNT       (1 COMPUTE_DTYPES(COMPUTE_DTYPE_PLUS_1))
 
-/* Bytes of one element; 0 for an invalid dtype. Thread-safe. */
+/** Bytes of one element; 0 for an invalid dtype. Thread-safe. */
 COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);
 
-/* "f32", "bool", …; "invalid" for an invalid dtype. Thread-safe. */
+/** "f32", "bool", …; "invalid" for an invalid dtype. Thread-safe. */
 COMPUTE_API const char *compute_dtype_name(compute_dtype dtype);
 
 #define COMPUTE_MAX_RANK 8
 
-/* Sizes of a tensor's dimensions, outermost first. Rank 0 is a scalar; a size may be 0. */
+/** Sizes of a tensor's dimensions, outermost first. Rank 0 is a scalar; a size may be 0. */
 typedef struct compute_shape {
   int32_t rank;
-  int64_t size[COMPUTE_MAX_RANK]; /* entries at and past rank are ignored */
+  int64_t size[COMPUTE_MAX_RANK]; /**< entries at and past rank are ignored */
 } compute_shape;
 
-/* COMPUTE_SHAPE(64, 784) is a compute_shape of rank 2; COMPUTE_SCALAR is the one of rank 0. */
+/** COMPUTE_SHAPE(64, 784) is a compute_shape of rank 2; COMPUTE_SCALAR is the one of rank 0. */
 #define COMPUTE_SHAPE(...)                                                                         \
   ((compute_shape){.rank = (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),          \
                    .size = {__VA_ARGS__}})
 #define COMPUTE_SCALAR ((compute_shape){.rank = 0})
 
-/* A list of axes. Negative axes count from the end. An empty list means all axes, in reverse order
+/** A list of axes. Negative axes count from the end. An empty list means all axes, in reverse order
  * where the order counts (transpose). COMPUTE_NO_AXES means none: a reduction along no axes is its
  * operand, and transpose leaves the order as it is. A program that works out its axes, and may find
  * none, writes `axes.count ? axes : COMPUTE_NO_AXES`. */
@@ -105,14 +106,14 @@ typedef struct compute_axes {
 #define COMPUTE_ALL_AXES ((compute_axes){.count = 0})
 #define COMPUTE_NO_AXES  ((compute_axes){.count = INT32_MIN})
 
-/* Writes the number of elements to `count`. Fails with COMPUTE_ERROR_SHAPE for a negative size or a
- * rank outside 0 … 8 and COMPUTE_ERROR_OVERFLOW when the product exceeds 63 bits. Thread-safe. */
+/** Writes the number of elements to `count`. Fails with COMPUTE_ERROR_SHAPE for a negative size or
+ * a rank outside 0 … 8 and COMPUTE_ERROR_OVERFLOW when the product exceeds 63 bits. Thread-safe. */
 COMPUTE_API compute_status compute_shape_count(compute_shape shape, int64_t *count);
 
-/* Writes "[64,784]" to `text`, cut to `bytes`. Returns `text`. Thread-safe. */
+/** Writes "[64,784]" to `text`, cut to `bytes`. Returns `text`. Thread-safe. */
 COMPUTE_API char *compute_shape_text(compute_shape shape, char *text, size_t bytes);
 
-/* Whether both have the same rank and sizes. Thread-safe. */
+/** Whether both have the same rank and sizes. Thread-safe. */
 COMPUTE_API bool compute_shape_equal(compute_shape a, compute_shape b);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Eager calls: one operation on tensors, done when the call returns.
+/** @file
+ * Eager calls: one operation on tensors, done when the call returns.
  *
  * Each function is the operation of the same name in graph.h, with the same rules for shapes and
  * dtypes; it runs through the same plans, which are found again by operation, attributes, dtypes,
@@ -25,12 +26,12 @@ extern "C" {
 
 /* ---- Sources ------------------------------------------------------------------------------- */
 
-/* Each element is its own position along `axis`, from 0 (a number dtype). */
+/** Each element is its own position along `axis`, from 0 (a number dtype). */
 COMPUTE_API compute_status compute_tensor_index(compute_device *device, compute_dtype dtype,
                                                 compute_shape shape, int32_t axis,
                                                 compute_tensor **result);
 
-/* Uniform in [0, 1), as compute_random_uniform; `seed` is an i64 scalar, whose device does the
+/** Uniform in [0, 1), as compute_random_uniform; `seed` is an i64 scalar, whose device does the
  * work. compute_tensor_random takes its seed as a number. */
 COMPUTE_API compute_status compute_tensor_random_uniform(const compute_tensor *seed,
                                                          compute_dtype dtype, compute_shape shape,
@@ -74,7 +75,7 @@ COMPUTE_API compute_status compute_tensor_bit_not(const compute_tensor *x, compu
 COMPUTE_API compute_status compute_tensor_logical_not(const compute_tensor *x,
                                                       compute_tensor **result);
 
-/* Activations. */
+/** Activations. */
 COMPUTE_API compute_status compute_tensor_relu(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_sigmoid(const compute_tensor *x, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_gelu(const compute_tensor *x, compute_tensor **result);
@@ -88,7 +89,7 @@ COMPUTE_API compute_status compute_tensor_leaky_relu(const compute_tensor *x, do
 COMPUTE_API compute_status compute_tensor_elu(const compute_tensor *x, double alpha,
                                               compute_tensor **result);
 
-/* Another dtype; dtype.h says how values convert. */
+/** Another dtype; dtype.h says how values convert. */
 COMPUTE_API compute_status compute_tensor_cast(const compute_tensor *x, compute_dtype dtype,
                                                compute_tensor **result);
 
@@ -148,12 +149,12 @@ COMPUTE_API compute_status compute_tensor_shift_right(const compute_tensor *a,
                                                       const compute_tensor *b,
                                                       compute_tensor **result);
 
-/* a where `condition` (bool) is true, else b. */
+/** a where `condition` (bool) is true, else b. */
 COMPUTE_API compute_status compute_tensor_select(const compute_tensor *condition,
                                                  const compute_tensor *a, const compute_tensor *b,
                                                  compute_tensor **result);
 
-/* x limited to low … high. */
+/** x limited to low … high. */
 COMPUTE_API compute_status compute_tensor_clamp(const compute_tensor *x, double low, double high,
                                                 compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_clamp_i64(const compute_tensor *x, int64_t low,
@@ -161,28 +162,28 @@ COMPUTE_API compute_status compute_tensor_clamp_i64(const compute_tensor *x, int
 
 /* ---- Shape: dense copies; compute_tensor_…_view copies nothing ------------------------------ */
 
-/* Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. */
+/** Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. */
 COMPUTE_API compute_status compute_tensor_transpose(const compute_tensor *x, compute_axes order,
                                                     compute_tensor **result);
 
-/* Another shape of as many elements; one size may be −1. */
+/** Another shape of as many elements; one size may be −1. */
 COMPUTE_API compute_status compute_tensor_reshape(const compute_tensor *x, compute_shape shape,
                                                   compute_tensor **result);
 
-/* Elements start, start + step, … (`count` of them) along `axis`. */
+/** Elements start, start + step, … (`count` of them) along `axis`. */
 COMPUTE_API compute_status compute_tensor_slice(const compute_tensor *x, int32_t axis,
                                                 int64_t start, int64_t count, int64_t step,
                                                 compute_tensor **result);
 
-/* Size-1 and missing leading dimensions repeated. */
+/** Size-1 and missing leading dimensions repeated. */
 COMPUTE_API compute_status compute_tensor_broadcast(const compute_tensor *x, compute_shape shape,
                                                     compute_tensor **result);
 
-/* `count` (≥ 1) tensors joined along `axis`. */
+/** `count` (≥ 1) tensors joined along `axis`. */
 COMPUTE_API compute_status compute_tensor_concat(compute_tensor *const *parts, size_t count,
                                                  int32_t axis, compute_tensor **result);
 
-/* Zeros with `size` elements along `axis`, x written at start, start + step, …. */
+/** Zeros with `size` elements along `axis`, x written at start, start + step, …. */
 COMPUTE_API compute_status compute_tensor_embed(const compute_tensor *x, int32_t axis, int64_t size,
                                                 int64_t start, int64_t step,
                                                 compute_tensor **result);
@@ -194,7 +195,7 @@ COMPUTE_API compute_status compute_tensor_matmul(const compute_tensor *a, const 
 
 /* ---- Reductions and rows ------------------------------------------------------------------- */
 
-/* Along `axes` (empty: all; COMPUTE_NO_AXES: none); with keep_axes the reduced axes stay with
+/** Along `axes` (empty: all; COMPUTE_NO_AXES: none); with keep_axes the reduced axes stay with
  * size 1. */
 COMPUTE_API compute_status compute_tensor_sum(const compute_tensor *x, compute_axes axes,
                                               bool keep_axes, compute_tensor **result);
@@ -207,7 +208,7 @@ COMPUTE_API compute_status compute_tensor_max(const compute_tensor *x, compute_a
 COMPUTE_API compute_status compute_tensor_min(const compute_tensor *x, compute_axes axes,
                                               bool keep_axes, compute_tensor **result);
 
-/* Position of the first extremum along one axis, i64. */
+/** Position of the first extremum along one axis, i64. */
 COMPUTE_API compute_status compute_tensor_argmax(const compute_tensor *x, int32_t axis,
                                                  bool keep_axis, compute_tensor **result);
 COMPUTE_API compute_status compute_tensor_argmin(const compute_tensor *x, int32_t axis,
@@ -220,7 +221,7 @@ COMPUTE_API compute_status compute_tensor_log_softmax(const compute_tensor *x, i
 COMPUTE_API compute_status compute_tensor_normalize(const compute_tensor *x, double epsilon,
                                                     compute_tensor **result);
 
-/* gain and bias may be NULL. */
+/** gain and bias may be NULL. */
 COMPUTE_API compute_status compute_tensor_layer_norm(const compute_tensor *x,
                                                      const compute_tensor *gain,
                                                      const compute_tensor *bias, double epsilon,

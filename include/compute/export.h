@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Symbol visibility of the public functions. */
+/** @file
+ * Symbol visibility of the public functions. */
 #ifndef COMPUTE_EXPORT_H
 #define COMPUTE_EXPORT_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Batched maximum-likelihood fits of 2-D Gaussians to small camera images (ROIs), for
+/** @file
+ * Batched maximum-likelihood fits of 2-D Gaussians to small camera images (ROIs), for
  * single-molecule localisation and the like. What is fitted, units and conventions: fit_model.h.
- *
+ * @code
  *   compute_fit *fit;
  *   compute_fit_create(context, &(compute_fit_options){
  *       .problem = {.model = COMPUTE_FIT_XYNB, .rows = 7, .columns = 7, .sigma = {1.3}}}, &fit);
@@ -9,7 +10,7 @@
  *       .pixels = {.array = rois}, .count = n,
  *       .results = {.parameters = parameters, .std = uncertainties, .status = status}}, NULL);
  *   compute_fit_release(fit);
- *
+ * @endcode
  * The same ROI gives the same record, bit for bit, regardless of batch size and of what
  * else is fitted; devices agree within a hundredth of the uncertainty. */
 #ifndef COMPUTE_FIT_H
@@ -26,13 +27,13 @@ extern "C" {
 
 /* ---- In a graph ---------------------------------------------------------------------------- */
 
-/* The inputs that problem->inputs names; the others are ignored. dtypes and shapes in fit_model.h;
+/** The inputs that problem->inputs names; the others are ignored. dtypes and shapes in fit_model.h;
  * ROI axes of size 1 are repeated. */
 typedef struct compute_fit_nodes {
   compute_node corners, offset, gain, variance, mask, sigma, start, lower, upper;
 } compute_fit_nodes;
 
-/* Fits every ROI. `pixels`: u16 or f32 [n, rows, columns], or with corners (and without
+/** Fits every ROI. `pixels`: u16 or f32 [n, rows, columns], or with corners (and without
  * COMPUTE_FIT_STACK) [frames, height, width]. Result: f32 [n, columns of the record]
  * (compute_fit_column). No gradient. `inputs` may be NULL if the problem names none. Errors:
  * COMPUTE_ERROR_INVALID_ARGUMENT (a value of the problem), _SHAPE (an ROI larger than the frame or
@@ -45,64 +46,65 @@ COMPUTE_API compute_node compute_gaussian_fit(compute_graph *graph, compute_node
 
 typedef struct compute_fit compute_fit;
 
-/* A map of the camera in host memory, rows × columns, row-major. */
+/** A map of the camera in host memory, rows × columns, row-major. */
 typedef struct compute_fit_map {
-  const float *values; /* NULL: there is none */
+  const float *values; /**< NULL: there is none */
   int64_t rows, columns;
 } compute_fit_map;
 
 typedef struct compute_fit_options {
-  compute_fit_problem problem; /* `inputs` is set by the library from what follows; leave it 0 */
-  compute_dtype dtype;         /* of the pixels: COMPUTE_F32 (also for 0) or COMPUTE_U16 */
+  compute_fit_problem problem; /**< `inputs` is set by the library from what follows; leave it 0 */
+  compute_dtype dtype;         /**< of the pixels: COMPUTE_F32 (also for 0) or COMPUTE_U16 */
 
-  /* Frames instead of ROI stacks; 0: a stack. With a stack they may be set, too, when maps are as
+  /** Frames instead of ROI stacks; 0: a stack. With a stack they may be set, too, when maps are as
    * large as the frames: then COMPUTE_FIT_STACK is to be among problem.flags. */
   int64_t frame_rows, frame_columns;
 
-  compute_fit_map offset, gain, variance; /* copied */
-  const uint8_t *mask;                    /* of the maps' size, 0 for pixels that do not count */
+  compute_fit_map offset, gain, variance; /**< copied */
+  const uint8_t *mask;                    /**< of the maps' size, 0 for pixels that do not count */
   int64_t mask_rows, mask_columns;
 
-  /* For frames: spots are found by the library; without it the corners are the caller's. */
-  bool find; /* results then go to the run's `write` alone: their number is not known in advance */
-  compute_spot_options spots; /* spots.h */
+  /** For frames: spots are found by the library; without it the corners are the caller's. */
+  bool
+      find; /**< results then go to the run's `write` alone: their number is not known in advance */
+  compute_spot_options spots; /**< spots.h */
 
-  /* As in compute_batch_options. */
+  /** As in compute_batch_options. */
   compute_device *const *devices;
   size_t device_count;
-  int64_t batch; /* ROIs, or frames, at a time; 0: chosen */
+  int64_t batch; /**< ROIs, or frames, at a time; 0: chosen */
   uint32_t slots;
   uint64_t memory;
   compute_fallback fallback;
-  uint32_t flags; /* COMPUTE_BATCH_ALL_DEVICES */
+  uint32_t flags; /**< COMPUTE_BATCH_ALL_DEVICES */
   const char *name;
-  uint64_t reserved[8]; /* must be zero */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_fit_options;
 
-/* Makes a fitter: checks the problem and compiles it for its devices. The maps are copied.
+/** Makes a fitter: checks the problem and compiles it for its devices. The maps are copied.
  * Ownership of *fit passes to the caller. Errors: those of compute_gaussian_fit and
  * compute_batch_create, before any work. Thread-safe. */
 COMPUTE_API compute_status compute_fit_create(compute_context *context,
                                               const compute_fit_options *options,
                                               compute_fit **fit);
 
-/* Frees it. No run may be in progress. NULL is allowed. */
+/** Frees it. No run may be in progress. NULL is allowed. */
 COMPUTE_API void compute_fit_release(compute_fit *fit);
 
-/* Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
+/** Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
  * number of parameters. What is requested must be among problem.outputs. */
 typedef struct compute_fit_results {
-  float *parameters;   /* [n, P], positions from the centre of the ROI's first pixel */
-  float *std;          /* [n, P] */
-  float *covariance;   /* [n, P, P] */
-  float *ratio;        /* [n] */
-  float *p_raw;        /* [n] */
-  float *p_value;      /* [n] */
-  int32_t *iterations; /* [n] */
-  uint8_t *status;     /* [n] compute_fit_status */
+  float *parameters;   /**< [n, P], positions from the centre of the ROI's first pixel */
+  float *std;          /**< [n, P] */
+  float *covariance;   /**< [n, P, P] */
+  float *ratio;        /**< [n] */
+  float *p_raw;        /**< [n] */
+  float *p_value;      /**< [n] */
+  int32_t *iterations; /**< [n] */
+  uint8_t *status;     /**< [n] compute_fit_status */
 } compute_fit_results;
 
-/* Takes `count` results, the first of them of ROI number `first`. All outputs of the problem are
+/** Takes `count` results, the first of them of ROI number `first`. All outputs of the problem are
  * there; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Valid
  * during the call. Calls come in order, from the thread that called compute_fit_run, and once for
  * every batch, so also with a count of 0 when frames had no spots; `next_frame` is the number of
@@ -111,44 +113,45 @@ typedef compute_status (*compute_fit_write_function)(void *user, int64_t first, 
                                                      const compute_fit_results *results,
                                                      const int32_t *corners, int64_t next_frame);
 
-/* Called as compute_batch_progress_function: `items` are ROIs, or frames where frames are read. */
+/** Called as compute_batch_progress_function: `items` are ROIs, or frames where frames are read. */
 typedef struct compute_fit_run_options {
-  /* The ROI stack [count, rows, columns], or the frames [frames, frame_rows, frame_columns]. */
+  /** The ROI stack [count, rows, columns], or the frames [frames, frame_rows, frame_columns]. */
   compute_batch_source pixels;
-  /* ROIs; for stacks COMPUTE_BATCH_UNTIL_END is allowed, with `write` and without the arrays below.
-   * 0 where spots are found. */
+  /** ROIs; for stacks COMPUTE_BATCH_UNTIL_END is allowed, with `write` and without the arrays
+   * below. 0 where spots are found. */
   int64_t count;
-  int64_t frames; /* 0 for stacks; else frames, or COMPUTE_BATCH_UNTIL_END, with `write` */
+  int64_t frames; /**< 0 for stacks; else frames, or COMPUTE_BATCH_UNTIL_END, with `write` */
 
-  /* Arrays in host memory, NULL if there are none. */
-  const int32_t *corners; /* [count, 3]; every ROI inside its frame; for frames: those ascending */
-  const float *sigma;     /* [count, 2] */
-  const float *start, *lower, *upper; /* [count, P], NaN for "not given" */
+  /** Arrays in host memory, NULL if there are none. */
+  const int32_t
+      *corners;       /**< [count, 3]; every ROI inside its frame; for frames: those ascending */
+  const float *sigma; /**< [count, 2] */
+  const float *start, *lower, *upper; /**< [count, P], NaN for "not given" */
 
-  /* Room for `count`. All statuses are COMPUTE_FIT_NOT_RUN before any work; when the call returns,
+  /** Room for `count`. All statuses are COMPUTE_FIT_NOT_RUN before any work; when the call returns,
    * however it ended, ROIs without a complete fit have NOT_RUN, NaN and 0 iterations. */
   compute_fit_results results;
-  compute_fit_write_function write; /* instead of or besides `results` */
+  compute_fit_write_function write; /**< instead of or besides `results` */
   void *write_user;
 
   compute_batch_progress_function progress;
   void *progress_user;
-  double progress_seconds; /* 0: 0.1 */
-  uint64_t reserved[8];    /* must be zero */
+  double progress_seconds; /**< 0: 0.1 */
+  uint64_t reserved[8];    /**< must be zero */
 } compute_fit_run_options;
 
 typedef struct compute_fit_summary {
-  int64_t count;  /* ROIs complete: delivered in order */
-  int64_t frames; /* frames complete */
+  int64_t count;  /**< ROIs complete: delivered in order */
+  int64_t frames; /**< frames complete */
   int64_t of_status[COMPUTE_FIT_STATUS_COUNT];
-  int64_t iterations; /* of all complete fits together */
+  int64_t iterations; /**< of all complete fits together */
   double seconds;
-  int64_t batches, halved, on_cpu; /* as in compute_batch_result */
+  int64_t batches, halved, on_cpu; /**< as in compute_batch_result */
   uint64_t slot_bytes;
   uint64_t reserved[4];
 } compute_fit_summary;
 
-/* Fits everything and returns when results are delivered. `summary` (may be NULL) is filled in
+/** Fits everything and returns when results are delivered. `summary` (may be NULL) is filled in
  * also on failure. Errors: COMPUTE_ERROR_INVALID_ARGUMENT (corners outside their frame or not
  * ascending, results that are not computed, arrays that the fitter was not made for: all before any
  * work), _CANCELLED, _INVALID_STATE while a run is in progress, and those of compute_batch_run.
@@ -157,7 +160,7 @@ typedef struct compute_fit_summary {
 COMPUTE_API compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                            compute_fit_summary *summary);
 
-/* Starts a run on a thread of its own and returns; what `options` points to must live until it has
+/** Starts a run on a thread of its own and returns; what `options` points to must live until it has
  * ended, and callbacks come on that thread. compute_fit_wait returns the run's status and its
  * error, and may be called once for each start. _INVALID_STATE: nothing was started, or a run is
  * still to be waited for. */
@@ -166,44 +169,45 @@ COMPUTE_API compute_status compute_fit_start(compute_fit *fit,
 COMPUTE_API compute_status compute_fit_poll(compute_fit *fit, bool *done);
 COMPUTE_API compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary);
 
-/* Makes the run in progress end as compute_batch_cancel does. Thread-safe, from callbacks too. */
+/** Makes the run in progress end as compute_batch_cancel does. Thread-safe, from callbacks too. */
 COMPUTE_API void compute_fit_cancel(compute_fit *fit);
 
-/* Seconds that each part of a run was busy. Parts work at the same time, so together they may take
+/** Seconds that each part of a run was busy. Parts work at the same time, so together they may take
  * longer than the run; the one that was busy longest is what the others wait for. */
 typedef struct compute_fit_times {
-  double seconds; /* of the run, but for what it needs before its first batch */
-  double reading; /* the source */
-  double finding; /* spots: devices, and the host while it waits for them */
-  double fitting; /* devices with anything else: transfers count; the mean of several, as above */
-  double writing; /* distributing results, and `write` */
+  double seconds; /**< of the run, but for what it needs before its first batch */
+  double reading; /**< the source */
+  double finding; /**< spots: devices, and the host while it waits for them */
+  double fitting; /**< devices with anything else: transfers count; the mean of several, as above */
+  double writing; /**< distributing results, and `write` */
   uint64_t reserved[4];
 } compute_fit_times;
 
-/* The times of the run in progress so far, else of the last one; all 0 before the first.
+/** The times of the run in progress so far, else of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
 
 /* ---- What to expect ------------------------------------------------------------------------ */
 
-/* The expected image of an ROI in electrons, [rows, columns], in double precision, readout variance
- * not included. `parameters`: P values. _INVALID_ARGUMENT. Thread-safe, as all below. */
+/** The expected image of an ROI in electrons, [rows, columns], in double precision, readout
+ * variance not included. `parameters`: P values. _INVALID_ARGUMENT. Thread-safe, as all below. */
 COMPUTE_API compute_status compute_fit_image(compute_context *context,
                                              const compute_fit_problem *problem,
                                              const double *parameters, double *image);
 
-/* The Cramér–Rao bound in double precision: covariance [P, P] (rows and columns of fixed parameters
- * are 0) and standard deviations [P]; either may be NULL. `variance` is a map [rows, columns] for
- * sCMOS or NULL for problem->variance. _INVALID_ARGUMENT, also when the information is singular. */
+/** The Cramér–Rao bound in double precision: covariance [P, P] (rows and columns of fixed
+ * parameters are 0) and standard deviations [P]; either may be NULL. `variance` is a map [rows,
+ * columns] for sCMOS or NULL for problem->variance. _INVALID_ARGUMENT, also when the information is
+ * singular. */
 COMPUTE_API compute_status compute_fit_crlb(compute_context *context,
                                             const compute_fit_problem *problem,
                                             const double *parameters, const double *variance,
                                             double *std, double *covariance);
 
-/* "XYNB", …; NULL for an unknown model. And the names of the parameters: "x", "photons". */
+/** "XYNB", …; NULL for an unknown model. And the names of the parameters: "x", "photons". */
 COMPUTE_API const char *compute_fit_model_name(compute_fit_model model);
 COMPUTE_API const char *compute_fit_parameter_name(compute_fit_model model, int32_t parameter);
-COMPUTE_API const char *compute_fit_status_name(compute_fit_status status); /* "CONVERGED" */
+COMPUTE_API const char *compute_fit_status_name(compute_fit_status status); /**< "CONVERGED" */
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batched Gaussian fit computes: models, cameras, solvers, outputs, and the order of
+/** @file
+ * What a batched Gaussian fit computes: models, cameras, solvers, outputs, and the order of
  * everything. Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
  *
  * Conventions. The pixel in row i and column j has its centre at y = i, x = j, counted from 0, and
@@ -18,22 +19,22 @@
 extern "C" {
 #endif
 
-/* Parameters in their order in every array. */
+/** Parameters in their order in every array. */
 typedef enum compute_fit_model {
-  COMPUTE_FIT_XYNB = 0,     /* x, y, N, bg; the widths are given */
-  COMPUTE_FIT_XYNBS = 1,    /* x, y, N, bg, sigma */
-  COMPUTE_FIT_XYNBSXSY = 2, /* x, y, N, bg, sigma_x, sigma_y */
-  /* x, y, z, N, bg. Widths are sigma · sqrt(1 + t² + A t³ + B t⁴) with t = (z − gamma)/depth for x
+  COMPUTE_FIT_XYNB = 0,     /**< x, y, N, bg; the widths are given */
+  COMPUTE_FIT_XYNBS = 1,    /**< x, y, N, bg, sigma */
+  COMPUTE_FIT_XYNBSXSY = 2, /**< x, y, N, bg, sigma_x, sigma_y */
+  /** x, y, z, N, bg. Widths are sigma · sqrt(1 + t² + A t³ + B t⁴) with t = (z − gamma)/depth for x
    * and (z + gamma)/depth for y, with A, B and sigma of each axis. */
   COMPUTE_FIT_XYZNB = 3
 } compute_fit_model;
 
 #define COMPUTE_FIT_MODEL_COUNT    4
 #define COMPUTE_FIT_MAX_PARAMETERS 6
-#define COMPUTE_FIT_MAX_SIDE       64 /* rows and columns of an ROI */
+#define COMPUTE_FIT_MAX_SIDE       64 /**< rows and columns of an ROI */
 #define COMPUTE_FIT_MAX_Z_STARTS   8
 
-/* Number of parameters of a model; 0 for an unknown model. */
+/** Number of parameters of a model; 0 for an unknown model. */
 static inline int32_t compute_fit_parameter_count(compute_fit_model model) {
   switch (model) {
   case COMPUTE_FIT_XYNB: return 4;
@@ -45,43 +46,43 @@ static inline int32_t compute_fit_parameter_count(compute_fit_model model) {
 }
 
 typedef enum compute_fit_profile {
-  COMPUTE_FIT_INTEGRATED = 0, /* over each pixel: what a camera sees */
-  COMPUTE_FIT_SAMPLED = 1     /* at pixel centres: for comparison with programs that do so */
+  COMPUTE_FIT_INTEGRATED = 0, /**< over each pixel: what a camera sees */
+  COMPUTE_FIT_SAMPLED = 1     /**< at pixel centres: for comparison with programs that do so */
 } compute_fit_profile;
 
 typedef enum compute_fit_solver {
-  /* Maximum likelihood by Fisher scoring with the whole information matrix. */
+  /** Maximum likelihood by Fisher scoring with the whole information matrix. */
   COMPUTE_FIT_FISHER = 0,
-  /* Maximum likelihood by Newton's method in each parameter separately (Smith et al. 2010): always
+  /** Maximum likelihood by Newton's method in each parameter separately (Smith et al. 2010): always
    * `iterations` steps. */
   COMPUTE_FIT_NEWTON = 1,
-  /* Maximum likelihood by Levenberg–Marquardt (Laurence and Chromy 2010). */
+  /** Maximum likelihood by Levenberg–Marquardt (Laurence and Chromy 2010). */
   COMPUTE_FIT_LEVENBERG_MARQUARDT = 2,
-  /* Unweighted least squares by Levenberg–Marquardt. Uncertainties are those of maximum
+  /** Unweighted least squares by Levenberg–Marquardt. Uncertainties are those of maximum
    * likelihood at the result: what the data allow, not what this solver reaches. */
   COMPUTE_FIT_LEAST_SQUARES = 3
 } compute_fit_solver;
 
-/* How pixel values become photo-electrons d, and what noise they carry. gain is in electrons per
+/** How pixel values become photo-electrons d, and what noise they carry. gain is in electrons per
  * count (ADU). Offset and gain, and for sCMOS the variance, may be maps. */
 typedef enum compute_fit_camera {
-  COMPUTE_FIT_IDEAL = 0, /* d = value; Poisson */
-  /* d = (value − offset) · gain / em_gain. The excess noise factor 2 multiplies variances (so
+  COMPUTE_FIT_IDEAL = 0, /**< d = value; Poisson */
+  /** d = (value − offset) · gain / em_gain. The excess noise factor 2 multiplies variances (so
    * standard deviations grow by sqrt 2), and the test of fit allows for it. */
   COMPUTE_FIT_EMCCD = 1,
-  /* d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is taken
+  /** d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is taken
    * as Poisson with mean mu + variance. */
   COMPUTE_FIT_SCMOS = 2
 } compute_fit_camera;
 
-/* What became of an ROI. */
+/** What became of an ROI. */
 typedef enum compute_fit_status {
-  COMPUTE_FIT_NOT_RUN = 0, /* no fit: what outputs hold before they are written */
+  COMPUTE_FIT_NOT_RUN = 0, /**< no fit: what outputs hold before they are written */
   COMPUTE_FIT_CONVERGED = 1,
-  COMPUTE_FIT_MAX_ITERATIONS = 2, /* the last step was still larger than asked for */
-  COMPUTE_FIT_AT_BOUND = 3,       /* converged with a parameter held at its bound */
-  COMPUTE_FIT_SINGULAR = 4,       /* the information matrix has no inverse; no uncertainties */
-  COMPUTE_FIT_BAD_DATA = 5        /* NaN, infinite, no light, corner outside, too few pixels */
+  COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than asked for */
+  COMPUTE_FIT_AT_BOUND = 3,       /**< converged with a parameter held at its bound */
+  COMPUTE_FIT_SINGULAR = 4,       /**< the information matrix has no inverse; no uncertainties */
+  COMPUTE_FIT_BAD_DATA = 5        /**< NaN, infinite, no light, corner outside, too few pixels */
 } compute_fit_status;
 
 #define COMPUTE_FIT_STATUS_COUNT 6
@@ -92,38 +93,38 @@ typedef enum compute_fit_status {
  * order of the bits; P is the model's number of parameters. Fits that could not be made have NaN in
  * every column but iterations and status. */
 enum {
-  COMPUTE_FIT_PARAMETERS = 1 << 0, /* P columns */
-  COMPUTE_FIT_STD = 1 << 1,        /* P: square roots of the Cramér–Rao bound; 0 if held fixed */
-  COMPUTE_FIT_COVARIANCE = 1 << 2, /* P · P, row-major: inverse of the Fisher information */
-  COMPUTE_FIT_RATIO = 1 << 3,      /* 1: log-likelihood ratio against the saturated model, ≤ 0 */
-  /* 1: probability of a fit as bad as this one or worse, by chi-squared with as many degrees of
+  COMPUTE_FIT_PARAMETERS = 1 << 0, /**< P columns */
+  COMPUTE_FIT_STD = 1 << 1, /**< P: square roots of the Cramér–Rao bound; 0 if held fixed */
+  COMPUTE_FIT_COVARIANCE = 1 << 2, /**< P · P, row-major: inverse of the Fisher information */
+  COMPUTE_FIT_RATIO = 1 << 3, /**< 1: log-likelihood ratio against the saturated model, ≤ 0 */
+  /** 1: probability of a fit as bad as this one or worse, by chi-squared with as many degrees of
    * freedom as pixels less free parameters */
   COMPUTE_FIT_P_RAW = 1 << 4,
-  /* 1: the same with the mean and the variance that the ratio really has at these counts; uniform
+  /** 1: the same with the mean and the variance that the ratio really has at these counts; uniform
    * in [0, 1] for good fits at any light level */
   COMPUTE_FIT_P_VALUE = 1 << 5,
-  COMPUTE_FIT_ITERATIONS = 1 << 6, /* 1: steps taken, as a number */
-  COMPUTE_FIT_STATUS = 1 << 7,     /* 1: compute_fit_status, as a number */
+  COMPUTE_FIT_ITERATIONS = 1 << 6, /**< 1: steps taken, as a number */
+  COMPUTE_FIT_STATUS = 1 << 7,     /**< 1: compute_fit_status, as a number */
   COMPUTE_FIT_ALL_OUTPUTS = (1 << 8) - 1,
-  /* What fits usually need: all but the covariance and the raw p-value. */
+  /** What fits usually need: all but the covariance and the raw p-value. */
   COMPUTE_FIT_USUAL_OUTPUTS = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD | COMPUTE_FIT_RATIO |
                               COMPUTE_FIT_P_VALUE | COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS
 };
 
 /* ---- Inputs that a fit may have besides the pixels ----------------------------------------- */
 enum {
-  /* i32 [n, 3]: frame, row and column of the ROI's first pixel. Without COMPUTE_FIT_STACK the
+  /** i32 [n, 3]: frame, row and column of the ROI's first pixel. Without COMPUTE_FIT_STACK the
    * pixels are whole frames [frames, height, width]; with it they are an ROI stack all the same,
    * and corners give each ROI's position in the maps. */
   COMPUTE_FIT_WITH_CORNERS = 1 << 0,
-  /* f32 maps, of the ROI's size, or of the frame's where there are corners. */
+  /** f32 maps, of the ROI's size, or of the frame's where there are corners. */
   COMPUTE_FIT_WITH_OFFSET = 1 << 1,
   COMPUTE_FIT_WITH_GAIN = 1 << 2,
   COMPUTE_FIT_WITH_VARIANCE = 1 << 3,
-  COMPUTE_FIT_WITH_MASK = 1 << 4,  /* u8, of a map's size: pixels where it is 0 do not count */
-  COMPUTE_FIT_WITH_SIGMA = 1 << 5, /* f32 [n, 2]: sigma of each ROI, x and y */
-  COMPUTE_FIT_WITH_START = 1 << 6, /* f32 [n, P]: starting values; NaN: estimate this one */
-  COMPUTE_FIT_WITH_LOWER = 1 << 7, /* f32 [n, P]: bounds; NaN: the default */
+  COMPUTE_FIT_WITH_MASK = 1 << 4,  /**< u8, of a map's size: pixels where it is 0 do not count */
+  COMPUTE_FIT_WITH_SIGMA = 1 << 5, /**< f32 [n, 2]: sigma of each ROI, x and y */
+  COMPUTE_FIT_WITH_START = 1 << 6, /**< f32 [n, P]: starting values; NaN: estimate this one */
+  COMPUTE_FIT_WITH_LOWER = 1 << 7, /**< f32 [n, P]: bounds; NaN: the default */
   COMPUTE_FIT_WITH_UPPER = 1 << 8,
   COMPUTE_FIT_WITH_ALL = (1 << 9) - 1
 };
@@ -136,48 +137,48 @@ typedef struct compute_fit_problem {
   compute_fit_profile profile;
   compute_fit_solver solver;
   compute_fit_camera camera;
-  int32_t rows, columns; /* of an ROI; 1 … COMPUTE_FIT_MAX_SIDE */
-  int32_t iterations;    /* largest number of steps; 0: 40, and 20 for COMPUTE_FIT_NEWTON */
-  uint32_t outputs;      /* COMPUTE_FIT_PARAMETERS …; 0: COMPUTE_FIT_USUAL_OUTPUTS */
-  uint32_t inputs;       /* COMPUTE_FIT_WITH_… */
-  uint32_t flags;        /* COMPUTE_FIT_STACK */
-  /* A fit has converged when every parameter's next step is smaller than this times its standard
+  int32_t rows, columns; /**< of an ROI; 1 … COMPUTE_FIT_MAX_SIDE */
+  int32_t iterations;    /**< largest number of steps; 0: 40, and 20 for COMPUTE_FIT_NEWTON */
+  uint32_t outputs;      /**< COMPUTE_FIT_PARAMETERS …; 0: COMPUTE_FIT_USUAL_OUTPUTS */
+  uint32_t inputs;       /**< COMPUTE_FIT_WITH_… */
+  uint32_t flags;        /**< COMPUTE_FIT_STACK */
+  /** A fit has converged when every parameter's next step is smaller than this times its standard
    * deviation. 0: 0.01 */
   double epsilon;
 
   /* Bit i refers to parameter i. */
-  uint32_t fixed;     /* stays at its starting value */
-  uint32_t start_set; /* start[i] counts; else it is estimated from the pixels */
-  uint32_t lower_set; /* lower[i] applies, within the default bounds (below) */
-  uint32_t upper_set; /* upper[i] counts, likewise */
+  uint32_t fixed;     /**< stays at its starting value */
+  uint32_t start_set; /**< start[i] counts; else it is estimated from the pixels */
+  uint32_t lower_set; /**< lower[i] applies, within the default bounds (below) */
+  uint32_t upper_set; /**< upper[i] counts, likewise */
   double start[COMPUTE_FIT_MAX_PARAMETERS];
   double lower[COMPUTE_FIT_MAX_PARAMETERS];
   double upper[COMPUTE_FIT_MAX_PARAMETERS];
 
-  /* Widths for x and y, > 0 (sigma[1] = 0: as sigma[0]): fixed in XYNB, at focus in XYZNB, where
+  /** Widths for x and y, > 0 (sigma[1] = 0: as sigma[0]): fixed in XYNB, at focus in XYZNB, where
    * the others start. */
   double sigma[2];
-  double depth, gamma;   /* XYZNB, µm; depth > 0 */
-  double a[2], b[2];     /* XYZNB: for x and y */
-  int32_t z_start_count; /* XYZNB: 0 … 8; the start with the best likelihood wins */
-  uint32_t unused;       /* zero */
-  double z_start[COMPUTE_FIT_MAX_Z_STARTS]; /* µm; without any: 0, or start[2] */
+  double depth, gamma;   /**< XYZNB, µm; depth > 0 */
+  double a[2], b[2];     /**< XYZNB: for x and y */
+  int32_t z_start_count; /**< XYZNB: 0 … 8; the start with the best likelihood wins */
+  uint32_t unused;       /**< zero */
+  double z_start[COMPUTE_FIT_MAX_Z_STARTS]; /**< µm; without any: 0, or start[2] */
 
-  double offset;   /* counts */
-  double gain;     /* electrons per count; 0: 1 */
-  double em_gain;  /* 0: 1 */
-  double variance; /* electrons² */
+  double offset;   /**< counts */
+  double gain;     /**< electrons per count; 0: 1 */
+  double em_gain;  /**< 0: 1 */
+  double variance; /**< electrons² */
 } compute_fit_problem;
 
 enum { COMPUTE_FIT_STACK = 1 << 0 };
 
-/* The default bounds, which always apply: x from −1/2 to columns − 1/2, y likewise with rows; N and
- * bg from COMPUTE_FIT_LEAST_PHOTONS; widths from COMPUTE_FIT_LEAST_SIGMA to the ROI's longer side;
- * z within 2 depth + |gamma| of 0. */
+/** The default bounds, which always apply: x from −1/2 to columns − 1/2, y likewise with rows; N
+ * and bg from COMPUTE_FIT_LEAST_PHOTONS; widths from COMPUTE_FIT_LEAST_SIGMA to the ROI's longer
+ * side; z within 2 depth + |gamma| of 0. */
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 
-/* The problem's number of outputs' columns, for outputs as they are in the record. `outputs` as
+/** The problem's number of outputs' columns, for outputs as they are in the record. `outputs` as
  * in compute_fit_problem, 0 for the default. */
 static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32_t output) {
   int32_t p = compute_fit_parameter_count(model);
@@ -189,8 +190,8 @@ static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32
   }
 }
 
-/* Where an output (one bit) begins in the record, or −1 if it is not among `outputs`. With `output`
- * 0 the length of the record. */
+/** Where an output (one bit) begins in the record, or −1 if it is not among `outputs`. With
+ * `output` 0 the length of the record. */
 static inline int32_t compute_fit_column(compute_fit_model model, uint32_t outputs,
                                          uint32_t output) {
   int32_t column = 0;

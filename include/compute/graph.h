@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs: operations recorded once, compiled to a plan (plan.h), run many times.
+/** @file
+ * Graphs: operations recorded once, compiled to a plan (plan.h), run many times.
  *
  * A builder call appends a node and returns its handle. Calls never need a check of their own: the
  * first error stays in the graph with the operation's name and the shapes, every later call returns
@@ -20,22 +21,22 @@ extern "C" {
 
 typedef struct compute_graph compute_graph;
 
-/* A handle, passed by value. {0} is "not a node". */
+/** A handle, passed by value. {0} is "not a node". */
 typedef struct compute_node {
-  uint32_t id;    /* position in its graph, from 1 */
-  uint32_t graph; /* serial number of its graph */
+  uint32_t id;    /**< position in its graph, from 1 */
+  uint32_t graph; /**< serial number of its graph */
 } compute_node;
 
-/* NULL when memory is short or `context` is NULL (see compute_error_get). Owned by the caller. */
+/** NULL when memory is short or `context` is NULL (see compute_error_get). Owned by the caller. */
 COMPUTE_API compute_graph *compute_graph_create(compute_context *context);
 
-/* Frees the graph and its references to parameters. Plans stay usable. NULL is allowed. */
+/** Frees the graph and its references to parameters. Plans stay usable. NULL is allowed. */
 COMPUTE_API void compute_graph_release(compute_graph *graph);
 
-/* The first error of a builder call, or COMPUTE_OK. Its text is in compute_error_get. */
+/** The first error of a builder call, or COMPUTE_OK. Its text is in compute_error_get. */
 COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
 
-/* Clears the graph's error, so that building can continue: to try one form of an operation, and
+/** Clears the graph's error, so that building can continue: to try one form of an operation, and
  * another if it is refused. The graph is as it was before the failing call. That call has left
  * nothing in it, even if it records many nodes (a loss, compute_gradients, an optimizer step, a
  * layer) and failed half-way, and later calls recorded nothing. Nodes recorded before it stay
@@ -49,29 +50,29 @@ COMPUTE_API void compute_graph_clear_error(compute_graph *graph);
 
 COMPUTE_API compute_context *compute_graph_context(const compute_graph *graph);
 
-/* Shape and dtype of a node; rank 0 and COMPUTE_DTYPE_NONE for an invalid one. */
+/** Shape and dtype of a node; rank 0 and COMPUTE_DTYPE_NONE for an invalid one. */
 COMPUTE_API compute_shape compute_node_shape(const compute_graph *graph, compute_node node);
 COMPUTE_API compute_dtype compute_node_dtype(const compute_graph *graph, compute_node node);
 COMPUTE_API bool compute_node_is_valid(compute_node node);
 
-/* Names a node for messages, compute_explain and saved weights. Returns the node. */
+/** Names a node for messages, compute_explain and saved weights. Returns the node. */
 COMPUTE_API compute_node compute_name(compute_graph *graph, compute_node node, const char *name);
 
 /* ---- Sources ------------------------------------------------------------------------------- */
 
-/* A tensor given at every run (compute_binding). No node has 2^55 elements or more, sizes of 0
+/** A tensor given at every run (compute_binding). No node has 2^55 elements or more, sizes of 0
  * counted as 1: COMPUTE_ERROR_OVERFLOW. */
 COMPUTE_API compute_node compute_input(compute_graph *graph, compute_dtype dtype,
                                        compute_shape shape);
 
-/* A tensor given now and used, by reference, at every run. The graph and its plans keep it. */
+/** A tensor given now and used, by reference, at every run. The graph and its plans keep it. */
 COMPUTE_API compute_node compute_parameter(compute_graph *graph, compute_tensor *tensor);
 
-/* A copy of dense row-major values. */
+/** A copy of dense row-major values. */
 COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dtype,
                                           compute_shape shape, const void *values);
 
-/* A constant of rank 0; and a tensor whose every element is `value`, which takes no memory.
+/** A constant of rank 0; and a tensor whose every element is `value`, which takes no memory.
  *
  * COMPUTE_ERROR_INVALID_ARGUMENT for a value that the dtype does not hold: for integers a fraction,
  * NaN, an infinity and what is out of range, for bool all but 0 and 1, for floats a finite number
@@ -82,18 +83,18 @@ COMPUTE_API compute_node compute_scalar(compute_graph *graph, compute_dtype dtyp
 COMPUTE_API compute_node compute_full(compute_graph *graph, compute_dtype dtype,
                                       compute_shape shape, double value);
 
-/* The same for an integer that the dtype holds exactly; COMPUTE_ERROR_INVALID_ARGUMENT for any
+/** The same for an integer that the dtype holds exactly; COMPUTE_ERROR_INVALID_ARGUMENT for any
  * other: out of range, or, in a float dtype, one that would have to be rounded. */
 COMPUTE_API compute_node compute_scalar_i64(compute_graph *graph, compute_dtype dtype,
                                             int64_t value);
 COMPUTE_API compute_node compute_full_i64(compute_graph *graph, compute_dtype dtype,
                                           compute_shape shape, int64_t value);
 
-/* Each element is its own position along `axis`, from 0 (a number dtype). */
+/** Each element is its own position along `axis`, from 0 (a number dtype). */
 COMPUTE_API compute_node compute_index(compute_graph *graph, compute_dtype dtype,
                                        compute_shape shape, int32_t axis);
 
-/* Uniform in [0, 1): Philox4x32-10 with the i64 scalar node `seed` as key, `stream` and the
+/** Uniform in [0, 1): Philox4x32-10 with the i64 scalar node `seed` as key, `stream` and the
  * element's row-major position as counter. Same numbers on every device. */
 COMPUTE_API compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype,
                                                 compute_shape shape, compute_node seed,
@@ -127,14 +128,14 @@ COMPUTE_API compute_node compute_atanh(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_erf(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_floor(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_ceil(compute_graph *graph, compute_node x);
-COMPUTE_API compute_node compute_round(compute_graph *graph, compute_node x); /* ties to even */
+COMPUTE_API compute_node compute_round(compute_graph *graph, compute_node x); /**< ties to even */
 COMPUTE_API compute_node compute_trunc(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_nan(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_is_finite(compute_graph *graph, compute_node x);
-COMPUTE_API compute_node compute_bit_not(compute_graph *graph, compute_node x); /* integers */
+COMPUTE_API compute_node compute_bit_not(compute_graph *graph, compute_node x); /**< integers */
 COMPUTE_API compute_node compute_logical_not(compute_graph *graph, compute_node x);
 
-/* Activations. gelu is the erf form, gelu_tanh its tanh approximation (they differ by up to
+/** Activations. gelu is the erf form, gelu_tanh its tanh approximation (they differ by up to
  * 4.7e-4). */
 COMPUTE_API compute_node compute_relu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_sigmoid(compute_graph *graph, compute_node x);
@@ -142,12 +143,12 @@ COMPUTE_API compute_node compute_gelu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_gelu_tanh(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_silu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_softplus(compute_graph *graph, compute_node x);
-/* COMPUTE_ERROR_INVALID_ARGUMENT for a slope or alpha that is not finite, or not in f32 (f64 for an
- * x in f64). */
+/** COMPUTE_ERROR_INVALID_ARGUMENT for a slope or alpha that is not finite, or not in f32 (f64 for
+ * an x in f64). */
 COMPUTE_API compute_node compute_leaky_relu(compute_graph *graph, compute_node x, double slope);
 COMPUTE_API compute_node compute_elu(compute_graph *graph, compute_node x, double alpha);
 
-/* Another dtype; dtype.h says how values convert. */
+/** Another dtype; dtype.h says how values convert. */
 COMPUTE_API compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype);
 
 /* ---- Elementwise, several operands --------------------------------------------------------- */
@@ -171,7 +172,7 @@ COMPUTE_API compute_node compute_logical_and(compute_graph *graph, compute_node 
 COMPUTE_API compute_node compute_logical_or(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_logical_xor(compute_graph *graph, compute_node a, compute_node b);
 
-/* Bits of integers. Shifts move a by b bits; to the right they keep its sign. Where b is negative
+/** Bits of integers. Shifts move a by b bits; to the right they keep its sign. Where b is negative
  * or not less than the width (of the type in which the dtype is computed: 32 also for u8, 64 for
  * u32), only the sign of a is left in shift_right: 0 or −1. shift_right does not take u64.
  */
@@ -181,31 +182,31 @@ COMPUTE_API compute_node compute_bit_xor(compute_graph *graph, compute_node a, c
 COMPUTE_API compute_node compute_shift_left(compute_graph *graph, compute_node a, compute_node b);
 COMPUTE_API compute_node compute_shift_right(compute_graph *graph, compute_node a, compute_node b);
 
-/* a where `condition` (bool) is true, else b. */
+/** a where `condition` (bool) is true, else b. */
 COMPUTE_API compute_node compute_select(compute_graph *graph, compute_node condition,
                                         compute_node a, compute_node b);
 
-/* x limited to low … high; for integers, to the whole numbers among them. A limit beyond the
+/** x limited to low … high; for integers, to the whole numbers among them. A limit beyond the
  * dtype's range does not limit: −infinity and infinity never do. COMPUTE_ERROR_INVALID_ARGUMENT
  * where no value of the dtype lies in low … high, as when low > high or one is NaN. */
 COMPUTE_API compute_node compute_clamp(compute_graph *graph, compute_node x, double low,
                                        double high);
 
-/* The same with limits that any i64 can be. A float x must hold both exactly. */
+/** The same with limits that any i64 can be. A float x must hold both exactly. */
 COMPUTE_API compute_node compute_clamp_i64(compute_graph *graph, compute_node x, int64_t low,
                                            int64_t high);
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-/* Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. Costs nothing
+/** Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. Costs nothing
  * where the consumer can stride. */
 COMPUTE_API compute_node compute_transpose(compute_graph *graph, compute_node x,
                                            compute_axes order);
 
-/* Another shape of as many elements; one size may be −1 and is then worked out. */
+/** Another shape of as many elements; one size may be −1 and is then worked out. */
 COMPUTE_API compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape shape);
 
-/* Elements start, start + step, … (`count` of them) along `axis`. A negative start counts from the
+/** Elements start, start + step, … (`count` of them) along `axis`. A negative start counts from the
  * end. Nothing is clipped: start must be in −size … size, and every element that is taken inside
  * the axis (so start = size, the end, goes with count 0 only), else COMPUTE_ERROR_SHAPE; that
  * includes a start past the end with count 0. COMPUTE_ERROR_INVALID_ARGUMENT for count < 0 and step
@@ -213,29 +214,29 @@ COMPUTE_API compute_node compute_reshape(compute_graph *graph, compute_node x, c
 COMPUTE_API compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t start, int64_t count, int64_t step);
 
-/* Size-1 and missing leading dimensions repeated. */
+/** Size-1 and missing leading dimensions repeated. */
 COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
                                            compute_shape shape);
 
-/* `count` (≥ 1) tensors joined along `axis`. */
+/** `count` (≥ 1) tensors joined along `axis`. */
 COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
                                         size_t count, int32_t axis);
 
-/* Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice, and
+/** Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice, and
  * has its rule for start and step, with x's own size as count. */
 COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t size, int64_t start, int64_t step);
 
 /* ---- Matrix product ------------------------------------------------------------------------ */
 
-/* a[…,m,k] · b[…,k,n] = [...,m,n]; leading axes broadcast. A vector operand counts as a row (a) or
+/** a[…,m,k] · b[…,k,n] = [...,m,n]; leading axes broadcast. A vector operand counts as a row (a) or
  * a column (b), and that axis is dropped from the result, as in NumPy. f16 and bf16 accumulate in
  * f32. Transposed operands cost nothing: pass compute_transpose of them. */
 COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b);
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
+/** Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
  * reduced axes stay with size 1. Of no elements, sum is 0, prod 1, mean NaN; max, min, argmax and
  * argmin of none are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap
  * when they are stored, so cast before summing. */
@@ -250,7 +251,7 @@ COMPUTE_API compute_node compute_max(compute_graph *graph, compute_node x, compu
 COMPUTE_API compute_node compute_min(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
 
-/* Position of the first extremum along one axis, i64; a NaN counts as the extremum. */
+/** Position of the first extremum along one axis, i64; a NaN counts as the extremum. */
 COMPUTE_API compute_node compute_argmax(compute_graph *graph, compute_node x, int32_t axis,
                                         bool keep_axis);
 COMPUTE_API compute_node compute_argmin(compute_graph *graph, compute_node x, int32_t axis,
@@ -259,37 +260,37 @@ COMPUTE_API compute_node compute_argmin(compute_graph *graph, compute_node x, in
 COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, int32_t axis);
 COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
 
-/* (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance.
+/** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance.
  * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, or not in f32 (f64
  * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);
 
-/* normalize(x) · gain + bias; gain and bias have the last axis's size, or are {0} for none. */
+/** normalize(x) · gain + bias; gain and bias have the last axis's size, or are {0} for none. */
 COMPUTE_API compute_node compute_layer_norm(compute_graph *graph, compute_node x, compute_node gain,
                                             compute_node bias, double epsilon);
 
 /* ---- Indexing ------------------------------------------------------------------------------ */
 
-/* x[…, indices[i…], …] along `axis`: the result has the index tensor's axes in its place. Indices
+/** x[…, indices[i…], …] along `axis`: the result has the index tensor's axes in its place. Indices
  * are i32 or i64; negative ones count from the end; others outside the axis fail the run with
  * COMPUTE_ERROR_INDEX, whose message has the index, its position and the nodes' names: "gather:
  * index 7 at position [0,2] is outside -5 … 4 (node 'tokens')". */
 COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, compute_node indices,
                                         int32_t axis);
 
-/* result[i,j] = x[i, indices[i,j]] for axis 1, and so on: one element for each index. `indices` has
- * x's rank and, off the axis, sizes no larger than x's. They are those of gather: i32 or i64,
+/** result[i,j] = x[i, indices[i,j]] for axis 1, and so on: one element for each index. `indices`
+ * has x's rank and, off the axis, sizes no larger than x's. They are those of gather: i32 or i64,
  * negative ones count from the end, others outside the axis fail the run. */
 COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_node x,
                                                  compute_node indices, int32_t axis);
 
-/* Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: undoes
+/** Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: undoes
  * gather, and takes its indices: negative ones count from the end of the result's axis, others
  * outside it fail the run. x has the index tensor's axes at `axis`. Sums in index order. */
 COMPUTE_API compute_node compute_scatter_add(compute_graph *graph, compute_node x,
                                              compute_node indices, int32_t axis, int64_t size);
 
-/* Zeros of `shape`, each x[i,j] added at [i, indices[i,j]] for axis 1, and so on. Indices as for
+/** Zeros of `shape`, each x[i,j] added at [i, indices[i,j]] for axis 1, and so on. Indices as for
  * scatter_add. */
 COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
                                                       compute_node indices, int32_t axis,
@@ -297,19 +298,19 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
 
 /* ---- Losses -------------------------------------------------------------------------------- */
 
-/* Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch]. One
- * outside 0 … classes − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX:
+/** Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch].
+ * One outside 0 … classes − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX:
  * "cross_entropy: label -1 at position 0 is outside 0 … 2". */
 COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
                                                compute_node labels);
 
-/* Mean of (a − b)². */
+/** Mean of (a − b)². */
 COMPUTE_API compute_node compute_mean_squared_error(compute_graph *graph, compute_node a,
                                                     compute_node b);
 
 /* ---- Gradients and training ---------------------------------------------------------------- */
 
-/* Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], of
+/** Appends the nodes that compute d(loss)/d(of[i]) and writes their handles to gradients[i], of
  * of[i]'s shape and dtype; {0} on failure. `loss` is a float of one element, of[i] a float. Where
  * the loss does not depend on of[i], or only through step functions (sign, floor, ceil, round,
  * trunc), the gradient is zero. Integers and bool pass no gradient: when every path from
@@ -319,39 +320,39 @@ COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node 
                                              const compute_node *of, size_t count,
                                              compute_node *gradients);
 
-/* `parameter` takes `value` when everything else of the run has read it. The result is a node
+/** `parameter` takes `value` when everything else of the run has read it. The result is a node
  * without a value: pass it to compute_compile as an output, but do not bind a tensor to it. */
 COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node parameter,
                                         compute_node value);
 
-/* Several assignments, and calls that are there for their effects (call.h), as one output. */
+/** Several assignments, and calls that are there for their effects (call.h), as one output. */
 COMPUTE_API compute_node compute_group(compute_graph *graph, const compute_node *nodes,
                                        size_t count);
 
-/* learning_rate_node, a float scalar, takes precedence over learning_rate. Numbers are finite and
+/** learning_rate_node, a float scalar, takes precedence over learning_rate. Numbers are finite and
  * not negative, in f32 too unless all parameters are f64, and betas (and RMSprop's alpha) below 1,
  * else COMPUTE_ERROR_INVALID_ARGUMENT. */
 typedef struct compute_sgd_options {
-  double learning_rate; /* 0: 0.01 */
+  double learning_rate; /**< 0: 0.01 */
   double momentum;
-  double weight_decay; /* added to the gradient times the parameter */
+  double weight_decay; /**< added to the gradient times the parameter */
   bool nesterov;
   compute_node learning_rate_node;
-  uint64_t reserved[4]; /* must be zero */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_sgd_options;
 
 typedef struct compute_adam_options {
-  double learning_rate; /* 0: 0.001 */
-  double beta1;         /* 0: 0.9 */
-  double beta2;         /* 0: 0.999 */
-  double epsilon;       /* 0: 1e-8 */
+  double learning_rate; /**< 0: 0.001 */
+  double beta1;         /**< 0: 0.9 */
+  double beta2;         /**< 0: 0.999 */
+  double epsilon;       /**< 0: 1e-8 */
   double weight_decay;
-  bool decoupled; /* weight decay as AdamW applies it */
+  bool decoupled; /**< weight decay as AdamW applies it */
   compute_node learning_rate_node;
-  uint64_t reserved[4]; /* must be zero */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_adam_options;
 
-/* One optimizer step on `parameters` (float parameter nodes) down the gradient of `loss`, as a
+/** One optimizer step on `parameters` (float parameter nodes) down the gradient of `loss`, as a
  * group node. State is created as parameters of the graph, zero at first, on each parameter's
  * device, in f64 for f64 and in f32 for other parameters. Named after the parameter's name, or
  * else its number in the list: "weights.momentum"; "weights.adam_m", "weights.adam_v" and one
@@ -363,23 +364,23 @@ COMPUTE_API compute_node compute_adam_step(compute_graph *graph, compute_node lo
                                            const compute_node *parameters, size_t count,
                                            const compute_adam_options *options);
 
-/* The tensor of a parameter node, optimizer state included; NULL if it is none. Not retained. */
+/** The tensor of a parameter node, optimizer state included; NULL if it is none. Not retained. */
 COMPUTE_API compute_tensor *compute_parameter_tensor(const compute_graph *graph, compute_node node);
 
-/* The index-th parameter node in order of creation; {0} past the end. */
+/** The index-th parameter node in order of creation; {0} past the end. */
 COMPUTE_API compute_node compute_parameter_at(const compute_graph *graph, size_t index);
 
-/* One row of the operation table. Strings are constant. */
+/** One row of the operation table. Strings are constant. */
 typedef struct compute_operation_info {
-  const char *name;     /* "add" */
-  const char *category; /* "elementwise", "reduction", … */
-  const char *domain;   /* dtypes accepted: "float", "number", "integer", "logic", "any"; "ordered"
-                         and   "ordered integer" are number and integer without u64 */
-  const char *text;     /* what it computes */
+  const char *name;     /**< "add" */
+  const char *category; /**< "elementwise", "reduction", … */
+  const char *domain; /**< dtypes accepted: "float", "number", "integer", "logic", "any"; "ordered"
+                       and   "ordered integer" are number and integer without u64 */
+  const char *text;   /**< what it computes */
   bool differentiable;
 } compute_operation_info;
 
-/* Fills `info` for the operation at `index`; COMPUTE_ERROR_INVALID_ARGUMENT past the end. */
+/** Fills `info` for the operation at `index`; COMPUTE_ERROR_INVALID_ARGUMENT past the end. */
 COMPUTE_API compute_status compute_operation_at(size_t index, compute_operation_info *info);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs: runs of plans that go on while the caller does something else.
+/** @file
+ * Jobs: runs of plans that go on while the caller does something else.
  *
  * compute_submit returns at once for every device, also for the CPU. The library's own threads, a
  * few for each context, started when first needed, carry jobs out; those that wait for no other run
@@ -23,7 +24,7 @@ extern "C" {
 
 typedef struct compute_job compute_job;
 
-/* Called when a job ends, once, with its status. It comes on one of the library's threads, or on
+/** Called when a job ends, once, with its status. It comes on one of the library's threads, or on
  * the thread that cancels the job (or one that it follows) before it has begun. A wait for the job
  * returns only after it. It may call everything, also submit and release jobs, this one included,
  * except that it cannot wait for jobs. The job is valid during the call; afterwards only if the
@@ -31,16 +32,17 @@ typedef struct compute_job compute_job;
 typedef void (*compute_job_function)(void *user, compute_job *job, compute_status status);
 
 typedef struct compute_submit_options {
-  compute_job *const *after; /* jobs of the same context that must succeed before this one begins */
+  compute_job *const
+      *after; /**< jobs of the same context that must succeed before this one begins */
   size_t after_count;
-  compute_run_fallback fallback; /* as in compute_run_options */
-  double time_limit;         /* seconds from its beginning; 0: none; as in compute_run_options */
-  compute_job_function done; /* or NULL */
-  void *user;                /* for `done` */
-  uint64_t reserved[8];      /* must be zero */
+  compute_run_fallback fallback; /**< as in compute_run_options */
+  double time_limit;         /**< seconds from its beginning; 0: none; as in compute_run_options */
+  compute_job_function done; /**< or NULL */
+  void *user;                /**< for `done` */
+  uint64_t reserved[8];      /**< must be zero */
 } compute_submit_options;
 
-/* Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked
+/** Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked
  * at once as compute_run checks them. Ownership of *job passes to the caller; `job` may be NULL:
  * then only its callback can observe it. When a job that this one follows fails or is
  * cancelled, this one ends without having run, as COMPUTE_ERROR_CANCELLED, and its error names the
@@ -51,47 +53,47 @@ COMPUTE_API compute_status compute_submit(const compute_plan *plan, const comput
                                           size_t count, const compute_submit_options *options,
                                           compute_job **job);
 
-/* Waits until the job has ended and returns its status; its error is then the calling thread's.
+/** Waits until the job has ended and returns its status; its error is then the calling thread's.
  * With a `limit` in seconds (0: none) the wait ends after it with COMPUTE_ERROR_TIMEOUT, and the
  * job continues; compute_job_poll distinguishes this from a job that exceeded its own limit. From
  * within a callback: COMPUTE_ERROR_INVALID_STATE. */
 COMPUTE_API compute_status compute_job_wait(compute_job *job, double limit);
 
-/* Whether it has ended, without waiting. */
+/** Whether it has ended, without waiting. */
 COMPUTE_API compute_status compute_job_poll(const compute_job *job, bool *done);
 
-/* Asks the job to end. One that has not begun ends at once, and those that follow it with it; one
+/** Asks the job to end. One that has not begun ends at once, and those that follow it with it; one
  * that runs ends before its next step, unless its steps that assign to parameters have begun. Its
  * status is then COMPUTE_ERROR_CANCELLED, and the contents of its outputs are undefined. Nothing
  * happens to one that has ended. */
 COMPUTE_API compute_status compute_job_cancel(compute_job *job);
 
 typedef enum compute_job_state {
-  COMPUTE_JOB_WAITING = 0, /* for jobs that it follows, or for a thread */
+  COMPUTE_JOB_WAITING = 0, /**< for jobs that it follows, or for a thread */
   COMPUTE_JOB_RUNNING = 1,
   COMPUTE_JOB_DONE = 2
 } compute_job_state;
 
-/* "waiting", "running", "done". */
+/** "waiting", "running", "done". */
 COMPUTE_API const char *compute_job_state_text(compute_job_state state);
 
 typedef struct compute_job_info {
   compute_job_state state;
-  compute_status status;  /* COMPUTE_OK until it is done */
-  compute_error error;    /* when it has failed */
-  compute_device *device; /* where it ran last: the plan's device, or the CPU after a fallback */
-  compute_status failure; /* of the device, if the run was repeated on the CPU */
-  uint32_t fallbacks;     /* 1 if it was repeated on the CPU */
-  uint32_t steps_done;    /* submitted so far */
-  uint32_t steps;         /* of its plan, transfers included */
-  double waited;          /* seconds before it began */
-  double seconds;         /* that it has run */
+  compute_status status;  /**< COMPUTE_OK until it is done */
+  compute_error error;    /**< when it has failed */
+  compute_device *device; /**< where it ran last: the plan's device, or the CPU after a fallback */
+  compute_status failure; /**< of the device, if the run was repeated on the CPU */
+  uint32_t fallbacks;     /**< 1 if it was repeated on the CPU */
+  uint32_t steps_done;    /**< submitted so far */
+  uint32_t steps;         /**< of its plan, transfers included */
+  double waited;          /**< seconds before it began */
+  double seconds;         /**< that it has run */
   uint64_t reserved[8];
 } compute_job_info;
 
 COMPUTE_API compute_status compute_job_describe(const compute_job *job, compute_job_info *info);
 
-/* Releases the handle; the job continues if it has not ended. NULL is allowed. */
+/** Releases the handle; the job continues if it has not ended. NULL is allowed. */
 COMPUTE_API void compute_job_release(compute_job *job);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of your own: compiled from source for a device, launched on a queue.
+/** @file
+ * Kernels of your own: compiled from source for a device, launched on a queue.
  *
  * Devices with a compiler take them (OpenCL, CUDA); others say COMPUTE_ERROR_UNSUPPORTED. Source is
  * the device's own language, or, with COMPUTE_KERNEL_PORTABLE, the dialect in which libcompute's
@@ -8,7 +9,7 @@
  * cc, gcc or clang in PATH), whose options are -O3 for this very processor and those given; groups
  * have up to 1024 items there, and arrays in a kernel's items up to about 100 kB together. What has
  * been compiled is kept in the disk cache. call.h makes a C function part of a graph instead.
- *
+ * @code
  *   static const char source[] =
  *       "KERNEL void scale(GLOBAL const f32 *x, GLOBAL f32 *y, u32 n, f32 by) {\n"
  *       "  u32 i = GLOBAL_ID_X;\n"
@@ -22,6 +23,7 @@
  *                                                     COMPUTE_KERNEL_VALUE(n),
  *                                                     COMPUTE_KERNEL_VALUE(by)},
  *                         4, NULL);
+ * @endcode
  */
 #ifndef COMPUTE_KERNEL_H
 #define COMPUTE_KERNEL_H
@@ -37,7 +39,7 @@ typedef struct compute_kernel compute_kernel;
 
 enum { COMPUTE_KERNEL_PORTABLE = 1 << 0 /* the source is in libcompute's dialect */ };
 
-/* Compiles `source` and finds the function `entry` in it. `options` are for the device's compiler,
+/** Compiles `source` and finds the function `entry` in it. `options` are for the device's compiler,
  * NULL for none. COMPUTE_ERROR_COMPILATION with the compiler's log in the message,
  * _UNSUPPORTED, _NULL_POINTER, _INVALID_ARGUMENT (unknown flags). Thread-safe. The kernel is
  * released with compute_kernel_release and may be launched from several threads. */
@@ -45,12 +47,12 @@ COMPUTE_API compute_status compute_kernel_compile(compute_device *device, const 
                                                   const char *entry, const char *options,
                                                   uint32_t flags, compute_kernel **kernel);
 
-/* Frees a kernel. It must not be in a queue any more. NULL is allowed. */
+/** Frees a kernel. It must not be in a queue any more. NULL is allowed. */
 COMPUTE_API void compute_kernel_release(compute_kernel *kernel);
 
-/* One argument: a tensor on the kernel's device (the kernel gets the address of its first element),
- * or `bytes` of a value, or, with neither, `bytes` of local memory. Local memory as an argument is
- * OpenCL's way; portable source declares it with LOCAL_ARRAY inside the kernel. */
+/** One argument: a tensor on the kernel's device (the kernel gets the address of its first
+ * element), or `bytes` of a value, or, with neither, `bytes` of local memory. Local memory as an
+ * argument is OpenCL's way; portable source declares it with LOCAL_ARRAY inside the kernel. */
 typedef struct compute_kernel_argument {
   const compute_tensor *tensor;
   const void *value;
@@ -61,19 +63,19 @@ typedef struct compute_kernel_argument {
 #define COMPUTE_KERNEL_VALUE(v)     ((compute_kernel_argument){NULL, &(v), sizeof(v)})
 #define COMPUTE_KERNEL_LOCAL(bytes) ((compute_kernel_argument){NULL, NULL, (bytes)})
 
-/* The index space: groups of items, in up to three dimensions. A 0 counts as 1, except that
+/** The index space: groups of items, in up to three dimensions. A 0 counts as 1, except that
  * groups[0] = 0 launches nothing. */
 typedef struct compute_launch {
   uint32_t groups[3];
-  uint32_t group[3]; /* items of one group */
+  uint32_t group[3]; /**< items of one group */
 } compute_launch;
 
-/* Submits a kernel to `queue`, or runs it to its end without one. Tensors must live until the queue
- * has been waited for. COMPUTE_ERROR_INVALID_ARGUMENT (number of arguments, a group that the device
- * refuses, a tensor or queue of another device; the size of a value only where the driver checks
- * it), _WRONG_CONTEXT, _NULL_POINTER, _UNSUPPORTED (a view that begins where the device cannot
- * address memory), _OUT_OF_MEMORY, or the device's own failure. Thread-safe, but a queue has one
- * owner. */
+/** Submits a kernel to `queue`, or runs it to its end without one. Tensors must live until the
+ * queue has been waited for. COMPUTE_ERROR_INVALID_ARGUMENT (number of arguments, a group that the
+ * device refuses, a tensor or queue of another device; the size of a value only where the driver
+ * checks it), _WRONG_CONTEXT, _NULL_POINTER, _UNSUPPORTED (a view that begins where the device
+ * cannot address memory), _OUT_OF_MEMORY, or the device's own failure. Thread-safe, but a queue has
+ * one owner. */
 COMPUTE_API compute_status compute_kernel_launch(compute_kernel *kernel,
                                                  const compute_launch *launch,
                                                  const compute_kernel_argument *arguments,

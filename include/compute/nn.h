@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers: parts of a network that own their weights, and compositions of them.
- *
+/** @file
+ * Layers: parts of a network that own their weights, and compositions of them.
+ * @code
  *   compute_layer *net = compute_sequential((compute_layer *[]){
  *       compute_conv2d_layer(device, 1, 16, 3, &(compute_conv2d_layer_options){.padding = {1}}),
  *       compute_batch_norm_layer(device, 16, NULL), compute_activation(COMPUTE_RELU),
  *       compute_max_pool(2, NULL), compute_flatten(),
  *       compute_dense(device, 16 * 4 * 4, 10, NULL)}, 6);
  *   if (net == NULL) fprintf(stderr, "%s\n", compute_error_message(context));
- *
+ * @endcode
  * Constructors return NULL, with the error kept (compute_error_get), when they fail, and a
  * composition of which a part is NULL releases the others and is NULL too: one check at the end is
  * enough. A composition owns its parts; a layer is part of one composition at most, once.
@@ -29,75 +30,75 @@ typedef struct compute_layer compute_layer;
 /* ---- Initial weights ----------------------------------------------------------------------- */
 
 typedef enum compute_initializer {
-  /* The layer's own, PyTorch's: weights and biases uniform ± 1 / sqrt(fan in), embeddings standard
+  /** The layer's own, PyTorch's: weights and biases uniform ± 1 / sqrt(fan in), embeddings standard
    * normal. With the others biases are 0. */
   COMPUTE_INIT_DEFAULT = 0,
   COMPUTE_INIT_ZERO = 1,
-  COMPUTE_INIT_XAVIER_UNIFORM = 2, /* ± sqrt(6 / (fan in + fan out)); Glorot and Bengio 2010 */
+  COMPUTE_INIT_XAVIER_UNIFORM = 2, /**< ± sqrt(6 / (fan in + fan out)); Glorot and Bengio 2010 */
   COMPUTE_INIT_XAVIER_NORMAL = 3,
-  COMPUTE_INIT_KAIMING_UNIFORM = 4, /* ± sqrt(6 / fan in), for relu; He et al. 2015 */
+  COMPUTE_INIT_KAIMING_UNIFORM = 4, /**< ± sqrt(6 / fan in), for relu; He et al. 2015 */
   COMPUTE_INIT_KAIMING_NORMAL = 5
 } compute_initializer;
 
-/* Common to layers with weights; zero means the default. Weights drawn from `seed` are the same
+/** Common to layers with weights; zero means the default. Weights drawn from `seed` are the same
  * on every device; layers with equal seeds and shapes start equal, so give each its own
  * (compute_layer_initialize does so for a whole network). */
 typedef struct compute_weights_options {
   compute_initializer initializer;
   uint64_t seed;
-  compute_dtype dtype; /* 0: COMPUTE_F32 */
+  compute_dtype dtype; /**< 0: COMPUTE_F32 */
   bool no_bias;
-  uint64_t reserved[2]; /* must be zero */
+  uint64_t reserved[2]; /**< must be zero */
 } compute_weights_options;
 
 /* ---- Layers -------------------------------------------------------------------------------- */
 
-/* x [..., inputs] → [..., outputs]: x · weightᵀ + bias; "weight" [outputs, inputs], "bias". */
+/** x [..., inputs] → [..., outputs]: x · weightᵀ + bias; "weight" [outputs, inputs], "bias". */
 COMPUTE_API compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t outputs,
                                          const compute_weights_options *options);
 
 typedef struct compute_conv2d_layer_options {
   compute_weights_options weights;
-  int64_t kernel[2]; /* when not square; 0: as the argument */
-  /* As conv2d's, but padding = {1} is 1 on all sides unless `kernel` is given; output_padding
+  int64_t kernel[2]; /**< when not square; 0: as the argument */
+  /** As conv2d's, but padding = {1} is 1 on all sides unless `kernel` is given; output_padding
    * likewise. */
   int64_t stride[2], dilation[2], padding[2], output_padding[2], groups;
-  uint64_t reserved[4]; /* must be zero */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_conv2d_layer_options;
 
-/* "weight" [outputs, inputs / groups, kernel, kernel], "bias" [outputs]. */
+/** "weight" [outputs, inputs / groups, kernel, kernel], "bias" [outputs]. */
 COMPUTE_API compute_layer *compute_conv2d_layer(compute_device *device, int64_t inputs,
                                                 int64_t outputs, int64_t kernel,
                                                 const compute_conv2d_layer_options *options);
-/* "weight" [inputs, outputs / groups, kernel, kernel]. */
+/** "weight" [inputs, outputs / groups, kernel, kernel]. */
 COMPUTE_API compute_layer *
 compute_conv2d_transpose_layer(compute_device *device, int64_t inputs, int64_t outputs,
                                int64_t kernel, const compute_conv2d_layer_options *options);
 
 typedef struct compute_norm_options {
-  double epsilon;       /* 0: 1e-5 */
-  double momentum;      /* batch norm, of the running statistics: 0: 0.1 */
-  bool no_affine;       /* neither gain nor bias */
-  compute_dtype dtype;  /* 0: COMPUTE_F32 */
-  uint64_t reserved[4]; /* must be zero */
+  double epsilon;       /**< 0: 1e-5 */
+  double momentum;      /**< batch norm, of the running statistics: 0: 0.1 */
+  bool no_affine;       /**< neither gain nor bias */
+  compute_dtype dtype;  /**< 0: COMPUTE_F32 */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_norm_options;
 
-/* "weight", "bias", "running_mean", "running_var" (unbiased), "num_batches_tracked" (i64); the
+/** "weight", "bias", "running_mean", "running_var" (unbiased), "num_batches_tracked" (i64); the
  * statistics are f32 for weights of f16 and bf16. Training needs more than one value for each
  * channel (COMPUTE_ERROR_SHAPE). */
 COMPUTE_API compute_layer *compute_batch_norm_layer(compute_device *device, int64_t channels,
                                                     const compute_norm_options *options);
-/* Over the last axis: "weight", "bias". */
+/** Over the last axis: "weight", "bias". */
 COMPUTE_API compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
                                                     const compute_norm_options *options);
 COMPUTE_API compute_layer *compute_dropout_layer(double probability);
-/* options.padding = {1} is 1 on all sides, unless options.size is given, which then overrides
+/** options.padding = {1} is 1 on all sides, unless options.size is given, which then overrides
  * `size`. */
 COMPUTE_API compute_layer *compute_max_pool(int64_t size, const compute_pool2d_options *options);
 COMPUTE_API compute_layer *compute_average_pool(int64_t size,
                                                 const compute_pool2d_options *options);
-COMPUTE_API compute_layer *compute_global_average_pool(void); /* → [n, c] */
-/* Integer indices [...] → [..., width]: "weight" [count, width]. */
+COMPUTE_API compute_layer *compute_global_average_pool(void); /**< → [n, c] */
+/** Integer indices [...] → [..., width]: "weight" [count, width]. */
 COMPUTE_API compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t width,
                                              const compute_weights_options *options);
 
@@ -109,25 +110,25 @@ typedef enum compute_activation_kind {
   COMPUTE_SIGMOID,
   COMPUTE_TANH,
   COMPUTE_SOFTPLUS,
-  COMPUTE_LEAKY_RELU, /* slope 0.01 */
-  COMPUTE_ELU,        /* alpha 1 */
-  COMPUTE_SOFTMAX     /* along the last axis */
+  COMPUTE_LEAKY_RELU, /**< slope 0.01 */
+  COMPUTE_ELU,        /**< alpha 1 */
+  COMPUTE_SOFTMAX     /**< along the last axis */
 } compute_activation_kind;
 
 COMPUTE_API compute_layer *compute_activation(compute_activation_kind kind);
-COMPUTE_API compute_layer *compute_flatten(void);  /* [n, ...] → [n, product] */
-COMPUTE_API compute_layer *compute_identity(void); /* x → x: the plain shortcut */
+COMPUTE_API compute_layer *compute_flatten(void);  /**< [n, ...] → [n, product] */
+COMPUTE_API compute_layer *compute_identity(void); /**< x → x: the plain shortcut */
 
 /* ---- Compositions -------------------------------------------------------------------------- */
 
-/* In sequence; parts are called "0", "1", … */
+/** In sequence; parts are called "0", "1", … */
 COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size_t count);
 
-/* body(x) + shortcut(x), which must have one shape; compute_identity() for body(x) + x. Parts:
+/** body(x) + shortcut(x), which must have one shape; compute_identity() for body(x) + x. Parts:
  * "body", "shortcut". */
 COMPUTE_API compute_layer *compute_residual(compute_layer *body, compute_layer *shortcut);
 
-/* A layer of your own: `apply` records it, with the parameters (trainable tensors, retained, under
+/** A layer of your own: `apply` records it, with the parameters (trainable tensors, retained, under
  * `names`, which are copied) as nodes. compute_layer_initialize leaves them as they are. */
 typedef compute_node (*compute_layer_function)(void *user, compute_graph *graph, compute_node x,
                                                const compute_node *parameters, bool training);
@@ -135,62 +136,62 @@ COMPUTE_API compute_layer *compute_custom_layer(const char *name, compute_layer_
                                                 void *user, compute_tensor *const *parameters,
                                                 const char *const *names, size_t count);
 
-/* Gives a part another name ("conv1" instead of "0"), before it is put into a composition. The name
- * is copied; no dots. Returns the layer; a layer that cannot be named is released, and NULL
+/** Gives a part another name ("conv1" instead of "0"), before it is put into a composition. The
+ * name is copied; no dots. Returns the layer; a layer that cannot be named is released, and NULL
  * returned, except one that already belongs to a composition (COMPUTE_ERROR_INVALID_STATE). */
 COMPUTE_API compute_layer *compute_layer_name(compute_layer *layer, const char *name);
 
-/* Frees a layer with its parts. Graphs and plans keep the weights that they use. NULL is allowed; a
- * part of a composition is left alone, with an error. */
+/** Frees a layer with its parts. Graphs and plans keep the weights that they use. NULL is allowed;
+ * a part of a composition is left alone, with an error. */
 COMPUTE_API void compute_layer_release(compute_layer *layer);
 
-/* Draws all weights again, each parameter with its own numbers from `seed`; statistics start over.
+/** Draws all weights again, each parameter with its own numbers from `seed`; statistics start over.
  * When it fails (memory, a transfer), some may have been drawn. */
 COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
                                                     compute_initializer initializer, uint64_t seed);
 
 /* ---- Using a network ----------------------------------------------------------------------- */
 
-/* How a network is recorded. Fill in `training` and, for dropout, `seed` (an i64 scalar node that
+/** How a network is recorded. Fill in `training` and, for dropout, `seed` (an i64 scalar node that
  * changes from step to step); apply fills in `updates`. Used again in one graph, for the same
  * network or another, `updates` becomes the group of all assignments so far, so that only the last
  * one is an output of the plan; each dropout draws numbers of its own. */
 typedef struct compute_forward {
-  bool training; /* batch statistics and dropout; otherwise running statistics and none */
+  bool training; /**< batch statistics and dropout; otherwise running statistics and none */
   compute_node seed;
-  compute_node updates;    /* assignments of running statistics, a group, or {0}: an output of the
+  compute_node updates;    /**< assignments of running statistics, a group, or {0}: an output of the
                             * plan of a training step */
-  compute_dtype precision; /* of what an embedding gives: COMPUTE_F16, …; 0: as its weights */
-  uint64_t reserved[4];    /* must be zero */
+  compute_dtype precision; /**< of what an embedding gives: COMPUTE_F16, …; 0: as its weights */
+  uint64_t reserved[4];    /**< must be zero */
 } compute_forward;
 
-/* Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,
+/** Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,
  * called by its dotted name, however often it is used; f32 weights are cast for f16 and bf16 data.
  * Mismatches become the graph's error, prefixed with the layer's name; then nothing is recorded,
  * and `updates` stays. */
 COMPUTE_API compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph,
                                              compute_node x, compute_forward *forward);
 
-/* One parameter or statistic; strings live as long as the layer. */
+/** One parameter or statistic; strings live as long as the layer. */
 typedef struct compute_layer_parameter {
-  const char *name;       /* "0.weight" */
-  compute_tensor *tensor; /* not retained */
-  bool trainable;         /* false for running statistics */
+  const char *name;       /**< "0.weight" */
+  compute_tensor *tensor; /**< not retained */
+  bool trainable;         /**< false for running statistics */
 } compute_layer_parameter;
 
-/* The parameter at `index` in PyTorch's order; COMPUTE_ERROR_INVALID_ARGUMENT past the end. A
+/** The parameter at `index` in PyTorch's order; COMPUTE_ERROR_INVALID_ARGUMENT past the end. A
  * tensor that several custom layers share is one parameter, by its first name. */
 COMPUTE_API compute_status compute_layer_parameter_at(const compute_layer *layer, size_t index,
                                                       compute_layer_parameter *parameter);
 COMPUTE_API size_t compute_layer_parameter_count(const compute_layer *layer);
 COMPUTE_API int64_t compute_layer_element_count(const compute_layer *layer, bool trainable_only);
 
-/* The trainable parameters as nodes of `graph`, in order: at most `capacity` of them are written to
- * `nodes`; the return value is how many there are. */
+/** The trainable parameters as nodes of `graph`, in order: at most `capacity` of them are written
+ * to `nodes`; the return value is how many there are. */
 COMPUTE_API size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph,
                                        compute_node *nodes, size_t capacity);
 
-/* A table of the parts for an input of this shape: name, kind, shape of the result, parameters
+/** A table of the parts for an input of this shape: name, kind, shape of the result, parameters
  * (that are trained), multiply-adds (of products, convolutions and attention), in inference. Memory
  * of the caller, to be freed with compute_text_free; NULL on failure, and for a layer without any
  * weights. */
@@ -200,15 +201,15 @@ COMPUTE_API char *compute_layer_summary(compute_layer *layer, compute_dtype dtyp
 /* ---- Weights on disk ----------------------------------------------------------------------- */
 
 enum {
-  COMPUTE_WEIGHTS_ALLOW_MISSING = 1 << 0, /* keep what the file does not have */
-  COMPUTE_WEIGHTS_ALLOW_EXTRA = 1 << 1    /* ignore what the layer does not have */
+  COMPUTE_WEIGHTS_ALLOW_MISSING = 1 << 0, /**< keep what the file does not have */
+  COMPUTE_WEIGHTS_ALLOW_EXTRA = 1 << 1    /**< ignore what the layer does not have */
 };
 
-/* By the name's ending: ".safetensors" or ".npz". Appears only when complete. A tensor that several
- * layers share is written under each of its names, as PyTorch's state_dict has it. */
+/** By the name's ending: ".safetensors" or ".npz". Appears only when complete. A tensor that
+ * several layers share is written under each of its names, as PyTorch's state_dict has it. */
 COMPUTE_API compute_status compute_layer_save(const compute_layer *layer, const char *path);
 
-/* Everything is read and checked before anything changes: COMPUTE_ERROR_FORMAT for a damaged file,
+/** Everything is read and checked before anything changes: COMPUTE_ERROR_FORMAT for a damaged file,
  * _SHAPE, _DTYPE, _INVALID_ARGUMENT (missing or extra names), which name the tensor. One name is
  * enough for a tensor that several layers share; under more of them it must be the same. */
 COMPUTE_API compute_status compute_layer_load(compute_layer *layer, const char *path,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans: a graph compiled for a device.
+/** @file
+ * Plans: a graph compiled for a device.
  *
  * Compiling simplifies the graph, fuses elementwise work, plans memory and prepares kernels. A plan
  * never changes afterwards and may be run from several threads at once, unless it assigns to
@@ -15,44 +16,44 @@ extern "C" {
 
 typedef struct compute_plan compute_plan;
 
-/* What to do with a step that the device does not support, and with a run that fails there. A plan
+/** What to do with a step that the device does not support, and with a run that fails there. A plan
  * that is not strict keeps what it needs of the graph, so that it can be compiled for the CPU when
  * a run has failed on the device (compute_run_with). */
 typedef enum compute_fallback {
-  COMPUTE_FALLBACK_WARN = 0,   /* use the CPU, and log a warning */
-  COMPUTE_FALLBACK_SILENT = 1, /* use the CPU */
-  COMPUTE_FALLBACK_STRICT = 2  /* fail: COMPUTE_ERROR_UNSUPPORTED, …, with the device's reason */
+  COMPUTE_FALLBACK_WARN = 0,   /**< use the CPU, and log a warning */
+  COMPUTE_FALLBACK_SILENT = 1, /**< use the CPU */
+  COMPUTE_FALLBACK_STRICT = 2 /**< fail: COMPUTE_ERROR_UNSUPPORTED, …, with the device's reason */
 } compute_fallback;
 
 enum {
-  COMPUTE_PLAN_NO_FUSION = 1 << 0,         /* one step for each operation, for debugging */
-  COMPUTE_PLAN_NO_SIMPLIFICATION = 1 << 1, /* no folding, common subexpressions or rewriting */
-  /* f32 matrix products and convolutions may round their factors to 10 bits of mantissa (TF32), for
-   * a relative error near 1e-3 and several times the speed on devices with matrix cores. Others
+  COMPUTE_PLAN_NO_FUSION = 1 << 0,         /**< one step for each operation, for debugging */
+  COMPUTE_PLAN_NO_SIMPLIFICATION = 1 << 1, /**< no folding, common subexpressions or rewriting */
+  /** f32 matrix products and convolutions may round their factors to 10 bits of mantissa (TF32),
+   * for a relative error near 1e-3 and several times the speed on devices with matrix cores. Others
    * compute as without the flag. */
   COMPUTE_PLAN_ALLOW_TF32 = 1 << 2,
-  /* Each step runs where the whole plan is predicted to be fastest, copies between the devices
+  /** Each step runs where the whole plan is predicted to be fastest, copies between the devices
    * counted: on the CPU or on an accelerator, one in each plan; the one that the options name, or
    * the best for this plan. Inputs and outputs live on the host, parameters where their tensors
    * are. compute_explain shows why. A device that has not been measured yet is measured, which
    * takes up to a second (route.h). */
   COMPUTE_PLAN_AUTO = 1 << 3,
-  /* f32 convolutions with 3 × 3 filters and stride 1 may use Winograd's minimal filtering: about
+  /** f32 convolutions with 3 × 3 filters and stride 1 may use Winograd's minimal filtering: about
    * half the time for large ones, and some ten times the rounding of the plain sum (still near 1e-6
    * of the largest terms). Devices that have no such kernels compute as without the flag. */
   COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4
 };
 
 typedef struct compute_plan_options {
-  compute_device *device; /* NULL: compute_default_device; with COMPUTE_DEVICE=auto or the option
+  compute_device *device; /**< NULL: compute_default_device; with COMPUTE_DEVICE=auto or the option
                            * "auto" of compute_open, as with COMPUTE_PLAN_AUTO */
   compute_fallback fallback;
-  uint32_t flags;       /* COMPUTE_PLAN_… */
-  const char *name;     /* for the log and compute_explain; copied */
-  uint64_t reserved[8]; /* must be zero */
+  uint32_t flags;       /**< COMPUTE_PLAN_… */
+  const char *name;     /**< for the log and compute_explain; copied */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_plan_options;
 
-/* Compiles the part of `graph` that `outputs` (1 … 1024 nodes; one may be given more than once)
+/** Compiles the part of `graph` that `outputs` (1 … 1024 nodes; one may be given more than once)
  * need. `options` may be NULL. The plan keeps what it needs of the graph. Time and memory are
  * nearly proportional to the size of the graph, and little stack is needed, however deep the graph
  * is. Ownership of *plan passes to the caller. Any error of a builder call is reported here.
@@ -61,10 +62,10 @@ COMPUTE_API compute_status compute_compile(const compute_graph *graph, const com
                                            size_t count, const compute_plan_options *options,
                                            compute_plan **plan);
 
-COMPUTE_API void compute_plan_release(compute_plan *plan); /* NULL is allowed */
+COMPUTE_API void compute_plan_release(compute_plan *plan); /**< NULL is allowed */
 
-/* One input or output of a run. A tensor that is dense and on the plan's device is used in place; a
- * strided one, one on another device, and an output that overlaps an input or a parameter go
+/** One input or output of a run. A tensor that is dense and on the plan's device is used in place;
+ * a strided one, one on another device, and an output that overlaps an input or a parameter go
  * through a dense copy, which costs a copy. An output must not be a broadcast view, and no two
  * outputs may overlap. */
 typedef struct compute_binding {
@@ -72,7 +73,7 @@ typedef struct compute_binding {
   compute_tensor *tensor;
 } compute_binding;
 
-/* Runs the plan. Every input that it needs and every output with a value must be bound exactly
+/** Runs the plan. Every input that it needs and every output with a value must be bound exactly
  * once; bindings of inputs that the plan does not need are ignored. A node that is both is bound
  * twice, as an input first. An output that compute_compile was given n times is bound to 1 to n
  * tensors, which all get its value (and for any but the first, a run with a queue waits for its
@@ -86,31 +87,31 @@ typedef struct compute_binding {
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 
-/* compute_fallback for one call. */
+/** compute_fallback for one call. */
 typedef enum compute_run_fallback {
-  COMPUTE_RUN_AS_COMPILED = 0, /* as the plan was compiled */
+  COMPUTE_RUN_AS_COMPILED = 0, /**< as the plan was compiled */
   COMPUTE_RUN_WARN = 1,
   COMPUTE_RUN_SILENT = 2,
   COMPUTE_RUN_STRICT = 3
 } compute_run_fallback;
 
 typedef struct compute_run_options {
-  compute_queue *queue; /* of the plan's device, or NULL */
+  compute_queue *queue; /**< of the plan's device, or NULL */
   compute_run_fallback fallback;
-  double time_limit;    /* seconds; 0: none */
-  uint64_t reserved[8]; /* must be zero */
+  double time_limit;    /**< seconds; 0: none */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_run_options;
 
 typedef struct compute_run_report {
-  compute_device *device; /* where the last attempt ran: the plan's device, or the CPU */
-  compute_status failure; /* of the device, if the run was repeated on the CPU; else COMPUTE_OK */
-  uint32_t fallbacks;     /* repetitions on the CPU: 0 or 1 */
-  uint32_t steps_done;    /* of the last attempt; as submitted, where the device still works */
-  double seconds;         /* of the whole call */
+  compute_device *device; /**< where the last attempt ran: the plan's device, or the CPU */
+  compute_status failure; /**< of the device, if the run was repeated on the CPU; else COMPUTE_OK */
+  uint32_t fallbacks;     /**< repetitions on the CPU: 0 or 1 */
+  uint32_t steps_done;    /**< of the last attempt; as submitted, where the device still works */
+  double seconds;         /**< of the whole call */
   uint64_t reserved[8];
 } compute_run_report;
 
-/* Like compute_run, with control over what happens when the device fails. `options` and `report`
+/** Like compute_run, with control over what happens when the device fails. `options` and `report`
  * may be NULL; the report is filled in also on failure.
  *
  * Out of device memory (after the pool has given back what it had cached), a kernel that does not
@@ -134,37 +135,37 @@ COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
                                             const compute_run_options *options,
                                             compute_run_report *report);
 
-/* The device that the plan was compiled for; of an automatically placed plan the accelerator that
+/** The device that the plan was compiled for; of an automatically placed plan the accelerator that
  * it uses, or the CPU if it uses none. Queues for compute_run are those of this device.
  * Thread-safe. */
 COMPUTE_API compute_device *compute_plan_device(const compute_plan *plan);
 
-/* Runs the plan once to the end, as compute_run does without a queue and without falling back,
+/** Runs the plan once to the end, as compute_run does without a queue and without falling back,
  * waiting after every step. compute_explain shows the time of each step next to the prediction;
  * the shortest time of several such runs counts. The time of a step contains that of waiting for
  * it. Statuses as compute_run. */
 COMPUTE_API compute_status compute_plan_measure(const compute_plan *plan,
                                                 const compute_binding *bindings, size_t count);
 
-/* A dense tensor of the right dtype and shape for an input or output node of the plan, on its
+/** A dense tensor of the right dtype and shape for an input or output node of the plan, on its
  * device; on the CPU if the plan was placed automatically. */
 COMPUTE_API compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
                                                       compute_tensor **tensor);
 
 typedef struct compute_plan_info {
-  uint32_t steps;          /* kernels of one run */
-  uint32_t operations;     /* graph operations that they carry out */
-  uint32_t fallbacks;      /* steps that run on the CPU because the device refused them */
-  uint64_t arena_bytes;    /* temporary memory of one run */
-  uint64_t constant_bytes; /* kept for as long as the plan lives */
-  uint64_t flops;          /* arithmetic operations of one run, estimated */
-  uint64_t bytes_read;     /* memory traffic of one run, estimated */
+  uint32_t steps;          /**< kernels of one run */
+  uint32_t operations;     /**< graph operations that they carry out */
+  uint32_t fallbacks;      /**< steps that run on the CPU because the device refused them */
+  uint64_t arena_bytes;    /**< temporary memory of one run */
+  uint64_t constant_bytes; /**< kept for as long as the plan lives */
+  uint64_t flops;          /**< arithmetic operations of one run, estimated */
+  uint64_t bytes_read;     /**< memory traffic of one run, estimated */
   uint64_t bytes_written;
 } compute_plan_info;
 
 COMPUTE_API compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info);
 
-/* A table of steps as text: fused operations, buffers, bytes and FLOPs, the device and why it is
+/** A table of steps as text: fused operations, buffers, bytes and FLOPs, the device and why it is
  * that one, the time that is predicted from the device's costs (route.h) and, after
  * compute_plan_measure, the time that it took. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_explain(const compute_plan *plan, char **text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a context has done so far: sums for each kernel and transfer, and a timeline.
+/** @file
+ * What a context has done so far: sums for each kernel and transfer, and a timeline.
  *
  * Recording is off until compute_profile_start; what it costs then is a few hundred nanoseconds for
  * each step, and nothing that can be measured while it is off. Sums (count, mean, median, …) are
@@ -16,33 +17,34 @@ extern "C" {
 #endif
 
 enum {
-  /* A device that can record a plan's steps and run them as a whole (CUDA graphs) shows them as one
-   * span. With this flag it runs them one by one, which is slower, and each is timed. */
+  /** A device that can record a plan's steps and run them as a whole (CUDA graphs) shows them as
+   * one span. With this flag it runs them one by one, which is slower, and each is timed. */
   COMPUTE_PROFILE_STEPS = 1 << 0,
-  COMPUTE_PROFILE_NO_TIMELINE = 1 << 1 /* sums only */
+  COMPUTE_PROFILE_NO_TIMELINE = 1 << 1 /**< sums only */
 };
 
 typedef struct compute_profile_options {
-  uint32_t flags;            /* COMPUTE_PROFILE_… */
-  uint32_t timeline_records; /* kept at most, 48 bytes each; 0: 65536 */
-  uint64_t reserved[6];      /* must be zero */
+  uint32_t flags;            /**< COMPUTE_PROFILE_… */
+  uint32_t timeline_records; /**< kept at most, 48 bytes each; 0: 65536 */
+  uint64_t reserved[6];      /**< must be zero */
 } compute_profile_options;
 
-/* Starts recording, or continues after a stop, or changes the options (another size of the timeline
- * empties it). `options` may be NULL. What is in progress counts from its next step on.
+/** Starts recording, or continues after a stop, or changes the options (another size of the
+ * timeline empties it). `options` may be NULL. What is in progress counts from its next step on.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. Thread-safe, as all of these. */
 COMPUTE_API compute_status compute_profile_start(compute_context *context,
                                                  const compute_profile_options *options);
 
-/* Stops recording; what was recorded stays until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER.
+/** Stops recording; what was recorded stays until compute_profile_clear.
+ * COMPUTE_ERROR_NULL_POINTER.
  */
 COMPUTE_API compute_status compute_profile_stop(compute_context *context);
 
-/* Forgets sums, timeline and the texts of fallbacks; recording continues if it was on. The counters
- * of fallbacks, pools and builds stay. COMPUTE_ERROR_NULL_POINTER. */
+/** Forgets sums, timeline and the texts of fallbacks; recording continues if it was on. The
+ * counters of fallbacks, pools and builds stay. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_clear(compute_context *context);
 
-/* Writes a JSON report of the context to `path`: for each device its name, model and driver, the
+/** Writes a JSON report of the context to `path`: for each device its name, model and driver, the
  * counters of its pool (compute_pool_statistics) and of its builds (compute_build_statistics),
  * those of the disk cache, the fallbacks with their texts, and whatever was recorded: for kernels,
  * transfers, builds, runs, waits and spans of the caller count, total, mean, median, 90th
@@ -58,26 +60,26 @@ COMPUTE_API compute_status compute_profile_clear(compute_context *context);
  * this report when it closes. */
 COMPUTE_API compute_status compute_profile_write(compute_context *context, const char *path);
 
-/* Writes the timeline in the Chrome trace event format, which Perfetto (ui.perfetto.dev) opens: a
+/** Writes the timeline in the Chrome trace event format, which Perfetto (ui.perfetto.dev) opens: a
  * process for each device with a row for each queue, and one for the host with a row for each
  * thread and each row that spans were put on. Errors and the file as above. With COMPUTE_TRACE=FILE
  * in the environment every context records from its opening on and writes this when it closes. */
 COMPUTE_API compute_status compute_profile_write_trace(compute_context *context, const char *path);
 
-/* The sums as a table, the costliest first; free it with compute_text_free.
+/** The sums as a table, the costliest first; free it with compute_text_free.
  * COMPUTE_ERROR_NULL_POINTER, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_profile_text(compute_context *context, char **text);
 
 /* ---- Spans of the caller ------------------------------------------------------------------- */
 
-/* A stretch of time in progress. bytes and flops may be set before its end, for the rates. */
+/** A stretch of time in progress. bytes and flops may be set before its end, for the rates. */
 typedef struct compute_profile_span {
   uint64_t bytes;
   uint64_t flops;
-  uint64_t reserved[4]; /* the library's */
+  uint64_t reserved[4]; /**< the library's */
 } compute_profile_span;
 
-/* Begins a span called `name`; nothing happens while recording is off. It shows on the row `row`
+/** Begins a span called `name`; nothing happens while recording is off. It shows on the row `row`
  * of the host, or with NULL on the calling thread's. Spans of one row should nest. Any thread may
  * end it. The texts are copied; names should be few, with what differs left to the row. */
 COMPUTE_API compute_profile_span compute_profile_span_begin(compute_context *context,
@@ -87,20 +89,20 @@ COMPUTE_API void compute_profile_span_end(compute_context *context,
 
 /* ---- Fallbacks ----------------------------------------------------------------------------- */
 
-/* How often something went another way than asked for, since the context was opened. Counted
+/** How often something went another way than asked for, since the context was opened. Counted
  * whether or not it records. */
 typedef struct compute_fallback_statistics {
-  uint64_t steps_on_cpu;      /* a device refused a step when a plan was compiled */
-  uint64_t other_kernels;     /* a kernel did not build; another implementation did */
-  uint64_t evictions;         /* device memory was short; cached blocks were given back */
-  uint64_t smaller_batches;   /* a batch was halved */
-  uint64_t runs_on_cpu;       /* a run failed on the device and was repeated on the CPU */
-  uint64_t devices_recovered; /* a lost device was brought back */
-  uint64_t split_transfers;   /* a copy failed and was repeated in pieces */
+  uint64_t steps_on_cpu;      /**< a device refused a step when a plan was compiled */
+  uint64_t other_kernels;     /**< a kernel did not build; another implementation did */
+  uint64_t evictions;         /**< device memory was short; cached blocks were given back */
+  uint64_t smaller_batches;   /**< a batch was halved */
+  uint64_t runs_on_cpu;       /**< a run failed on the device and was repeated on the CPU */
+  uint64_t devices_recovered; /**< a lost device was brought back */
+  uint64_t split_transfers;   /**< a copy failed and was repeated in pieces */
   uint64_t reserved[9];
 } compute_fallback_statistics;
 
-/* COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
+/** COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_fallback_query(const compute_context *context,
                                                   compute_fallback_statistics *statistics);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What work costs on a device, and where a plan's steps run because of it.
+/** @file
+ * What work costs on a device, and where a plan's steps run because of it.
  *
  * Plans compiled with COMPUTE_PLAN_AUTO (plan.h) place each step where the whole plan is predicted
  * to be fastest: the kernels, what starting them costs, and the copies between the devices. The
@@ -18,29 +19,30 @@ extern "C" {
 
 typedef enum compute_costs_source {
   COMPUTE_COSTS_GUESSED = 0,
-  COMPUTE_COSTS_STORED = 1,  /* measured before, by some process */
-  COMPUTE_COSTS_MEASURED = 2 /* measured by this process */
+  COMPUTE_COSTS_STORED = 1,  /**< measured before, by some process */
+  COMPUTE_COSTS_MEASURED = 2 /**< measured by this process */
 } compute_costs_source;
 
-/* Rates are the best seen at any size. */
+/** Rates are the best seen at any size. */
 typedef struct compute_device_costs {
   compute_costs_source source;
-  uint32_t guessed;        /* kinds of work whose figures had to be guessed from the others */
-  double measure_seconds;  /* what measuring took; 0 unless it was just done */
-  double launch_seconds;   /* of one small kernel among many */
-  double wait_seconds;     /* of submitting one small kernel and waiting for it */
-  double bytes_per_second; /* read + written by kernels in memory, at the largest size measured */
-  double cached_bytes_per_second;          /* the same at the best size, within the caches */
-  double upload_seconds, download_seconds; /* of a copy of a few bytes, waited for */
-  double upload_bytes_per_second, download_bytes_per_second; /* of large copies */
-  double operations_per_second; /* f32 additions, products, comparisons … in elementwise kernels */
-  double functions_per_second;  /* f32 exponentials, of which others are multiples */
-  double gemm_f32, gemm_f64, gemm_f16, gemm_bf16; /* FLOP/s */
-  double convolution_f32;                         /* FLOP/s */
+  uint32_t guessed;        /**< kinds of work whose figures had to be guessed from the others */
+  double measure_seconds;  /**< what measuring took; 0 unless it was just done */
+  double launch_seconds;   /**< of one small kernel among many */
+  double wait_seconds;     /**< of submitting one small kernel and waiting for it */
+  double bytes_per_second; /**< read + written by kernels in memory, at the largest size measured */
+  double cached_bytes_per_second;          /**< the same at the best size, within the caches */
+  double upload_seconds, download_seconds; /**< of a copy of a few bytes, waited for */
+  double upload_bytes_per_second, download_bytes_per_second; /**< of large copies */
+  double
+      operations_per_second; /**< f32 additions, products, comparisons … in elementwise kernels */
+  double functions_per_second; /**< f32 exponentials, of which others are multiples */
+  double gemm_f32, gemm_f64, gemm_f16, gemm_bf16; /**< FLOP/s */
+  double convolution_f32;                         /**< FLOP/s */
   uint64_t reserved[8];
 } compute_device_costs;
 
-/* Measures `device` again, in about `limit_seconds` (0: 0.8), compiling included where kernels are
+/** Measures `device` again, in about `limit_seconds` (0: 0.8), compiling included where kernels are
  * not in the cache on disk yet; what does not fit into the time is guessed from the rest. Keeps the
  * figures for this process and, unless the tuning file is switched off, for later ones. Plans that
  * exist stay as they are. `costs` may be NULL. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT for a
@@ -50,11 +52,11 @@ typedef struct compute_device_costs {
 COMPUTE_API compute_status compute_route_measure(compute_device *device, double limit_seconds,
                                                  compute_device_costs *costs);
 
-/* The figures in effect: measured by this process, or stored, or guessed. Does not measure.
+/** The figures in effect: measured by this process, or stored, or guessed. Does not measure.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_route_query(compute_device *device, compute_device_costs *costs);
 
-/* The file that keeps the figures ("" if there is none), into `path`; it need not exist yet.
+/** The file that keeps the figures ("" if there is none), into `path`; it need not exist yet.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT if it does not fit. Thread-safe. */
 COMPUTE_API compute_status compute_route_path(compute_context *context, char *path, size_t bytes);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Simulated camera images with known truth: ROI stacks and movies, as fits see them.
+/** @file
+ * Simulated camera images with known truth: ROI stacks and movies, as fits see them.
  *
  * Every number comes from a counter (Philox4x32-10) keyed by the seed and counted by ROI or frame
  * and pixel: ROI i is the same whether it is made alone or among a million, on whatever machine and
@@ -14,33 +15,34 @@
 extern "C" {
 #endif
 
-/* Uniform in low … high; both the same: that value. */
+/** Uniform in low … high; both the same: that value. */
 typedef struct compute_range {
   double low, high;
 } compute_range;
 
 typedef struct compute_simulation {
-  /* Model, profile, camera, size of the ROI, sigma, astigmatism and the camera's numbers. Solver,
+  /** Model, profile, camera, size of the ROI, sigma, astigmatism and the camera's numbers. Solver,
    * outputs and bounds are ignored. */
   compute_fit_problem problem;
-  compute_dtype dtype; /* COMPUTE_U16 or COMPUTE_F32 (also for 0): counts as the camera gives them,
-                        * which for an ideal camera are photons; U16 is rounded and saturates */
+  compute_dtype
+      dtype; /**< COMPUTE_U16 or COMPUTE_F32 (also for 0): counts as the camera gives them,
+              * which for an ideal camera are photons; U16 is rounded and saturates */
   uint64_t seed;
-  compute_range photons, background; /* per spot, per pixel; ≥ 0 */
-  compute_range position;            /* of x and y from the ROI's centre, pixels */
-  compute_range z;                   /* XYZNB, µm */
-  compute_range sigma; /* XYNBS, XYNBSXSY (each axis separately); 0, 0: problem.sigma */
-  bool noise_free;     /* expected values instead of draws */
-  /* Maps in host memory, or NULL: of the ROI's size, for movies of the frame's. */
+  compute_range photons, background; /**< per spot, per pixel; ≥ 0 */
+  compute_range position;            /**< of x and y from the ROI's centre, pixels */
+  compute_range z;                   /**< XYZNB, µm */
+  compute_range sigma; /**< XYNBS, XYNBSXSY (each axis separately); 0, 0: problem.sigma */
+  bool noise_free;     /**< expected values instead of draws */
+  /** Maps in host memory, or NULL: of the ROI's size, for movies of the frame's. */
   const float *offset, *gain, *variance;
 
-  /* Movies. */
+  /** Movies. */
   int64_t frame_rows, frame_columns;
-  double spots;         /* expected number in one frame; Poisson */
-  uint64_t reserved[8]; /* must be zero */
+  double spots;         /**< expected number in one frame; Poisson */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_simulation;
 
-/* ROIs number first … first + count − 1: `pixels` [count, rows, columns] and `truth`, f32
+/** ROIs number first … first + count − 1: `pixels` [count, rows, columns] and `truth`, f32
  * [count, P] as compute_fit's parameters (may be NULL). COMPUTE_ERROR_INVALID_ARGUMENT, _DTYPE,
  * _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_simulate_rois(compute_context *context,
@@ -48,13 +50,13 @@ COMPUTE_API compute_status compute_simulate_rois(compute_context *context,
                                                  int64_t first, int64_t count, void *pixels,
                                                  float *truth);
 
-/* How many spots frames first … first + count − 1 hold together. */
+/** How many spots frames first … first + count − 1 hold together. */
 COMPUTE_API compute_status compute_simulate_spot_count(compute_context *context,
                                                        const compute_simulation *simulation,
                                                        int64_t first, int64_t count,
                                                        int64_t *spots);
 
-/* Frames: `pixels` [count, frame_rows, frame_columns]; `truth` f32 [spots, 1 + P]: frame number,
+/** Frames: `pixels` [count, frame_rows, frame_columns]; `truth` f32 [spots, 1 + P]: frame number,
  * then parameters with positions in the frame, spots in the order of frames (may be NULL). A
  * frame's background is drawn once for it. Spots are cut off five sigma from their centre. */
 COMPUTE_API compute_status compute_simulate_movie(compute_context *context,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
+/** @file
+ * Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
  * noise. Parts of a graph, so that frames stay on the device on which they are fitted. The CPU has
  * a kernel for it; elsewhere, and with COMPUTE_PLAN_NO_FUSION, it is composed of other operations,
  * which find the same but for what rounding decides. */
@@ -13,22 +14,22 @@ extern "C" {
 #endif
 
 typedef enum compute_spot_filter {
-  COMPUTE_SPOT_GAUSSIANS = 0, /* a Gaussian of `sigma` less one of 2 sigma */
-  COMPUTE_SPOT_BOXES = 1      /* the mean of a square of ~2 sigma less that of one of ~4 sigma:
+  COMPUTE_SPOT_GAUSSIANS = 0, /**< a Gaussian of `sigma` less one of 2 sigma */
+  COMPUTE_SPOT_BOXES = 1      /**< the mean of a square of ~2 sigma less that of one of ~4 sigma:
                                * for bright spots, see docs/guide/fitting.md */
 } compute_spot_filter;
 
 typedef struct compute_spot_options {
   compute_spot_filter filter;
-  double sigma;     /* of a spot, in pixels; > 0, at most 50 */
-  double threshold; /* in standard deviations of the filtered background; 0: 5 */
+  double sigma;     /**< of a spot, in pixels; > 0, at most 50 */
+  double threshold; /**< in standard deviations of the filtered background; 0: 5 */
   int32_t
-      distance;  /* radius within which a spot must be the maximum; 0: 2 sigma, up; at most 100 */
-  int64_t limit; /* most spots of one frame that are kept, the brightest; 0: all */
-  uint64_t reserved[4]; /* must be zero */
+      distance;  /**< radius within which a spot must be the maximum; 0: 2 sigma, up; at most 100 */
+  int64_t limit; /**< most spots of one frame that are kept, the brightest; 0: all */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_spot_options;
 
-/* `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
+/** `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
  * *response f32 [n, height, width], the filtered frames divided by the standard deviation that each
  * frame's noise has after the filter; the return value is bool of the same shape, true at the
  * spots. The noise is estimated from what changes from pixel to pixel, so that spots hardly count;
@@ -40,7 +41,7 @@ COMPUTE_API compute_node compute_find_spots(compute_graph *graph, compute_node f
                                             const compute_spot_options *options,
                                             compute_node *response);
 
-/* Turns one chunk of results (host memory) into corners of ROIs of rows × columns, centred on the
+/** Turns one chunk of results (host memory) into corners of ROIs of rows × columns, centred on the
  * spots and moved inwards at the frame's border, in the order frame, row, column: i32 [*count, 3],
  * frames counted from `first_frame`. `capacity` is the room in `corners`; *count is how many there
  * are, also if that is more: then COMPUTE_ERROR_OVERFLOW, and the first `capacity` are written.

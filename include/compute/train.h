@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Training: data in shuffled mini-batches, a loss, an optimizer, on one device or on several.
- *
+/** @file
+ * Training: data in shuffled mini-batches, a loss, an optimizer, on one device or on several.
+ * @code
  *   compute_trainer *trainer;
  *   compute_trainer_create(context, &(compute_trainer_options){
  *       .model = net, .loss = COMPUTE_LOSS_CROSS_ENTROPY,
@@ -9,7 +10,7 @@
  *       .batch = 64}, &trainer);
  *   compute_trainer_run(trainer, data, &(compute_trainer_run_options){.epochs = 30}, NULL);
  *   compute_trainer_evaluate(trainer, held_out, &score);
- *
+ * @endcode
  * A step (forward, loss, gradients, update) is one plan. With several devices each has a replica of
  * the model and a share of the batch; gradients are summed in a fixed order, so a step equals that
  * of one device on the whole batch up to rounding. Two layers see only their own share: batch norm
@@ -27,29 +28,29 @@ extern "C" {
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
-/* Pairs of an input and a target, in host memory. */
+/** Pairs of an input and a target, in host memory. */
 typedef struct compute_dataset compute_dataset;
 
-/* From tensors [items, ...] on any device, which are copied. Ownership of *dataset passes to the
+/** From tensors [items, ...] on any device, which are copied. Ownership of *dataset passes to the
  * caller. COMPUTE_ERROR_SHAPE if the numbers of items differ. */
 COMPUTE_API compute_status compute_dataset_from_tensors(compute_context *context,
                                                         const compute_tensor *inputs,
                                                         const compute_tensor *targets,
                                                         compute_dataset **dataset);
-/* From files: .npy, IDX (MNIST's, plain or .gz), by content. u8 images stay u8. */
+/** From files: .npy, IDX (MNIST's, plain or .gz), by content. u8 images stay u8. */
 COMPUTE_API compute_status compute_dataset_from_files(compute_context *context, const char *inputs,
                                                       const char *targets,
                                                       compute_dataset **dataset);
-/* From a table (CSV, plain or gzip-compressed): column `target_column` (negative: from the end) is
+/** From a table (CSV, plain or gzip-compressed): column `target_column` (negative: from the end) is
  * the label, as i64; the others are the input, f32, reshaped to `item`. */
 COMPUTE_API compute_status compute_dataset_from_csv(compute_context *context, const char *path,
                                                     int32_t target_column, compute_shape item,
                                                     compute_dataset **dataset);
-/* Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest stays.
+/** Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest stays.
  * Both share the memory. */
 COMPUTE_API compute_status compute_dataset_split(compute_dataset *dataset, double fraction,
                                                  uint64_t seed, compute_dataset **second);
-COMPUTE_API void compute_dataset_release(compute_dataset *dataset); /* NULL is allowed */
+COMPUTE_API void compute_dataset_release(compute_dataset *dataset); /**< NULL is allowed */
 COMPUTE_API int64_t compute_dataset_count(const compute_dataset *dataset);
 
 /* ---- Trainer ------------------------------------------------------------------------------- */
@@ -57,9 +58,9 @@ COMPUTE_API int64_t compute_dataset_count(const compute_dataset *dataset);
 typedef struct compute_trainer compute_trainer;
 
 typedef enum compute_loss_kind {
-  COMPUTE_LOSS_CROSS_ENTROPY = 0, /* labels of an integer dtype; also gives an accuracy */
+  COMPUTE_LOSS_CROSS_ENTROPY = 0, /**< labels of an integer dtype; also gives an accuracy */
   COMPUTE_LOSS_MEAN_SQUARED_ERROR = 1,
-  COMPUTE_LOSS_BINARY_CROSS_ENTROPY = 2, /* logits; also gives an accuracy */
+  COMPUTE_LOSS_BINARY_CROSS_ENTROPY = 2, /**< logits; also gives an accuracy */
   COMPUTE_LOSS_HUBER = 3
 } compute_loss_kind;
 
@@ -70,70 +71,70 @@ typedef enum compute_optimizer_kind {
   COMPUTE_RMSPROP = 3
 } compute_optimizer_kind;
 
-/* Numbers are finite and not negative, in f32 too unless all weights are f64; betas and alpha below
- * 1. */
+/** Numbers are finite and not negative, in f32 too unless all weights are f64; betas and alpha
+ * below 1. */
 typedef struct compute_optimizer_options {
   compute_optimizer_kind kind;
-  double learning_rate;                /* 0: 0.01 for SGD and RMSprop, 0.001 for Adam and AdamW */
-  double momentum;                     /* SGD, RMSprop */
-  bool nesterov;                       /* SGD */
-  double beta1, beta2, alpha, epsilon; /* 0: the kind's own */
+  double learning_rate;                /**< 0: 0.01 for SGD and RMSprop, 0.001 for Adam and AdamW */
+  double momentum;                     /**< SGD, RMSprop */
+  bool nesterov;                       /**< SGD */
+  double beta1, beta2, alpha, epsilon; /**< 0: the kind's own */
   double weight_decay;
 } compute_optimizer_options;
 
 typedef enum compute_schedule_kind {
   COMPUTE_SCHEDULE_CONSTANT = 0,
-  COMPUTE_SCHEDULE_STEP = 1,  /* · factor every `period` steps */
-  COMPUTE_SCHEDULE_COSINE = 2 /* down to factor · learning rate over `period` steps */
+  COMPUTE_SCHEDULE_STEP = 1,  /**< · factor every `period` steps */
+  COMPUTE_SCHEDULE_COSINE = 2 /**< down to factor · learning rate over `period` steps */
 } compute_schedule_kind;
 
 typedef struct compute_schedule {
   compute_schedule_kind kind;
-  int64_t period;  /* optimizer steps, warm-up included; cosine, 0: up to the end of the run */
-  double factor;   /* step: 0: 0.1; cosine: 0 */
-  int64_t warm_up; /* optimizer steps over which the rate grows linearly from 0: the first of them
+  int64_t period;  /**< optimizer steps, warm-up included; cosine, 0: up to the end of the run */
+  double factor;   /**< step: 0: 0.1; cosine: 0 */
+  int64_t warm_up; /**< optimizer steps over which the rate grows linearly from 0: the first of them
                     * has 1 / warm_up of it. A cosine schedule starts after them */
 } compute_schedule;
 
 enum {
-  COMPUTE_TRAIN_CHECK_NAN = 1 << 0, /* a loss that is not finite fails the step and names the first
-                                     * operation that made it so; slower */
-  /* Less memory: what the backward pass needs of a sequential model is computed again, but for the
+  COMPUTE_TRAIN_CHECK_NAN = 1 << 0, /**< a loss that is not finite fails the step and names the
+                                     * first operation that made it so; slower */
+  /** Less memory: what the backward pass needs of a sequential model is computed again, but for the
    * results of about the root of the number of its parts. Other models are trained as without. */
   COMPUTE_TRAIN_RECOMPUTE = 1 << 1
 };
 
 typedef struct compute_trainer_options {
-  compute_layer *model;             /* must outlive the trainer; its weights are trained */
-  compute_batch_port input, target; /* of one item */
-  int64_t batch;                    /* items of one step on all devices together; ≥ 1 */
+  compute_layer *model;             /**< must outlive the trainer; its weights are trained */
+  compute_batch_port input, target; /**< of one item */
+  int64_t batch;                    /**< items of one step on all devices together; ≥ 1 */
   compute_loss_kind loss;
-  double label_smoothing, huber_delta; /* delta 0: 1 */
+  double label_smoothing, huber_delta; /**< delta 0: 1 */
   compute_optimizer_options optimizer;
   compute_schedule schedule;
-  double clip_norm;   /* maximum global norm of the gradients; 0: no limit */
-  int32_t accumulate; /* batches whose gradients make one optimizer step; 0: 1 */
-  /* COMPUTE_F16 or COMPUTE_BF16: activations in it, weights and optimizer in f32; with f16 the loss
-   * is scaled, and steps whose gradients overflow are left out (but count for the schedule). 0: as
-   * the weights. */
+  double clip_norm;   /**< maximum global norm of the gradients; 0: no limit */
+  int32_t accumulate; /**< batches whose gradients make one optimizer step; 0: 1 */
+  /** COMPUTE_F16 or COMPUTE_BF16: activations in it, weights and optimizer in f32; with f16 the
+   * loss is scaled, and steps whose gradients overflow are left out (but count for the schedule).
+   * 0: as the weights. */
   compute_dtype precision;
-  uint64_t seed;                  /* of dropout and shuffling */
-  compute_device *const *devices; /* NULL and 0: the default device; one may be listed twice */
-  size_t device_count;            /* at most 16, and no more than items of a batch */
-  uint32_t flags;                 /* COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
-  /* Applied to the input before the model, may be NULL: scaling, augmentation. */
+  uint64_t seed;                  /**< of dropout and shuffling */
+  compute_device *const *devices; /**< NULL and 0: the default device; one may be listed twice */
+  size_t device_count;            /**< at most 16, and no more than items of a batch */
+  uint32_t flags;                 /**< COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
+  /** Applied to the input before the model, may be NULL: scaling, augmentation. */
   compute_node (*prepare)(void *user, compute_graph *graph, compute_node x, bool training,
                           compute_node seed);
   void *user;
-  uint64_t reserved[8]; /* must be zero */
+  uint64_t reserved[8]; /**< must be zero */
 } compute_trainer_options;
 
 COMPUTE_API compute_status compute_trainer_create(compute_context *context,
                                                   const compute_trainer_options *options,
                                                   compute_trainer **trainer);
-COMPUTE_API void compute_trainer_release(compute_trainer *trainer); /* NULL is allowed */
+COMPUTE_API void compute_trainer_release(compute_trainer *trainer); /**< NULL is allowed */
 
-/* One batch: inputs [batch, ...], targets [batch, ...] on any device. *loss may be NULL, which
+/** One batch: inputs [batch, ...], targets [batch, ...] on any device. *loss may be NULL, which
  * saves a wait. COMPUTE_ERROR_INDEX for a label outside, _VALIDATION with CHECK_NAN; then weights
  * are unchanged. */
 COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
@@ -141,49 +142,49 @@ COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
                                                 const compute_tensor *targets, double *loss);
 
 typedef struct compute_training_progress {
-  int64_t epoch, epochs; /* from 0 */
-  int64_t step, steps;   /* of this epoch */
-  double loss;           /* mean of the epoch so far */
+  int64_t epoch, epochs; /**< from 0 */
+  int64_t step, steps;   /**< of this epoch */
+  double loss;           /**< mean of the epoch so far */
   double learning_rate, items_per_second, seconds_left;
   uint64_t reserved[4];
 } compute_training_progress;
 
 typedef struct compute_trainer_run_options {
-  int64_t epochs; /* ≥ 1; after compute_trainer_load, further ones */
-  bool in_order;  /* not shuffled */
-  /* false ends the run with COMPUTE_ERROR_CANCELLED; the weights are those of the last step. */
+  int64_t epochs; /**< ≥ 1; after compute_trainer_load, further ones */
+  bool in_order;  /**< not shuffled */
+  /** false ends the run with COMPUTE_ERROR_CANCELLED; the weights are those of the last step. */
   bool (*progress)(void *user, const compute_training_progress *progress);
   void *user;
-  const char *checkpoint; /* .safetensors or .npz, written after each epoch, by rename; or NULL */
-  uint64_t reserved[8];   /* must be zero */
+  const char *checkpoint; /**< .safetensors or .npz, written after each epoch, by rename; or NULL */
+  uint64_t reserved[8];   /**< must be zero */
 } compute_trainer_run_options;
 
 typedef struct compute_training_score {
   int64_t items;
-  double loss;     /* mean */
-  double accuracy; /* NaN where the loss has none */
+  double loss;     /**< mean */
+  double accuracy; /**< NaN where the loss has none */
   double seconds;
   uint64_t reserved[4];
 } compute_training_score;
 
-/* Epochs of shuffled batches; an incomplete last batch is
+/** Epochs of shuffled batches; an incomplete last batch is
  * dropped. `score` (may be NULL): of the last epoch, as seen while training. */
 COMPUTE_API compute_status compute_trainer_run(compute_trainer *trainer,
                                                const compute_dataset *dataset,
                                                const compute_trainer_run_options *options,
                                                compute_training_score *score);
 
-/* In inference mode, over all items. */
+/** In inference mode, over all items. */
 COMPUTE_API compute_status compute_trainer_evaluate(compute_trainer *trainer,
                                                     const compute_dataset *dataset,
                                                     compute_training_score *score);
 
-/* The model's results for inputs [n, ...] in a new tensor [n, ...] on the first device. */
+/** The model's results for inputs [n, ...] in a new tensor [n, ...] on the first device. */
 COMPUTE_API compute_status compute_trainer_predict(compute_trainer *trainer,
                                                    const compute_tensor *inputs,
                                                    compute_tensor **results);
 
-/* Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training continues
+/** Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training continues
  * from a checkpoint bit for bit. The trainer that loads it must have the same model, optimizer,
  * accumulation and precision; otherwise COMPUTE_ERROR_INVALID_ARGUMENT, _SHAPE or _DTYPE names a
  * tensor, and nothing has changed. */
@@ -191,9 +192,9 @@ COMPUTE_API compute_status compute_trainer_save(compute_trainer *trainer, const 
 COMPUTE_API compute_status compute_trainer_load(compute_trainer *trainer, const char *path);
 
 typedef struct compute_trainer_info {
-  int64_t steps; /* optimizer steps taken */
+  int64_t steps; /**< optimizer steps taken */
   double learning_rate, loss_scale;
-  uint64_t peak_bytes; /* planned for a step on the first device: weights, gradients, state,
+  uint64_t peak_bytes; /**< planned for a step on the first device: weights, gradients, state,
                         * activations, temporaries */
   uint64_t activation_bytes;
   uint64_t reserved[8];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The autotuner: finds, on the machine at hand, the parameters with which generated kernels run
+/** @file
+ * The autotuner: finds, on the machine at hand, the parameters with which generated kernels run
  * fastest, and stores them in a text file that every later program uses. Nothing is tuned unless
  * compute_tune is called (the program compute-tune does).
  *
@@ -15,40 +16,40 @@
 extern "C" {
 #endif
 
-/* Progress of a run. Texts live during the call. Rounds that compare the
+/** Progress of a run. Texts live during the call. Rounds that compare the
  * better candidates again have candidate_index = candidate_count. */
 typedef struct compute_tune_progress {
-  const char *problem; /* "gemm f32 1024x1024x1024" */
+  const char *problem; /**< "gemm f32 1024x1024x1024" */
   uint32_t problem_index, problem_count;
   uint32_t candidate_index, candidate_count;
-  double best_seconds;      /* of one kernel; 0 while none has been measured */
-  double heuristic_seconds; /* the same without tuning */
-  const char *best;         /* its parameters as text; "" while no tuning is known to be better */
-  uint32_t refused;         /* candidates that did not compile, failed or gave wrong numbers */
+  double best_seconds;      /**< of one kernel; 0 while none has been measured */
+  double heuristic_seconds; /**< the same without tuning */
+  const char *best;         /**< its parameters as text; "" while no tuning is known to be better */
+  uint32_t refused;         /**< candidates that did not compile, failed or gave wrong numbers */
   double elapsed_seconds;
-  double remaining_seconds; /* estimated; < 0 while unknown */
-  /* The last call for this problem. If nothing beat the default choice by more than noise, `best`
+  double remaining_seconds; /**< estimated; < 0 while unknown */
+  /** The last call for this problem. If nothing beat the default choice by more than noise, `best`
    * is "" and best_seconds is heuristic_seconds; both are 0 for a problem that the device cannot
    * run. */
   bool finished;
 } compute_tune_progress;
 
-/* Called between candidates. Returning false ends the run; what is already found stays stored. */
+/** Called between candidates. Returning false ends the run; what is already found stays stored. */
 typedef bool (*compute_tune_callback)(void *user, const compute_tune_progress *progress);
 
 typedef struct compute_tune_options {
-  /* Kinds of kernels with ',' between ("gemm,conv"); NULL or "all": all that have parameters. */
+  /** Kinds of kernels with ',' between ("gemm,conv"); NULL or "all": all that have parameters. */
   const char *suite;
-  double candidate_seconds;       /* limit for one candidate, compiling not counted; 0: 1 */
-  double total_seconds;           /* limit of the run; 0: none */
-  bool quick;                     /* fewer problems and candidates */
-  bool dry;                       /* measure, but store nothing */
-  compute_tune_callback progress; /* may be NULL */
+  double candidate_seconds;       /**< limit for one candidate, compiling not counted; 0: 1 */
+  double total_seconds;           /**< limit of the run; 0: none */
+  bool quick;                     /**< fewer problems and candidates */
+  bool dry;                       /**< measure, but store nothing */
+  compute_tune_callback progress; /**< may be NULL */
   void *user;
-  uint64_t reserved[4]; /* 0 */
+  uint64_t reserved[4]; /**< 0 */
 } compute_tune_options;
 
-/* Measures the candidates of every problem of the suite on `device`, checks their numbers against
+/** Measures the candidates of every problem of the suite on `device`, checks their numbers against
  * the CPU's, and appends the winners to the tuning file: those that beat the default choice by more
  * than 3 %. A problem in which none does gets an entry without parameters where another entry would
  * otherwise serve it. `options` may be NULL. A candidate past its limit is not started again, but a
@@ -60,11 +61,11 @@ typedef struct compute_tune_options {
 COMPUTE_API compute_status compute_tune(compute_device *device,
                                         const compute_tune_options *options);
 
-/* The tuning file in use ("" if there is none), into `path`; it need not exist yet.
+/** The tuning file in use ("" if there is none), into `path`; it need not exist yet.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT if it does not fit. Thread-safe. */
 COMPUTE_API compute_status compute_tuning_path(compute_context *context, char *path, size_t bytes);
 
-/* Writes the entries of the tuning file that are in force (of all devices, or of one) to another
+/** Writes the entries of the tuning file that are in force (of all devices, or of one) to another
  * file, which is made or overwritten; adds the entries of another file that are in force there to
  * the tuning file, unless they are there already. Lines that are damaged or of another version of
  * the format are skipped and counted in `skipped`, which may be NULL. Entries of other devices are
