@@ -11,7 +11,7 @@ install(TARGETS compute EXPORT compute
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY include/compute DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.def")
 
 set(compute_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/compute)
 install(EXPORT compute NAMESPACE compute:: FILE computeTargets.cmake

@@ -3,7 +3,7 @@
 
     check_programs.py TREE BUILD SCRATCH
 
-A block of C with a main is a whole program. The block without a language after it, if there is one, is what it
+A block of C or C++ with a main is a whole program. The block without a language after it, if there is one, is what it
 prints: "…" in a line stands for any text, a line "…" for any lines. Other blocks of C are parts: they must compile
 in a function that has the usual objects as parameters. training.md has a test of its own (tests/cli/test_training.py),
 which looks at what is learned.
@@ -11,6 +11,7 @@ which looks at what is learned.
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -20,13 +21,17 @@ OBJECTS = ("compute_context *context, compute_device *device, compute_graph *gra
            "compute_node y")
 NAMES = "(void)context, (void)device, (void)graph, (void)plan, (void)in, (void)out, (void)x, (void)y;"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+LANGUAGES = {"c": (".c", [os.environ.get("CC", "cc"), "-std=c11"]),
+             "cpp": (".cpp", [os.environ.get("CXX", "c++"), "-std=c++17"])}
+WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 
 
-def compile_c(source, text, more):
+def compile_block(language, name, text, more):
+    ending, compiler = LANGUAGES[language]
+    source = os.path.join(SCRATCH, name + ending)
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
-    done = subprocess.run([os.environ.get("CC", "cc"), *WARNINGS, "-I", os.path.join(TREE, "include"),
+    done = subprocess.run([*compiler, *WARNINGS, "-I", os.path.join(TREE, "include"),
                            source, *more], capture_output=True, text=True, check=False)
     if done.returncode:
         return done.stderr
@@ -40,10 +45,10 @@ def differs(printed, page):
     return re.fullmatch(pattern, printed) is None
 
 
-def run(name, text, expected):
-    source, program = os.path.join(SCRATCH, name + ".c"), os.path.join(SCRATCH, name)
+def run(language, name, text, expected):
+    program = os.path.join(SCRATCH, name)
     library = os.path.join(BUILD, "lib")
-    wrong = compile_c(source, text, ["-o", program, "-L" + library, "-lcompute", "-lm", "-Wl,-rpath," + library])
+    wrong = compile_block(language, name, text, ["-o", program, "-L" + library, "-lcompute", "-lm", "-Wl,-rpath," + library])
     if wrong:
         return wrong
     done = subprocess.run([program], capture_output=True, text=True, check=False, cwd=SCRATCH, timeout=600,
@@ -57,7 +62,7 @@ def run(name, text, expected):
 
 def part(name, text):
     whole = text if re.match(r"static ", text) else f"void part({OBJECTS});\nvoid part({OBJECTS}) {{\n{NAMES}\n{{\n{text}}}\n}}\n"
-    return compile_c(os.path.join(SCRATCH, name + ".c"), "#include <compute/compute.h>\n#include <stdio.h>\n" + whole,
+    return compile_block("c", name, "#include <compute/compute.h>\n#include <stdio.h>\n" + whole,
                      ["-fsyntax-only", "-Wno-unused-variable", "-Wno-unused-function",
                       "-Wno-unused-but-set-variable"])
 
@@ -73,13 +78,13 @@ def main():
         with open(page, encoding="utf-8") as file:
             blocks = [(found.group(1), found.group(2)) for found in BLOCK.finditer(file.read())]
         for i, (language, text) in enumerate(blocks):
-            if language != "c":
+            if language not in LANGUAGES or (language == "cpp" and not shutil.which(LANGUAGES["cpp"][1][0])):
                 continue
             name = f"{title}_{i}"
             if "int main(" in text:
                 programs += 1
                 after = blocks[i + 1] if i + 1 < len(blocks) else ("none", "")
-                wrong = run(name, text, after[1] if after[0] == "" else None)
+                wrong = run(language, name, text, after[1] if after[0] == "" else None)
             else:
                 parts += 1
                 wrong = part(name, text)

@@ -74,7 +74,7 @@ part() { # NAME: the files of a part, in one line
 
 # Private headers stay private, and every public one is there.
 installed=$(cd "$scratch/moved/include/compute" && ls)
-for header in "$tree"/include/compute/*.h; do
+for header in "$tree"/include/compute/*.h "$tree"/include/compute/*.hpp; do
   grep -qx "$(basename "$header")" <<<"$installed" || fail "$(basename "$header") is not installed"
 done
 if find "$scratch/moved/include" -name '*.h' -not -path '*/compute/*' | grep -q .; then

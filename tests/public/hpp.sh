@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Compiles and runs hpp.cpp, with the compilers there are, as C++17 and C++20. ctest starts this:
+# TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where there is no C++ compiler.
+set -euo pipefail
+tree=$1 build=$2 scratch=$3 tried=0
+mkdir -p "$scratch"
+for compiler in g++ clang++; do
+  command -v "$compiler" >/dev/null || continue
+  for standard in c++17 c++20; do
+    "$compiler" -std="$standard" -Wall -Wextra -pedantic -Werror -I"$tree/include" \
+      -I"$build/generated" "$tree/tests/public/hpp.cpp" -L"$build/lib" -lcompute \
+      -Wl,-rpath,"$build/lib" -o "$scratch/hpp"
+    COMPUTE_DEVICE=cpu "$scratch/hpp"
+    echo "$compiler -std=$standard: good"
+    tried=1
+  done
+done
+((tried)) || exit 77
