@@ -280,6 +280,34 @@ static compute_status try_with(const char *variable, const char *value) {
   return status;
 }
 
+/* Objects that are loaded at the same time are told apart, also when one takes the place of an
+ * earlier one. */
+static void kernels_do_not_take_each_others_code(void **state) {
+  NEEDS_COMPILER;
+  enum { KERNELS = 5, ROUNDS = 3 };
+  compute_kernel *kernels[KERNELS] = {NULL};
+  const compute_launch one = {.groups = {1}, .group = {1}};
+  compute_tensor *x = tensor(COMPUTE_F32, 1, NULL);
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = round; i < KERNELS; i++) {
+      char source[80];
+      snprintf(source, sizeof source, "KERNEL void k(GLOBAL f32 *x) { x[0] = %d; }",
+               100 * round + i);
+      compute_kernel_release(kernels[i]);
+      kernels[i] = compile(source, "k", NULL);
+    }
+    for (int i = 0; i < KERNELS; i++) {
+      float value = -1;
+      const compute_kernel_argument a[] = {COMPUTE_KERNEL_TENSOR(x)};
+      assert_ok(compute_kernel_launch(kernels[i], &one, a, 1, NULL));
+      assert_ok(compute_tensor_read(x, &value, sizeof value));
+      assert_int_equal((int)value, 100 * (i < round ? i : round) + i);
+    }
+  }
+  for (int i = 0; i < KERNELS; i++) compute_kernel_release(kernels[i]);
+  compute_tensor_release(x);
+}
+
 static void the_compiler_can_be_chosen(void **state) {
   (void)state;
   assert_fails(try_with("COMPUTE_CC", "none"), COMPUTE_ERROR_UNSUPPORTED);
@@ -332,6 +360,7 @@ int main(void) {
       cmocka_unit_test(items_wait_for_each_other),
       cmocka_unit_test(a_barrier_that_some_miss_is_a_failure),
       cmocka_unit_test(what_is_wrong_is_said),
+      cmocka_unit_test(kernels_do_not_take_each_others_code),
       cmocka_unit_test(the_compiler_can_be_chosen),
       cmocka_unit_test(kernels_are_kept_on_disk),
   };

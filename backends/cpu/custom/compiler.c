@@ -320,31 +320,39 @@ static void make_key(const cpu_device *device, const c_compiler *program, const 
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* NULL if the bytes are not an object that can be loaded; `why` says what the loader said. */
-static void *load(const void *object, size_t bytes, char *why, size_t why_bytes) {
+/* False if the bytes are not an object that can be loaded; `why` says what the loader said. */
+static bool load(const void *bytes, size_t count, custom_object *object, char *why,
+                 size_t why_bytes) {
   char path[64];
-  void *handle = NULL;
-  const int file = memfd_create("compute-kernel", MFD_CLOEXEC);
-  const int problem = file < 0 ? errno : write_all(file, object, bytes);
-  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  if (problem == 0) handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const char *words = problem ? strerror(problem) : handle ? NULL : dlerror();
+  *object = (custom_object){.file = memfd_create("compute-kernel", MFD_CLOEXEC)};
+  const int problem = object->file < 0 ? errno : write_all(object->file, bytes, count);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", object->file);
+  if (problem == 0) object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const char *words = problem ? strerror(problem) : object->handle ? NULL : dlerror();
   snprintf(why, why_bytes, "%s", words ? words : "");
-  if (file >= 0) close(file);
-  return handle;
+  if (!object->handle && object->file >= 0) close(object->file);
+  return object->handle != NULL;
+}
+
+void custom_unload(custom_object *object) {
+  if (!object->handle) return;
+  dlclose(object->handle);
+  close(object->file);
+  object->handle = NULL;
 }
 
 compute_status custom_load(cpu_device *device, const char *text, const char *entry,
-                           const char *options, void **handle) {
+                           const char *options, custom_object *object) {
   const compute_services *services = device->services;
   char why[LOG_BYTES] = "";
   c_compiler *found = cpu_allocate(device, sizeof *found);
   cache_key *key = cpu_allocate(device, sizeof *key);
   const size_t length = options ? strlen(options) + 1 : 1;
   char *copy = cpu_allocate(device, length); /* to be taken apart */
-  void *object = NULL;
+  void *made = NULL;
   size_t bytes = 0;
-  *handle = NULL;
+  bool loaded = false;
+  *object = (custom_object){.handle = NULL};
   compute_status status = COMPUTE_OK;
   if (!found || !key || !copy)
     status = cpu_out_of_memory(device, sizeof *found + sizeof *key + length);
@@ -353,18 +361,18 @@ compute_status custom_load(cpu_device *device, const char *text, const char *ent
   if (!status) {
     if (options) memcpy(copy, options, length);
     make_key(device, found, text, options, key);
-    object = services->cache_load(services->host, key->parts, key->count, &bytes);
-    if (object) *handle = load(object, bytes, why, sizeof why);
-    cpu_release(device, object);
+    made = services->cache_load(services->host, key->parts, key->count, &bytes);
+    loaded = made && load(made, bytes, object, why, sizeof why);
+    cpu_release(device, made);
   }
-  if (!status && !*handle) {
-    status = compile(device, found, text, entry, copy, &object, &bytes);
-    if (!status) *handle = load(object, bytes, why, sizeof why);
-    if (*handle) services->cache_store(services->host, key->parts, key->count, object, bytes);
-    if (!status && !*handle)
+  if (!status && !loaded) {
+    status = compile(device, found, text, entry, copy, &made, &bytes);
+    loaded = !status && load(made, bytes, object, why, sizeof why);
+    if (loaded) services->cache_store(services->host, key->parts, key->count, made, bytes);
+    if (!status && !loaded)
       status = fail(device, COMPUTE_ERROR_COMPILATION, 0, NULL, entry,
                     "what the compiler made cannot be loaded", why);
-    if (!status || object) cpu_release(device, object);
+    if (made) cpu_release(device, made);
   }
   cpu_release(device, copy);
   cpu_release(device, key);

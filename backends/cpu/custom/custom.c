@@ -11,7 +11,7 @@ enum { TASKS_PER_THREAD = 8, MOST_BYTES = 4096 /* of all arguments together */ }
 
 typedef struct custom_kernel {
   cpu_device *device;
-  void *object; /* of dlopen */
+  custom_object object;
   char name[64];
   custom_loops *loops; /* or */
   custom_item *item;
@@ -32,11 +32,11 @@ static void find_function(void *object, const char *name, void *function, size_t
 
 static compute_status learn(custom_kernel *kernel) {
   const compute_services *services = kernel->device->services;
-  find_function(kernel->object, CUSTOM_LOOPS, &kernel->loops, sizeof kernel->loops);
-  find_function(kernel->object, CUSTOM_ITEM, &kernel->item, sizeof kernel->item);
-  const uint32_t *count = dlsym(kernel->object, CUSTOM_COUNT);
-  const uint64_t *bytes = dlsym(kernel->object, CUSTOM_BYTES);
-  kernel->parameters = dlsym(kernel->object, CUSTOM_PARAMETERS);
+  find_function(kernel->object.handle, CUSTOM_LOOPS, &kernel->loops, sizeof kernel->loops);
+  find_function(kernel->object.handle, CUSTOM_ITEM, &kernel->item, sizeof kernel->item);
+  const uint32_t *count = dlsym(kernel->object.handle, CUSTOM_COUNT);
+  const uint64_t *bytes = dlsym(kernel->object.handle, CUSTOM_BYTES);
+  kernel->parameters = dlsym(kernel->object.handle, CUSTOM_PARAMETERS);
   if ((!kernel->loops && !kernel->item) || !count || !bytes || !kernel->parameters ||
       *bytes > MOST_BYTES)
     return services->fail(services->host, COMPUTE_ERROR_COMPILATION, 0, NULL,
@@ -77,7 +77,7 @@ void cpu_custom_destroy(void *handle, void *destroyed) {
     custom_stacks_release(device, stacks);
   }
   pthread_mutex_destroy(&kernel->mutex);
-  if (kernel->object) dlclose(kernel->object);
+  custom_unload(&kernel->object);
   cpu_release(device, kernel);
 }
 

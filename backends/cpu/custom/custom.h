@@ -39,10 +39,19 @@ compute_status custom_source(cpu_device *device, const char *source, const char 
 
 /* ---- compiler.c ------------------------------------------------------------------------------ */
 
-/* The source compiled, or found in the disk cache, and loaded: a handle of dlopen.
+/* A loaded object. The loader takes objects of one path for the same, and the path is that of the
+ * anonymous file's descriptor: it stays open for as long as the object is loaded, so that no other
+ * gets its number. */
+typedef struct custom_object {
+  void *handle; /* of dlopen; NULL: not loaded */
+  int file;
+} custom_object;
+
+/* The source compiled, or found in the disk cache, and loaded; to be unloaded with custom_unload.
  * COMPUTE_ERROR_UNSUPPORTED where there is no compiler, _COMPILATION with its log, _FILE. */
 compute_status custom_load(cpu_device *device, const char *text, const char *entry,
-                           const char *options, void **object);
+                           const char *options, custom_object *object);
+void custom_unload(custom_object *object); /* does nothing where none is loaded */
 
 /* ---- fibers.c -------------------------------------------------------------------------------- */
 
