@@ -378,6 +378,7 @@ typedef struct compute_operation_info {
                        and   "ordered integer" are number and integer without u64 */
   const char *text;   /**< what it computes */
   bool differentiable;
+  uint64_t reserved[8]; /**< zero */
 } compute_operation_info;
 
 /** Fills `info` for the operation at `index`; COMPUTE_ERROR_INVALID_ARGUMENT past the end. */

@@ -87,6 +87,7 @@ typedef struct compute_error {
   char message[512];   /**< "matmul: inner sizes differ: [2,3] x [4,5]": the operation, then what */
   char remedy[256];    /**< what the caller may do; empty if there is none */
   char source[64];     /**< file:line inside libcompute, for bug reports */
+  uint64_t reserved[8]; /**< zero */
 } compute_error;
 
 /** Copies the calling thread's last error in `context` (or, if this thread has none there, the

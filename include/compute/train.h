@@ -80,6 +80,7 @@ typedef struct compute_optimizer_options {
   bool nesterov;                       /**< SGD */
   double beta1, beta2, alpha, epsilon; /**< 0: the kind's own */
   double weight_decay;
+  uint64_t reserved[4]; /**< must be zero */
 } compute_optimizer_options;
 
 typedef enum compute_schedule_kind {
@@ -94,6 +95,7 @@ typedef struct compute_schedule {
   double factor;   /**< step: 0: 0.1; cosine: 0 */
   int64_t warm_up; /**< optimizer steps over which the rate grows linearly from 0: the first of them
                     * has 1 / warm_up of it. A cosine schedule starts after them */
+  uint64_t reserved[4]; /**< must be zero */
 } compute_schedule;
 
 enum {

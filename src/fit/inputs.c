@@ -82,6 +82,8 @@ static compute_status check_results(const compute_fit *fit,
                 {r->ratio, "ratio"},           {r->p_raw, "p_raw"},  {r->p_value, "p_value"},
                 {r->iterations, "iterations"}, {r->status, "status"}};
   bool any = false;
+  for (size_t i = 0; i < sizeof r->reserved / sizeof *r->reserved; i++)
+    if (r->reserved[i] != 0) return refuse(fit, "results.reserved[%zu] is not zero", i);
   for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     if (!wanted[i].array) continue;
     any = true;

@@ -353,14 +353,22 @@ static compute_status refuse_no_model(compute_context *context) {
                 told ? "; the previous error was: " : "", told ? before.message : "");
 }
 
+static compute_status check_reserved(compute_context *context, const char *part,
+                                     const uint64_t *reserved, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (reserved[i] != 0)
+      return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "options.%sreserved[%zu] is not zero",
+                    part, i);
+  return COMPUTE_OK;
+}
+
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
   const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
                          COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD;
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-    if (o->reserved[i] != 0)
-      return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "options.reserved[%zu] is not zero",
-                    i);
-  }
+  compute_status status = check_reserved(context, "", o->reserved, 8);
+  if (!status) status = check_reserved(context, "optimizer.", o->optimizer.reserved, 4);
+  if (!status) status = check_reserved(context, "schedule.", o->schedule.reserved, 4);
+  if (status) return status;
   if (!o->model) return refuse_no_model(context);
   if (o->batch < 1)
     return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT,
@@ -377,7 +385,7 @@ compute_status train_check_options(compute_context *context, compute_trainer_opt
     return refuse(context, COMPUTE_ERROR_DTYPE, "precision is %s; it must be f16 or bf16",
                   compute_dtype_name(o->precision));
   const compute_dtype dtype = narrowest(o->model);
-  compute_status status = check_number(context, dtype, "clip_norm", o->clip_norm, NOT_NEGATIVE);
+  status = check_number(context, dtype, "clip_norm", o->clip_norm, NOT_NEGATIVE);
   if (!status) status = check_port(context, "input", &o->input);
   if (!status) status = check_port(context, "target", &o->target);
   if (!status) status = check_loss(context, dtype, o);

@@ -243,7 +243,7 @@ AT(compute_memory, host, 8);
 AT(compute_memory, bytes, 16);
 SIZE(compute_argument, 16);
 AT(compute_argument, offset, 8);
-SIZE(compute_device_info, 992);
+SIZE(compute_device_info, 1056);
 AT(compute_device_info, type, 416);
 AT(compute_device_info, capabilities, 424);
 AT(compute_device_info, memory_total, 448);
