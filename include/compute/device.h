@@ -122,7 +122,7 @@ typedef struct compute_device_info {
   uint64_t memory_max_allocation; /**< bytes */
   uint64_t cache_bytes;           /**< last-level cache */
   char notes[512];                /**< warnings, one per line, such as a slow BLAS; "" if none */
-  uint64_t reserved[8]; /**< zero */
+  uint64_t reserved[8];           /**< zero */
 } compute_device_info;
 
 /** The device at `index`, best first, or NULL past the end. Devices belong to the context. Slow
@@ -227,7 +227,7 @@ typedef struct compute_build_statistics {
   uint64_t programs_shared;      /**< found again in memory */
   uint64_t programs_failed;      /**< that the compiler refused */
   uint64_t build_nanoseconds;    /**< spent in building, all together */
-  uint64_t reserved[8]; /**< zero */
+  uint64_t reserved[8];          /**< zero */
 } compute_build_statistics;
 
 COMPUTE_API compute_status compute_build_query(const compute_device *device,

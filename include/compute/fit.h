@@ -94,14 +94,14 @@ COMPUTE_API void compute_fit_release(compute_fit *fit);
 /** Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
  * number of parameters. What is requested must be among problem.outputs. */
 typedef struct compute_fit_results {
-  float *parameters;   /**< [n, P], positions from the centre of the ROI's first pixel */
-  float *std;          /**< [n, P] */
-  float *covariance;   /**< [n, P, P] */
-  float *ratio;        /**< [n] */
-  float *p_raw;        /**< [n] */
-  float *p_value;      /**< [n] */
-  int32_t *iterations; /**< [n] */
-  uint8_t *status;     /**< [n] compute_fit_status */
+  float *parameters;    /**< [n, P], positions from the centre of the ROI's first pixel */
+  float *std;           /**< [n, P] */
+  float *covariance;    /**< [n, P, P] */
+  float *ratio;         /**< [n] */
+  float *p_raw;         /**< [n] */
+  float *p_value;       /**< [n] */
+  int32_t *iterations;  /**< [n] */
+  uint8_t *status;      /**< [n] compute_fit_status */
   uint64_t reserved[4]; /**< must be zero */
 } compute_fit_results;
 
