@@ -93,11 +93,14 @@ typedef int boolean;
   typedef base##4 type##x4;                                                                        \
   typedef base##8 type##x8;                                                                        \
   typedef base##16 type##x16;
+VECTOR_TYPES(i8, char)
 VECTOR_TYPES(u8, uchar)
+VECTOR_TYPES(i16, short)
 VECTOR_TYPES(u16, ushort)
 VECTOR_TYPES(i32, int)
 VECTOR_TYPES(u32, uint)
 VECTOR_TYPES(i64, long)
+VECTOR_TYPES(u64, ulong)
 VECTOR_TYPES(f32, float)
 
 #ifdef cl_khr_fp64
