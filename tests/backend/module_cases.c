@@ -40,8 +40,8 @@ static void the_vtable_is_complete(run *r, const void *user) {
   TOGETHER(r, "the three slots of timers", b->timer_record, b->timer_read, b->timer_destroy);
   TOGETHER(r, "host_allocate and host_release", b->host_allocate, b->host_release);
   TOGETHER(r, "host_register and host_unregister", b->host_register, b->host_unregister);
-  EXPECT(r, !(b->flags & ~(uint64_t)COMPUTE_BACKEND_ENVIRONMENT_SAFE),
-         "flags 0x%llx has unknown bits", (unsigned long long)b->flags);
+  const uint64_t known = COMPUTE_BACKEND_ENVIRONMENT_SAFE | COMPUTE_BACKEND_PORTABLE_KERNELS;
+  EXPECT(r, !(b->flags & ~known), "flags 0x%llx has unknown bits", (unsigned long long)b->flags);
 }
 
 static void the_device_is_described(run *r, const void *user) {
