@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-enum { BAR_WIDTH = 16, DEFAULT_COLUMNS = 80 };
+enum { BAR_WIDTH = 16, BAR_LEAST = 4, DEFAULT_COLUMNS = 80 };
 static const double REFRESH_SECONDS = 0.1;
 
 bool terminal_redraws(FILE *file) {
@@ -44,20 +44,26 @@ bool progress_due(const progress_bar *bar) {
   return bar->drawn <= 0 || clock_seconds() - bar->drawn >= pause;
 }
 
+/* "[####....]  50%  " before a text of `length` characters. The bar gives way to it where the line
+ * is short; one column stays free, since a full line would wrap. */
+static void draw_bar(double fraction, int length, char *text, size_t bytes) {
+  char drawn[BAR_WIDTH + 1];
+  const int around = 9, room = terminal_columns(stderr) - 1 - length - around;
+  const int width = room > BAR_WIDTH ? BAR_WIDTH : room > BAR_LEAST ? room : BAR_LEAST;
+  for (int i = 0; i < width; i++) drawn[i] = i < fraction * width ? '#' : '.';
+  drawn[width] = '\0';
+  snprintf(text, bytes, "[%s] %3.0f%%  ", drawn, 100 * fmin(fraction, 1));
+}
+
 static void draw(progress_bar *bar, double fraction, const char *format, va_list list) {
-  char text[512] = "";
-  int used = 0;
-  if (fraction >= 0) {
-    char drawn[BAR_WIDTH + 1];
-    for (int i = 0; i < BAR_WIDTH; i++) drawn[i] = i < fraction * BAR_WIDTH ? '#' : '.';
-    drawn[BAR_WIDTH] = '\0';
-    used = snprintf(text, sizeof text, "[%s] %3.0f%%  ", drawn, 100 * fmin(fraction, 1));
-  }
-  vsnprintf(text + used, sizeof text - (size_t)used, format, list);
-  if (bar->redraws) /* one column less: a full line would wrap */
-    fprintf(stderr, "\r%.*s\033[K", terminal_columns(stderr) - 1, text);
+  char text[512], front[BAR_WIDTH + 16] = "";
+  const int length = vsnprintf(text, sizeof text, format, list);
+  if (fraction >= 0) draw_bar(fraction, length, front, sizeof front);
+  if (bar->redraws)
+    fprintf(stderr, "\r%s%.*s\033[K", front, terminal_columns(stderr) - 1 - (int)strlen(front),
+            text);
   else
-    fprintf(stderr, "%s\n", text);
+    fprintf(stderr, "%s%s\n", front, text);
   fflush(stderr);
   bar->visible = bar->redraws;
   bar->drawn = clock_seconds();
