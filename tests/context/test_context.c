@@ -311,7 +311,9 @@ static void a_variable_asks_where_what_is_left_was_made(void **state) {
   assert_int_equal(lines, 3);
   assert_non_null(strstr(listed, "a tensor that is not released was made by "));
   assert_non_null(strstr(listed, "a graph that is not released was made by "));
+#ifdef __GLIBC__ /* musl has no backtrace() */
   assert_non_null(strstr(listed, "called from "));
+#endif
   compute_tensor_release(view);
   compute_tensor_release(kept);
   compute_graph_release(graph);
