@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of environment variables and their one reader. No other file of the library calls
- * getenv, so this table is complete; docs/reference/environment.md shows it to users. */
+/* The table of environment variables and their one reader. No other file of the library and of its
+ * programs calls getenv, so this table is complete; docs/reference/environment.md shows it to
+ * users. */
 #include "base/variable.h"
 
 #include <errno.h>
@@ -184,6 +185,11 @@ static const variable_row table[] = {
     {.shown = {"HOME", "absolute folder",
                "The user's folder; its .cache is used when XDG_CACHE_HOME is not set either."},
      .trusted_only = true},
+    {.shown = {"NO_COLOR", "anything", "The programs use no colours on a terminal."},
+     .trusted_only = false},
+    {.shown = {"TERM", "dumb, or a terminal's name",
+               "The programs draw no progress bar and no colours on a dumb terminal."},
+     .trusted_only = false},
     {.shown =
          {"OPENBLAS_CORETYPE", "an OpenBLAS kernel name",
           "Read by OpenBLAS itself; libcompute only reports it, because it can halve its speed."},

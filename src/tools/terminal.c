@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "compute/status.h"
 
 enum { BAR_WIDTH = 16, BAR_LEAST = 4, DEFAULT_COLUMNS = 80 };
 static const double REFRESH_SECONDS = 0.1;
 
 bool terminal_redraws(FILE *file) {
-  const char *term = getenv("TERM");
+  const char *term = compute_variable_value("TERM");
   return isatty(fileno(file)) && !(term && !strcmp(term, "dumb"));
 }
 
 bool terminal_has_colours(FILE *file) {
-  const char *refused = getenv("NO_COLOR");
-  return terminal_redraws(file) && !(refused && *refused);
+  return terminal_redraws(file) && !compute_variable_value("NO_COLOR");
 }
 
 int terminal_columns(FILE *file) {
