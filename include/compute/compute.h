@@ -16,6 +16,7 @@
 #include "compute/plan.h"
 #include "compute/route.h"
 #include "compute/batch.h"
+#include "compute/model.h"
 #include "compute/fit.h"
 #include "compute/spots.h"
 #include "compute/simulate.h"

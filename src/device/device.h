@@ -64,6 +64,7 @@ typedef enum object_kind {
   OBJECT_FIT,
   OBJECT_BATCH,
   OBJECT_KERNEL,
+  OBJECT_MODEL,
   OBJECT_KINDS
 } object_kind;
 

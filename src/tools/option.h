@@ -46,6 +46,14 @@ typedef struct list_value {
   int32_t count;
 } list_value;
 
+enum { TEXT_LIST_MOST = 64 };
+
+/* The values of an option that may be given more than once. */
+typedef struct text_list {
+  const char *value[TEXT_LIST_MOST];
+  int32_t count;
+} text_list;
+
 /* A number, or a file that holds one for every pixel. */
 typedef struct map_value {
   double number;
@@ -65,7 +73,8 @@ typedef struct option_row {
   const char *const *choices; /* ends with NULL */
   bool neutral;               /* the bytes of a result do not depend on it */
   bool internal;              /* for developers: --help-all shows it */
-  const char *section;        /* heading, for the first of a group */
+  bool many;           /* may be given more than once; TEXT or FILE: the field is a text_list */
+  const char *section; /* heading, for the first of a group */
 } option_row;
 
 #define MANY_COUNT 9e15 /* the largest count: a double holds it exactly */

@@ -434,6 +434,11 @@ static bool is_option(const option_line *line, const char *argument) {
          (!argument[2] || find_row(line->program, argument, strcspn(argument, "=")));
 }
 
+/* Where another value of an option goes; NULL if there are too many. */
+static const char **next_of_list(text_list *list) {
+  return list->count < TEXT_LIST_MOST ? &list->value[list->count++] : NULL;
+}
+
 /* Reads the option at argv[*i], and its value, which may be the next argument. */
 static bool parse_option(option_line *line, int argc, char **argv, int *i) {
   size_t length;
@@ -442,7 +447,7 @@ static bool parse_option(option_line *line, int argc, char **argv, int *i) {
   if (!row) return say_unknown(line, argv[*i], length);
   if (!option_applies(row, line->command)) return say_other_command(line, row);
   if (is_common(row)) return wrong(line, "%s does not take a value", row->name);
-  if (row_given(line, row)) return wrong(line, "%s was given twice", row->name);
+  if (row_given(line, row) && !row->many) return wrong(line, "%s was given twice", row->name);
   const size_t place = (size_t)(row - line->program->rows);
   line->given[place / 64] |= (uint64_t)1 << place % 64;
   void *field = (char *)line + row->offset;
@@ -452,6 +457,8 @@ static bool parse_option(option_line *line, int argc, char **argv, int *i) {
   } else {
     if (!value && (*i + 1 == argc || is_option(line, argv[*i + 1]))) return say_no_value(line, row);
     if (!value) value = argv[++*i];
+    if (row->many && !(field = next_of_list(field)))
+      return wrong(line, "%s was given more than %d times", row->name, TEXT_LIST_MOST);
     if (!parse_value(row, value, field)) return say_bad_value(line, row, value);
   }
   if (!row->neutral) line->fingerprint += hash_option(row->name, value);

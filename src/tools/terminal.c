@@ -102,6 +102,18 @@ char *progress_time(double seconds, char *text, size_t bytes) {
   return text;
 }
 
+char *duration_text(double seconds, char *text, size_t bytes) {
+  if (seconds <= 0)
+    snprintf(text, bytes, "-");
+  else if (seconds < 1e-3)
+    snprintf(text, bytes, "%.1f us", seconds * 1e6);
+  else if (seconds < 1)
+    snprintf(text, bytes, "%.3f ms", seconds * 1e3);
+  else
+    snprintf(text, bytes, "%.2f s", seconds);
+  return text;
+}
+
 char *progress_number(double number, char *text, size_t bytes) {
   static const struct {
     double scale;

@@ -48,6 +48,9 @@ void progress_hide(progress_bar *bar);
 /* "3:07", "1:02:59" in `text`, which is returned. */
 char *progress_time(double seconds, char *text, size_t bytes);
 
+/* "12.3 us", "1.234 ms", "2.50 s", or "-" for none, in `text`, which is returned. */
+char *duration_text(double seconds, char *text, size_t bytes);
+
 /* "12.3 M", "940" in `text`, which is returned. */
 char *progress_number(double number, char *text, size_t bytes);
 

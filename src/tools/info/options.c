@@ -39,7 +39,8 @@ static const option_section sections[] = {
      "The memory of each device, for a script:\n"
      "  compute-info --json | jq '.devices[] | {name, memory_total}'",
      false},
-    {"See also", "`compute-bench`(1), `compute-tune`(1), `compute-fit`(1)", false},
+    {"See also", "`compute-run`(1), `compute-bench`(1), `compute-tune`(1), `compute-fit`(1)",
+     false},
     {0},
 };
 

@@ -317,11 +317,13 @@ static void zsh_options(const option_program *program, uint32_t command, option_
   for (size_t i = 0; (row = row_at(program, i)); i++) {
     if (!option_applies(row, command) || row->internal) continue;
     const char *equals = row->kind == OPTION_FLAG ? "" : "=";
-    if (row->letter)
+    if (row->letter && row->many)
+      printf(" \\\n      '*'{-%c,%s%s}'[", row->letter, row->name, equals);
+    else if (row->letter)
       printf(" \\\n      '(-%c %s)'{-%c,%s%s}'[", row->letter, row->name, row->letter, row->name,
              equals);
     else
-      printf(" \\\n      '%s%s[", row->name, equals);
+      printf(" \\\n      '%s%s%s[", row->many ? "*" : "", row->name, equals);
     put_quoted(row->help, "[]\\:");
     putchar(']');
     if (row->kind != OPTION_FLAG) zsh_value(row);
@@ -447,11 +449,12 @@ bool option_print_completion(const option_program *program, const char *shell) {
 
 /* ---- compute-options ----------------------------------------------------------------------- */
 
-extern const option_program info_program, tune_program, fit_program, bench_program,
+extern const option_program info_program, run_program, tune_program, fit_program, bench_program,
     conformance_program;
 
 int main(int argc, char **argv) {
-  static const option_program *const programs[] = {&info_program, &tune_program, &fit_program,
+  static const option_program *const programs[] = {&info_program,  &run_program,
+                                                   &tune_program,  &fit_program,
                                                    &bench_program, &conformance_program};
   if (argc == 4 && !freopen(argv[3], "w", stdout)) {
     perror(argv[3]);

@@ -3,8 +3,8 @@
 # that prints them, compute-options, needs the tables and the C library alone. When cross-compiling
 # it is built for the machine that builds, by any C compiler found there.
 set(page_sources src/tools/pages/pages.c src/tools/option_parse.c src/tools/option_help.c
-  src/tools/info/options.c src/tools/tune/options.c src/tools/fit/options.c bench/options.c
-  tests/backend/options.c)
+  src/tools/info/options.c src/tools/tune/options.c src/tools/fit/options.c src/tools/run/options.c
+  bench/options.c tests/backend/options.c)
 list(TRANSFORM page_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set(page_includes ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench
   ${PROJECT_SOURCE_DIR}/tests)
@@ -43,7 +43,7 @@ function(compute_add_page program kind file folder)
   install(FILES ${page} DESTINATION ${folder})
 endfunction()
 
-foreach(program compute-info compute-tune compute-fit compute-bench compute-conformance)
+foreach(program compute-info compute-run compute-tune compute-fit compute-bench compute-conformance)
   if(TARGET ${program})
     compute_add_page(${program} man ${program}.1 ${CMAKE_INSTALL_MANDIR}/man1)
     compute_add_page(${program} bash ${program} ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -9,19 +9,6 @@
 
 #include "tools/tune/tune.h"
 
-/* "1.234 ms" in `text`, which is returned. */
-static const char *time_text(double seconds, char *text, size_t bytes) {
-  if (seconds <= 0)
-    snprintf(text, bytes, "-");
-  else if (seconds < 1e-3)
-    snprintf(text, bytes, "%.1f us", seconds * 1e6);
-  else if (seconds < 1)
-    snprintf(text, bytes, "%.3f ms", seconds * 1e3);
-  else
-    snprintf(text, bytes, "%.2f s", seconds);
-  return text;
-}
-
 static double gain_percent(double before, double after) {
   return after > 0 ? (before / after - 1) * 100 : 0;
 }
@@ -32,8 +19,8 @@ static void show_changing(progress_bar *bar, const compute_tune_progress *p) {
   char best[32], before[32], text[128] = "", refused[32] = "", left[32] = "";
   if (p->best_seconds > 0)
     snprintf(text, sizeof text, ", best %s, untuned %s",
-             time_text(p->best_seconds, best, sizeof best),
-             time_text(p->heuristic_seconds, before, sizeof before));
+             duration_text(p->best_seconds, best, sizeof best),
+             duration_text(p->heuristic_seconds, before, sizeof before));
   if (p->refused) snprintf(refused, sizeof refused, ", %" PRIu32 " refused", p->refused);
   if (p->remaining_seconds >= 0)
     snprintf(left, sizeof left, ", %s left",
@@ -52,10 +39,11 @@ static void show_finished(const compute_tune_progress *p) {
     fprintf(stderr, "left out\n");
   else if (!p->best[0])
     fprintf(stderr, "%s, nothing better among %" PRIu32 "\n",
-            time_text(p->heuristic_seconds, before, sizeof before), p->candidate_count);
+            duration_text(p->heuristic_seconds, before, sizeof before), p->candidate_count);
   else
-    fprintf(stderr, "%s instead of %s with %s\n", time_text(p->best_seconds, after, sizeof after),
-            time_text(p->heuristic_seconds, before, sizeof before), p->best);
+    fprintf(stderr, "%s instead of %s with %s\n",
+            duration_text(p->best_seconds, after, sizeof after),
+            duration_text(p->heuristic_seconds, before, sizeof before), p->best);
 }
 
 static void add_row(tune_report *report, const compute_tune_progress *p) {
@@ -100,8 +88,8 @@ void tune_print_results(const tune_report *report) {
   printf("%-32s %11s %11s %7s  %s\n", "problem", "before", "after", "gain", "parameters");
   for (size_t i = 0; i < report->count; i++) {
     const tune_row *row = &report->rows[i];
-    time_text(row->before, before, sizeof before);
-    time_text(row->after, after, sizeof after);
+    duration_text(row->before, before, sizeof before);
+    duration_text(row->after, after, sizeof after);
     printf("%-32s %11s %11s ", row->problem, before, after);
     if (row->parameters[0])
       printf("%6.0f%%  %s\n", gain_percent(row->before, row->after), row->parameters);

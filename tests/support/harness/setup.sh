@@ -21,7 +21,8 @@ SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # What libcompute and its programs are built with, and what OpenBLAS needs (setup_openblas).
 SETUP_BUILD_PACKAGES=(libc6-dev cmake ninja-build pkg-config zlib1g-dev libmd-dev libjansson-dev
   ocl-icd-opencl-dev libgfortran5)
-# compute-fit is built without those of these that are missing, and then lacks what they are for.
+# compute-fit and compute-run are built without those of these that are missing, and then lack what
+# they are for.
 SETUP_FIT_PACKAGES=(libtiff-dev libhdf5-dev libyaml-dev libpng-dev)
 # Without this, the report of bench/run.sh has tables and no pictures.
 SETUP_REPORT_PACKAGES=(python3-matplotlib)
@@ -32,13 +33,13 @@ command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
 # sanitizers and fuzzer (which clang does not bring along), python3 for checking JSON, valgrind.
 SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd)
 # Tests that need one of these are skipped where it is missing. The Python modules and the tools look
-# at the files that compute-fit reads and writes.
+# at the files that compute-fit reads and writes; ONNX's test data are models.
 SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
-  libtiff-tools hdf5-tools "${SETUP_REPORT_PACKAGES[@]}")
+  libtiff-tools hdf5-tools libonnx-testdata "${SETUP_REPORT_PACKAGES[@]}")
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
-# the documentation site, and the README in a minimal Debian.
+# the documentation site, the README in a minimal Debian, and onnx from PyPI.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu
-  libc6-dev-arm64-cross qemu-user doxygen debootstrap)
+  libc6-dev-arm64-cross qemu-user doxygen debootstrap python3-venv)
 SETUP_CXX_PACKAGES=()
 command -v c++ >/dev/null || SETUP_CXX_PACKAGES=(g++)
 SETUP_TEST_PACKAGES+=("${SETUP_CXX_PACKAGES[@]}")

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Models: networks in ONNX files, loaded, run on any device, trained further, and written back.
+ * @code
+ *   compute_model *model;
+ *   compute_tensor *scores = NULL;
+ *   if (compute_model_load(context, "model.onnx", NULL, &model)) …
+ *   compute_model_binding in = {"image", image}, out = {"scores", NULL};
+ *   if (compute_model_run(model, &in, 1, &out, 1)) …
+ *   scores = out.tensor;  // made by the run, yours to release
+ * @endcode
+ * docs/guide/models.md is the guide, docs/reference/onnx.md the table of operators.
+ *
+ * A file may come from anywhere: sizes, offsets, names and structure are checked before they are
+ * used. Operators of the default domain from opset 7 on and some of com.microsoft are known; others
+ * can be added (compute_model_operator). */
+#ifndef COMPUTE_MODEL_H
+#define COMPUTE_MODEL_H
+
+#include "compute/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct compute_model compute_model;
+
+/* ---- Operators of your own ------------------------------------------------------------------ */
+
+/** One node of a model that is being recorded into a graph. Lives during the call only. */
+typedef struct compute_model_call compute_model_call;
+
+/** An operator of your own: `record` is called for each node of this domain and name, whenever the
+ * model is recorded. It takes the node's inputs and attributes and sets its outputs with the
+ * functions below. compute_call (call.h) makes a C function of yours an operation. An operator of
+ * the library with the same domain and name gives way. */
+typedef struct compute_model_operator {
+  const char *domain; /**< "" is ONNX's own */
+  const char *name;
+  /** A status but COMPUTE_OK fails what records the model, with the message of
+   * compute_model_call_fail or that of the graph's error. Called by one thread at a time for each
+   * model. */
+  compute_status (*record)(void *user, compute_model_call *call);
+  void *user;           /**< must live as long as the model */
+  uint64_t reserved[4]; /**< must be zero */
+} compute_model_operator;
+
+/** The graph to record into. */
+COMPUTE_API compute_graph *compute_model_call_graph(const compute_model_call *call);
+
+COMPUTE_API size_t compute_model_call_input_count(const compute_model_call *call);
+COMPUTE_API size_t compute_model_call_output_count(const compute_model_call *call);
+
+/** Input `index`; {0} for one that the node leaves out, or past the last. */
+COMPUTE_API compute_node compute_model_call_input(compute_model_call *call, size_t index);
+
+/** Sets output `index`. Each output that the node names must be set. */
+COMPUTE_API compute_status compute_model_call_output(compute_model_call *call, size_t index,
+                                                     compute_node node);
+
+/** Whole numbers of input `index`, an integer tensor, where its values are known while the model is
+ * recorded: constants, and what is computed from them and from shapes. *values lives during the
+ * call. Where they are not known yet, COMPUTE_ERROR_INVALID_STATE: return it as it is. The model
+ * then runs what comes before, and calls `record` again with the values known. */
+COMPUTE_API compute_status compute_model_call_integers(compute_model_call *call, size_t index,
+                                                       const int64_t **values, size_t *count);
+
+/** Attributes by name, or `fallback` (NULL, 0) if the node does not have it in this type. What is
+ * pointed to lives as long as the model. */
+COMPUTE_API int64_t compute_model_call_integer(const compute_model_call *call, const char *name,
+                                               int64_t fallback);
+COMPUTE_API double compute_model_call_number(const compute_model_call *call, const char *name,
+                                             double fallback);
+COMPUTE_API const char *compute_model_call_text(const compute_model_call *call, const char *name,
+                                                const char *fallback);
+COMPUTE_API const int64_t *compute_model_call_integer_list(const compute_model_call *call,
+                                                           const char *name, size_t *count);
+COMPUTE_API const float *compute_model_call_number_list(const compute_model_call *call,
+                                                        const char *name, size_t *count);
+
+/** Why a call fails, as printf does; returns `status`. */
+COMPUTE_API compute_status compute_model_call_fail(compute_model_call *call, compute_status status,
+                                                   const char *format, ...) COMPUTE_PRINTF(3, 4);
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+typedef struct compute_model_options {
+  compute_device *device; /**< as in compute_plan_options */
+  compute_fallback fallback;
+  uint32_t flags;     /**< COMPUTE_PLAN_…, for its plans */
+  uint32_t max_plans; /**< plans kept for the sizes that inputs had lately; 0: 32 */
+  const compute_model_operator *operators; /**< copied; their names and `user` are not */
+  size_t operator_count;
+  /** compute_model_load_memory only: where files of external data lie; NULL: there may be none */
+  const char *folder;
+  uint64_t reserved[8]; /**< must be zero */
+} compute_model_options;
+
+/** Loads a model. Weights are mapped, not read, where the file allows it: neither the file nor
+ * those beside it that it names may change while the model lives. Tensors are put on the device
+ * when a plan first needs them. `options` may be NULL. Ownership of *model passes to the caller;
+ * it keeps the context's objects in use until compute_model_release. Thread-safe.
+ *
+ * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT for a file that is
+ * damaged, contradicts itself or names files outside its folder: the message names the node or
+ * tensor; COMPUTE_ERROR_UNSUPPORTED for operators that neither the library nor the options have:
+ * the message and the log list all of them, with versions and counts; _NULL_POINTER,
+ * _INVALID_ARGUMENT, _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_load(compute_context *context, const char *path,
+                                              const compute_model_options *options,
+                                              compute_model **model);
+
+/** The same from `bytes` bytes of memory, which must stay as they are while the model lives.
+ * Weights are copied. */
+COMPUTE_API compute_status compute_model_load_memory(compute_context *context, const void *data,
+                                                     size_t bytes,
+                                                     const compute_model_options *options,
+                                                     compute_model **model);
+
+/** NULL is allowed. Not while another thread uses it. */
+COMPUTE_API void compute_model_release(compute_model *model);
+
+/** An input or output of a model. */
+typedef struct compute_model_port {
+  const char *name; /**< lives as long as the model */
+  compute_dtype dtype;
+  int32_t rank;                         /**< −1 if the file does not say */
+  int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or what `symbol` stands for */
+  const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
+  bool optional;                        /**< an input that need not be bound: it has a default */
+  uint64_t reserved[4];                 /**< zero */
+} compute_model_port;
+
+COMPUTE_API size_t compute_model_input_count(const compute_model *model);
+COMPUTE_API size_t compute_model_output_count(const compute_model *model);
+
+/** COMPUTE_ERROR_INVALID_ARGUMENT past the end; _NULL_POINTER. Thread-safe. */
+COMPUTE_API compute_status compute_model_input_at(const compute_model *model, size_t index,
+                                                  compute_model_port *port);
+COMPUTE_API compute_status compute_model_output_at(const compute_model *model, size_t index,
+                                                   compute_model_port *port);
+
+typedef struct compute_model_info {
+  const char *producer, *graph_name, *description; /**< "" if the file does not say */
+  int64_t ir_version, opset;                       /**< opset of ONNX's own domain */
+  uint64_t nodes;                                  /**< of the file, those of sub-graphs included */
+  uint64_t weights;                                /**< tensors in the file */
+  uint64_t weight_bytes;
+  uint64_t mapped_bytes; /**< of these, used where they lie in the file */
+  uint64_t plans;        /**< kept now */
+  uint64_t plans_made;   /**< since the model was loaded */
+  uint64_t plan_hits;    /**< runs that found all their plans */
+  uint64_t runs;
+  uint64_t reserved[8]; /**< zero */
+} compute_model_info;
+
+/** COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
+COMPUTE_API compute_status compute_model_describe(const compute_model *model,
+                                                  compute_model_info *info);
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+typedef struct compute_model_binding {
+  const char *name;
+  compute_tensor *tensor;
+} compute_model_binding;
+
+/** Runs the model and waits for its end. `inputs`: every input that is not optional, in any order;
+ * a tensor may be on any device. `outputs`: those that are wanted. One whose tensor is NULL is made
+ * by the run, on the model's device, and belongs to the caller; others receive the values and must
+ * have their dtype and shape. After a failure the NULLs are NULL still, and the contents of other
+ * outputs undefined.
+ *
+ * The first run with new sizes of its inputs makes the plans for them, which takes longer; those
+ * of the sizes seen last are kept. Values that decide about shapes count like sizes. Several
+ * threads may run one model at the same time.
+ *
+ * COMPUTE_ERROR_BINDING for a missing, unknown or twice given name; _DTYPE, _SHAPE for an input
+ * that is not what the file says; those of compute_compile and compute_run, with the node's name.
+ */
+COMPUTE_API compute_status compute_model_run(compute_model *model,
+                                             const compute_model_binding *inputs,
+                                             size_t input_count, compute_model_binding *outputs,
+                                             size_t output_count);
+
+/** The tables of compute_explain for all plans that are kept. Free it with compute_text_free. */
+COMPUTE_API compute_status compute_model_explain(compute_model *model, char **text);
+
+/* ---- Recording ------------------------------------------------------------------------------ */
+
+/** A value of the model in a graph of the caller's. */
+typedef struct compute_model_value {
+  const char *name;
+  compute_node node;
+} compute_model_value;
+
+/** Records the part of the model that computes `outputs`, names of any values of its main graph,
+ * from `inputs`, nodes that take the place of the values with these names, into `graph`, and fills
+ * in outputs[i].node. Weights become parameters of the graph, named as in the file: the model's own
+ * tensors, which can be trained (train.h) and then written with compute_model_save. Runs of the
+ * model see what they hold. On failure the graph is as it was, its error cleared.
+ *
+ * COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have; _BINDING if a value is
+ * needed that `inputs` do not have; _UNSUPPORTED if a shape depends on values that are known only
+ * in a run; those of the builders. Not while another thread uses the graph. */
+COMPUTE_API compute_status compute_model_record(compute_model *model, compute_graph *graph,
+                                                const compute_model_value *inputs,
+                                                size_t input_count, compute_model_value *outputs,
+                                                size_t output_count);
+
+/** Writes the model with its weights as they are now: as ONNX if `path` ends in ".onnx", as
+ * safetensors (weights alone, under their names) if it ends in ".safetensors". The file appears
+ * when it is complete. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, _FILE,
+ * _OUT_OF_MEMORY. */
+COMPUTE_API compute_status compute_model_save(compute_model *model, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* Loading a model, and what it says of itself. */
+#include "compute/model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "model/stage.h"
+
+#define MOST_PLANS 32
+
+/* ---- Operators that nobody has --------------------------------------------------------------- */
+
+typedef struct missing_operator {
+  const char *domain, *name;
+  int64_t version;
+  size_t count;
+} missing_operator;
+
+typedef struct missing_list {
+  missing_operator *items;
+  size_t count, capacity;
+} missing_list;
+
+static int64_t version_in(const onnx_opset *opsets, size_t count, const char *domain) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(opsets[i].domain, domain) == 0) return opsets[i].version;
+  return 1;
+}
+
+static bool has_operator(const compute_model *model, const onnx_node *node, int64_t version) {
+  for (size_t i = 0; i < model->options.operator_count; i++)
+    if (strcmp(model->operators[i].domain, node->domain) == 0 &&
+        strcmp(model->operators[i].name, node->type) == 0)
+      return true;
+  return node->function || operator_find(node->domain, node->type, version);
+}
+
+static bool note_missing(missing_list *list, const onnx_node *node, int64_t version) {
+  for (size_t i = 0; i < list->count; i++)
+    if (strcmp(list->items[i].name, node->type) == 0 &&
+        strcmp(list->items[i].domain, node->domain) == 0) {
+      list->items[i].count++;
+      return true;
+    }
+  if (base_grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items))
+    return false;
+  list->items[list->count++] = (missing_operator){node->domain, node->type, version, 1};
+  return true;
+}
+
+static bool find_missing(const compute_model *model, const onnx_graph *graph,
+                         const onnx_opset *opsets, size_t opset_count, missing_list *list) {
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const onnx_node *node = &graph->nodes[i];
+    const int64_t version = version_in(opsets, opset_count, node->domain);
+    if (!has_operator(model, node, version) && !note_missing(list, node, version)) return false;
+    for (size_t k = 0; k < node->attribute_count; k++)
+      if (node->attributes[k].graph &&
+          !find_missing(model, node->attributes[k].graph, opsets, opset_count, list))
+        return false;
+  }
+  return true;
+}
+
+static compute_status check_operators(const compute_model *model, const char *operation) {
+  const onnx_file *file = &model->storage->file;
+  missing_list list = {0};
+  bool fine = find_missing(model, &file->graph, file->opsets, file->opset_count, &list);
+  for (size_t i = 0; fine && i < file->function_count; i++)
+    fine = find_missing(model, &file->functions[i].body, file->functions[i].opsets,
+                        file->functions[i].opset_count, &list);
+  text_buffer text = {0};
+  for (size_t i = 0; i < list.count; i++)
+    text_add(&text, "%s%s%s%s, version %" PRId64 ", %zu time%s", i ? "; " : "",
+             list.items[i].domain, list.items[i].domain[0] ? "." : "", list.items[i].name,
+             list.items[i].version, list.items[i].count, list.items[i].count == 1 ? "" : "s");
+  compute_status status = COMPUTE_OK;
+  if (!fine || text.failed) {
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  } else if (list.count) {
+    log_write(COMPUTE_LOG_ERROR, "core", "%s: operators that are missing: %s", operation,
+              text.data);
+    status =
+        error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
+                         "add them through compute_model_options.operators",
+                         "%zu operator%s of the model %s missing: %s", list.count,
+                         list.count == 1 ? "" : "s", list.count == 1 ? "is" : "are", text.data);
+  }
+  text_release(&text);
+  base_release(list.items);
+  return status;
+}
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+static compute_status check_options(const compute_context *context, const char *operation,
+                                    const compute_model_options *options) {
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i])
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "options.reserved is not zero");
+  if (options->device && compute_device_context(options->device) != context)
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                     "the device belongs to another context");
+  if (options->operator_count && !options->operators)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "options.operators is NULL");
+  for (size_t i = 0; i < options->operator_count; i++)
+    if (!options->operators[i].domain || !options->operators[i].name ||
+        !options->operators[i].record)
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation,
+                       "options.operators[%zu] lacks its domain, name or function", i);
+  return COMPUTE_OK;
+}
+
+static compute_status copy_options(compute_model *model, const char *operation,
+                                   const compute_model_options *options) {
+  if (options) model->options = *options;
+  model->options.folder = NULL;
+  if (!model->options.max_plans) model->options.max_plans = MOST_PLANS;
+  if (!model->options.operator_count) return COMPUTE_OK;
+  model->operators = base_allocate(model->options.operator_count, sizeof *model->operators);
+  if (!model->operators)
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  memcpy(model->operators, options->operators,
+         model->options.operator_count * sizeof *model->operators);
+  return COMPUTE_OK;
+}
+
+void compute_model_release(compute_model *model) {
+  if (!model) return;
+  compute_context *context = model->context;
+  context_object_leaves(context, model);
+  stage_release_all(model);
+  weights_release(model);
+  base_release(model->uses);
+  base_release(model->operators);
+  if (model->storage) storage_release(model->storage, NULL);
+  pthread_mutex_destroy(&model->lock);
+  base_release(model);
+  context_object_released(context, OBJECT_MODEL);
+}
+
+/* Where a model comes from: a path, or memory. */
+typedef struct model_source {
+  const char *path;
+  wire memory;
+  const char *folder;
+} model_source;
+
+static compute_status load(compute_context *context, const char *operation,
+                           const model_source *source, const compute_model_options *options,
+                           compute_model **result) {
+  compute_status status = options ? check_options(context, operation, options) : COMPUTE_OK;
+  if (status) return status;
+  compute_model *model = base_allocate(1, sizeof *model);
+  if (!model || pthread_mutex_init(&model->lock, NULL)) {
+    base_release(model);
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  }
+  model->context = context;
+  context_object_created(context, OBJECT_MODEL, model);
+  status = copy_options(model, operation, options);
+  model->storage = status ? NULL : base_allocate(1, sizeof *model->storage);
+  if (!status && !model->storage)
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  if (!status) {
+    model->storage->references = 1; /* storage_release also closes what failed to open: empty */
+    status = source->path ? onnx_open(context, operation, source->path, &model->storage->file)
+                          : onnx_decode(context, operation, "the model", source->memory,
+                                        source->folder, &model->storage->file);
+  }
+  if (!status) status = check_operators(model, operation);
+  if (!status && !record_find_uses(model))
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  if (status) {
+    compute_model_release(model);
+    return status;
+  }
+  *result = model;
+  return COMPUTE_OK;
+}
+
+compute_status compute_model_load(compute_context *context, const char *path,
+                                  const compute_model_options *options, compute_model **model) {
+  const compute_status status = error_if_null(context, "compute_model_load", context, path, model);
+  if (status) return status;
+  return load(context, "compute_model_load", &(model_source){.path = path}, options, model);
+}
+
+compute_status compute_model_load_memory(compute_context *context, const void *data, size_t bytes,
+                                         const compute_model_options *options,
+                                         compute_model **model) {
+  const compute_status status =
+      error_if_null(context, "compute_model_load_memory", context, data, model);
+  if (status) return status;
+  const model_source source = {.memory = {data, (const uint8_t *)data + bytes},
+                               .folder = options ? options->folder : NULL};
+  return load(context, "compute_model_load_memory", &source, options, model);
+}
+
+/* ---- What it says of itself ------------------------------------------------------------------ */
+
+static bool has_initializer(const onnx_graph *graph, int32_t value) {
+  for (size_t i = 0; i < graph->initializer_count; i++)
+    if (graph->initializer_values[i] == value) return true;
+  return false;
+}
+
+/* Initializers that old files list among the inputs are weights, not inputs; they come last. */
+static void describe(const onnx_graph *graph, const onnx_value_info *info, bool input,
+                     compute_model_port *port) {
+  *port = (compute_model_port){.name = info->name,
+                               .dtype = onnx_dtype(info->type),
+                               .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
+                               .optional = input && has_initializer(graph, info->value)};
+  for (int32_t i = 0; i < port->rank; i++) {
+    port->size[i] = info->size[i];
+    port->symbol[i] = info->symbol[i];
+  }
+}
+
+static compute_status port_at(const compute_model *model, const char *operation, bool input,
+                              size_t index, compute_model_port *port) {
+  const compute_status status =
+      error_if_null(model ? model->context : NULL, operation, model, port);
+  if (status) return status;
+  const onnx_graph *graph = model_graph(model);
+  const size_t count = input ? graph->input_count : graph->output_count;
+  if (index >= count)
+    return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "index %zu is past the last of %zu", index, count);
+  describe(graph, input ? &graph->inputs[index] : &graph->outputs[index], input, port);
+  return COMPUTE_OK;
+}
+
+size_t compute_model_input_count(const compute_model *model) {
+  return model ? model_graph(model)->input_count : 0;
+}
+
+size_t compute_model_output_count(const compute_model *model) {
+  return model ? model_graph(model)->output_count : 0;
+}
+
+compute_status compute_model_input_at(const compute_model *model, size_t index,
+                                      compute_model_port *port) {
+  return port_at(model, "compute_model_input_at", true, index, port);
+}
+
+compute_status compute_model_output_at(const compute_model *model, size_t index,
+                                       compute_model_port *port) {
+  return port_at(model, "compute_model_output_at", false, index, port);
+}
+
+compute_status compute_model_describe(const compute_model *model, compute_model_info *info) {
+  compute_model *shared = (compute_model *)(uintptr_t)model; /* for its lock */
+  const compute_status status =
+      error_if_null(model ? model->context : NULL, "compute_model_describe", model, info);
+  if (status) return status;
+  const onnx_file *file = &model->storage->file;
+  *info = (compute_model_info){.producer = file->producer,
+                               .graph_name = file->graph.name,
+                               .description = file->description,
+                               .ir_version = file->ir_version,
+                               .opset = version_in(file->opsets, file->opset_count, ""),
+                               .nodes = file->nodes,
+                               .weights = file->weights,
+                               .weight_bytes = file->weight_bytes,
+                               .mapped_bytes = file->mapped_bytes};
+  pthread_mutex_lock(&shared->lock);
+  info->plans = model->stages;
+  info->plans_made = model->stages_made;
+  info->plan_hits = model->hits;
+  info->runs = model->runs;
+  pthread_mutex_unlock(&shared->lock);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* If, Loop and Scan: their graphs are recorded in the place of the node, the body of a loop once
+ * for each round. Where a condition is only known in a run, the plan ends there. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/record.h"
+
+/* Rounds of a loop. A plan has all of them, so this is far beyond what can be compiled. */
+#define MOST_ROUNDS 100000
+
+/* Copies values into memory of the recording, for call_record_graph. */
+static model_value **pointers(model_call *call, size_t count) {
+  return call_allocate(call, count, sizeof(model_value *));
+}
+
+static const onnx_graph *graph_attribute(const model_call *call, const char *name) {
+  const onnx_attribute *attribute = call_attribute(call, name);
+  return attribute ? attribute->graph : NULL;
+}
+
+static compute_status pass_outputs(model_call *call, const void *state, model_value *const *outputs,
+                                   size_t count) {
+  (void)state;
+  if (count < call->output_count)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its graph has %zu outputs, not %zu", count,
+                     call->output_count);
+  for (size_t i = 0; i < call->output_count; i++) call_output_value(call, i, outputs[i]);
+  return COMPUTE_OK;
+}
+
+static compute_status if_rule(model_call *call) {
+  int64_t condition;
+  const compute_status status = call_integer(call, 0, &condition);
+  if (status) return status;
+  const onnx_graph *branch = graph_attribute(call, condition ? "then_branch" : "else_branch");
+  if (!branch) return call_fail(call, COMPUTE_ERROR_FORMAT, "it lacks a branch");
+  return call_record_graph(call, branch, NULL, 0, pass_outputs, NULL, 0);
+}
+
+/* ---- Loop ---------------------------------------------------------------------------------- */
+
+typedef struct loop_state {
+  int64_t round, rounds; /* rounds: −1 for no limit */
+  size_t carried, scanned;
+} loop_state;
+
+/* A number on the host, in memory of the recording. */
+static model_value *host_number(model_call *call, compute_dtype dtype, int64_t number) {
+  model_value *value = call_allocate(call, 1, sizeof *value);
+  int64_t *wide = call_allocate(call, 1, sizeof *wide);
+  if (!value || !wide) return NULL;
+  if (dtype == COMPUTE_BOOL)
+    *(uint8_t *)wide = number != 0;
+  else
+    *wide = number;
+  *value = (model_value){
+      .kind = VALUE_TENSOR, .dtype = dtype, .type = onnx_type_of(dtype), .id = -1, .host = wide};
+  return value;
+}
+
+/* The values that one scanned output had in each round, one upon another. The held values are the
+ * carried ones of the last round, then those scanned in each round. */
+static compute_status stack(model_call *call, size_t output, size_t first, size_t step,
+                            const onnx_value_info *info, int32_t axis, bool reverse) {
+  size_t count = 0;
+  for (size_t i = first; i < call_held_count(call); i += step) count++;
+  if (count == 0) {
+    compute_shape shape = {.rank = info->rank < 0 ? 1 : info->rank + 1};
+    for (int32_t i = 1; i < shape.rank; i++)
+      shape.size[i] = info->size[i - 1] < 0 ? 0 : info->size[i - 1];
+    return call_output(call, output, call_zeros(call, onnx_dtype(info->type), shape));
+  }
+  compute_node *parts = call_allocate(call, count, sizeof *parts);
+  if (!parts) return call_out_of_memory(call);
+  for (size_t i = 0; i < count; i++) {
+    model_value *value = call_held(call, first + i * step);
+    compute_shape shape = {.rank = value->shape.rank + 1};
+    if (shape.rank > COMPUTE_MAX_RANK)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
+                       output);
+    const int32_t at = axis < 0 ? axis + shape.rank : axis;
+    if (at < 0 || at >= shape.rank)
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of output %zu is outside", axis, output);
+    for (int32_t k = 0; k < shape.rank; k++)
+      shape.size[k] = k == at ? 1 : value->shape.size[k - (k > at)];
+    parts[reverse ? count - 1 - i : i] =
+        compute_reshape(call->graph, call_node(call, value), shape);
+    axis = at;
+  }
+  return call_output(call, output, compute_concat(call->graph, parts, count, axis));
+}
+
+static compute_status end_loop(model_call *call, const loop_state *state, const onnx_graph *body) {
+  for (size_t i = 0; i < state->carried && i < call->output_count; i++)
+    call_output_value(call, i, call_held(call, i));
+  for (size_t k = 0; k < state->scanned; k++) {
+    const size_t output = state->carried + k;
+    if (output >= call->output_count) break;
+    const compute_status status = stack(call, output, state->carried + k, state->scanned,
+                                        &body->outputs[1 + output], 0, false);
+    if (status) return status;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status begin_round(model_call *call, const loop_state *state,
+                                  const onnx_graph *body);
+
+static compute_status finish_round(model_call *call, const void *from, model_value *const *outputs,
+                                   size_t count) {
+  loop_state state = *(const loop_state *)from;
+  const onnx_graph *body = graph_attribute(call, "body");
+  int64_t goes_on;
+  const compute_status status = call_value_integer(call, outputs[0], &goes_on);
+  if (status) return status;
+  for (size_t i = 0; i < state.carried; i++) *call_held(call, i) = *outputs[1 + i];
+  for (size_t i = 1 + state.carried; i < count; i++) {
+    const compute_status held = call_hold(call, outputs[i]);
+    if (held) return held;
+  }
+  state.round++;
+  if (!goes_on || (state.rounds >= 0 && state.round >= state.rounds))
+    return end_loop(call, &state, body);
+  return begin_round(call, &state, body);
+}
+
+static compute_status begin_round(model_call *call, const loop_state *state,
+                                  const onnx_graph *body) {
+  if (state->round >= MOST_ROUNDS)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d rounds", MOST_ROUNDS);
+  model_value **inputs = pointers(call, 2 + state->carried);
+  if (!inputs) return call_out_of_memory(call);
+  inputs[0] = host_number(call, COMPUTE_I64, state->round);
+  inputs[1] = host_number(call, COMPUTE_BOOL, 1);
+  if (!inputs[0] || !inputs[1]) return call_out_of_memory(call);
+  for (size_t i = 0; i < state->carried; i++) inputs[2 + i] = call_held(call, i);
+  return call_record_graph(call, body, inputs, 2 + state->carried, finish_round, state,
+                           sizeof *state);
+}
+
+static compute_status loop_rule(model_call *call) {
+  const onnx_graph *body = graph_attribute(call, "body");
+  if (!body || body->input_count < 2 || body->output_count < 1)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "it lacks its body");
+  int64_t rounds = -1, goes_on = 1;
+  compute_status status = call_has(call, 0) ? call_integer(call, 0, &rounds) : COMPUTE_OK;
+  if (!status && call_has(call, 1)) status = call_integer(call, 1, &goes_on);
+  if (status) return status;
+  if (call_has(call, 0) && rounds < 0) rounds = 0;
+  const size_t carried = call->input_count > 2 ? call->input_count - 2 : 0;
+  if (body->input_count != carried + 2 || body->output_count < carried + 1)
+    return call_fail(call, COMPUTE_ERROR_FORMAT,
+                     "it carries %zu values, its body has %zu inputs and %zu outputs", carried,
+                     body->input_count, body->output_count);
+  const loop_state state = {0, rounds, carried, body->output_count - 1 - carried};
+  for (size_t i = 0; !status && i < carried; i++) status = call_hold(call, call->inputs[2 + i]);
+  if (status) return status;
+  return goes_on && rounds != 0 ? begin_round(call, &state, body) : end_loop(call, &state, body);
+}
+
+/* ---- Scan ---------------------------------------------------------------------------------- */
+
+typedef struct scan_state {
+  int64_t round, rounds;
+  size_t carried, scanned, inputs;
+} scan_state;
+
+static int64_t list_at(const model_call *call, const char *name, size_t i) {
+  size_t count;
+  const int64_t *list = call_attribute_ints(call, name, &count);
+  return i < count ? list[i] : 0;
+}
+
+/* The slice of a scanned input in a round, without its axis. */
+static compute_status scan_slice(model_call *call, const scan_state *state, size_t i,
+                                 model_value *value) {
+  const model_value *input = call->inputs[state->carried + i];
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, list_at(call, "scan_input_axes", i), input->shape.rank, &axis);
+  if (status) return status;
+  const bool reverse = list_at(call, "scan_input_directions", i) != 0;
+  const int64_t at = reverse ? state->rounds - 1 - state->round : state->round;
+  compute_node node =
+      compute_slice(call->graph, call_input(call, state->carried + i), axis, at, 1, 1);
+  compute_shape shape = {.rank = input->shape.rank - 1};
+  for (int32_t k = 0; k < shape.rank; k++) shape.size[k] = input->shape.size[k + (k >= axis)];
+  node = compute_reshape(call->graph, node, shape);
+  *value = *input;
+  value->tensor = NULL;
+  value->host = NULL;
+  value->shape = shape;
+  value->node = node;
+  return call_new_value(call, value);
+}
+
+static compute_status begin_scan(model_call *call, const scan_state *state, const onnx_graph *body);
+
+static compute_status end_scan(model_call *call, const scan_state *state, const onnx_graph *body) {
+  for (size_t i = 0; i < state->carried && i < call->output_count; i++)
+    call_output_value(call, i, call_held(call, i));
+  for (size_t k = 0; k < state->scanned && state->carried + k < call->output_count; k++) {
+    const size_t output = state->carried + k;
+    const compute_status status =
+        stack(call, output, output, state->scanned, &body->outputs[output],
+              (int32_t)list_at(call, "scan_output_axes", k),
+              list_at(call, "scan_output_directions", k) != 0);
+    if (status) return status;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status finish_scan(model_call *call, const void *from, model_value *const *outputs,
+                                  size_t count) {
+  scan_state state = *(const scan_state *)from;
+  const onnx_graph *body = graph_attribute(call, "body");
+  for (size_t i = 0; i < state.carried; i++) *call_held(call, i) = *outputs[i];
+  for (size_t i = state.carried; i < count; i++) {
+    const compute_status status = call_hold(call, outputs[i]);
+    if (status) return status;
+  }
+  state.round++;
+  return state.round < state.rounds ? begin_scan(call, &state, body) : end_scan(call, &state, body);
+}
+
+static compute_status begin_scan(model_call *call, const scan_state *state,
+                                 const onnx_graph *body) {
+  const size_t count = state->carried + state->inputs;
+  model_value **inputs = pointers(call, count);
+  model_value *slices = call_allocate(call, state->inputs, sizeof *slices);
+  if (!inputs || !slices) return call_out_of_memory(call);
+  for (size_t i = 0; i < state->carried; i++) inputs[i] = call_held(call, i);
+  for (size_t i = 0; i < state->inputs; i++) {
+    const compute_status status = scan_slice(call, state, i, &slices[i]);
+    if (status) return status;
+    inputs[state->carried + i] = &slices[i];
+  }
+  return call_record_graph(call, body, inputs, count, finish_scan, state, sizeof *state);
+}
+
+static compute_status scan_rule(model_call *call) {
+  const onnx_graph *body = graph_attribute(call, "body");
+  const int64_t scanned = call_attribute_i(call, "num_scan_inputs", 0);
+  if (!body || scanned < 1 || (size_t)scanned > call->input_count ||
+      body->input_count != call->input_count)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its body or num_scan_inputs does not fit");
+  scan_state state = {.inputs = (size_t)scanned, .carried = call->input_count - (size_t)scanned};
+  if (body->output_count < state.carried)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its body has too few outputs");
+  state.scanned = body->output_count - state.carried;
+  int32_t axis;
+  compute_status status = call_axis(call, list_at(call, "scan_input_axes", 0),
+                                    call->inputs[state.carried]->shape.rank, &axis);
+  if (status) return status;
+  state.rounds = call->inputs[state.carried]->shape.size[axis];
+  if (state.rounds > MOST_ROUNDS)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d rounds", MOST_ROUNDS);
+  for (size_t i = 0; !status && i < state.carried; i++) status = call_hold(call, call->inputs[i]);
+  if (status) return status;
+  return state.rounds > 0 ? begin_scan(call, &state, body) : end_scan(call, &state, body);
+}
+
+/* Version 8: batches, and an input with the lengths of sequences, which has to be left out. */
+static compute_status scan_batched(model_call *call) {
+  return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                   "Scan of opset 8, with its batch axis, is not supported; opset 9 has none");
+}
+
+static const operator_row rows[] = {
+    {"", "If", 1, if_rule},
+    {"", "Loop", 1, loop_rule},
+    {"", "Scan", 9, scan_rule},
+    {"", "Scan", 8, scan_batched},
+};
+
+const operator_family operators_control = OPERATOR_FAMILY(rows);

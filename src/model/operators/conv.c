@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions along 1 … 3 axes, made of the library's along two: data of one axis gets another of
+ * size 1, and of three axes the first is folded into batch and channels. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/operators.h"
+#include "model/operators/op.h"
+#include "model/operators/sample.h"
+#include "model/operators/window.h"
+
+/* A convolution, or transposed convolution, that is being made one along two axes. */
+typedef struct convolution {
+  model_call *call;
+  compute_graph *graph;
+  compute_node x, filter, bias; /* bias may be {0} */
+  int32_t axes;                 /* spatial, of the node */
+  int64_t batch, groups;
+  window windows[3]; /* depth (axes 3), rows and columns */
+  int64_t more[3];   /* transposed: output_padding */
+} convolution;
+
+/* Where the node's first spatial axis is among the three. */
+static int32_t first_axis(const convolution *c) {
+  return 3 - c->axes;
+}
+
+/* The filter's sizes, which kernel_shape may only repeat. */
+static compute_status check_filter(model_call *call, compute_shape x, compute_shape filter) {
+  const int64_t *sizes;
+  if (x.rank < 3 || x.rank != filter.rank)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d, the filter %d", (int)x.rank,
+                     (int)filter.rank);
+  const compute_status status = window_list(call, "kernel_shape", (size_t)filter.rank - 2, &sizes);
+  for (int32_t i = 2; !status && sizes && i < filter.rank; i++)
+    if (sizes[i - 2] != filter.size[i])
+      return call_fail(call, COMPUTE_ERROR_SHAPE,
+                       "kernel_shape says %" PRId64 ", the filter has %" PRId64, sizes[i - 2],
+                       filter.size[i]);
+  return status;
+}
+
+static compute_status begin(model_call *call, convolution *c) {
+  const compute_shape x = call_shape(call, 0), filter = call_shape(call, 1);
+  *c = (convolution){.call = call,
+                     .graph = call->graph,
+                     .axes = x.rank - 2,
+                     .batch = x.size[0],
+                     .windows = {WINDOW_NONE, WINDOW_NONE, WINDOW_NONE},
+                     .groups = call_attribute_i(call, "group", 1)};
+  const compute_status status = check_filter(call, x, filter);
+  if (status) return status;
+  if (c->axes > 3)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "convolutions along %d axes", (int)c->axes);
+  if (c->groups < 1 || x.size[1] % c->groups != 0)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " groups of %" PRId64 " channels",
+                     c->groups, x.size[1]);
+  c->x = call_input(call, 0);
+  c->filter = call_input(call, 1);
+  c->bias = call_input(call, 2);
+  return COMPUTE_OK;
+}
+
+/* [a, b, w] → [a, b, 1, w] */
+static compute_node with_rows(const convolution *c, compute_node x) {
+  const compute_shape shape = compute_node_shape(c->graph, x);
+  return compute_reshape(c->graph, x,
+                         COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
+}
+
+static compute_node without_rows(const convolution *c, compute_node y) {
+  const compute_shape shape = compute_node_shape(c->graph, y);
+  return compute_reshape(c->graph, y, COMPUTE_SHAPE(shape.size[0], shape.size[1], shape.size[3]));
+}
+
+static compute_node add_bias(const convolution *c, compute_node y) {
+  if (!compute_node_is_valid(c->bias)) return y;
+  const int32_t rank = compute_node_shape(c->graph, y).rank;
+  return compute_add(c->graph, y, op_along(c->call, c->bias, 1, rank));
+}
+
+static compute_conv2d_options steps(const convolution *c) {
+  return (compute_conv2d_options){.stride = {c->windows[1].stride, c->windows[2].stride},
+                                  .dilation = {c->windows[1].dilation, c->windows[2].dilation},
+                                  .groups = c->groups};
+}
+
+/* ---- Conv ------------------------------------------------------------------------------------ */
+
+/* Whether as much padding behind as before gives the same windows. */
+static bool is_even(const window *w) {
+  const int64_t left = w->data + 2 * w->before - window_reach(w);
+  return w->before >= 0 && left >= 0 && left / w->stride + 1 == w->count;
+}
+
+static compute_node convolve_rows(const convolution *c) {
+  compute_conv2d_options options = steps(c);
+  compute_node x = c->x;
+  for (int i = 0; i < 2; i++) {
+    const window *w = &c->windows[1 + i];
+    if (is_even(w))
+      options.padding[i] = w->before;
+    else
+      x = op_pad(c->call, x, 2 + i, w->before, w->after, 0);
+  }
+  return compute_conv2d(c->graph, x, c->filter, c->bias, &options);
+}
+
+/* The slices of the depth that each window has, as further channels: [n, c, d, h, w] → [n ·
+ * windows, c · size, h, w]. */
+static compute_node fold_depth(const convolution *c) {
+  compute_graph *graph = c->graph;
+  const window *w = &c->windows[0];
+  int64_t *slices = call_allocate(c->call, (size_t)(w->count * w->size), sizeof *slices);
+  if (!slices) return (compute_node){0};
+  for (int64_t i = 0; i < w->count; i++)
+    for (int64_t k = 0; k < w->size; k++) slices[i * w->size + k] = i * w->stride + k * w->dilation;
+  const compute_node places = op_integers(c->call, COMPUTE_SHAPE(w->count, w->size), slices);
+  compute_node x = op_pad(c->call, c->x, 2, w->before, w->after, 0);
+  x = compute_transpose(graph, compute_gather(graph, x, places, 2), COMPUTE_AXES(0, 2, 1, 3, 4, 5));
+  const compute_shape shape = compute_node_shape(graph, x);
+  return compute_reshape(
+      graph, x,
+      COMPUTE_SHAPE(c->batch * w->count, shape.size[2] * w->size, shape.size[4], shape.size[5]));
+}
+
+static compute_node convolve_depth(convolution *c) {
+  compute_graph *graph = c->graph;
+  const compute_shape filter = compute_node_shape(graph, c->filter);
+  c->x = fold_depth(c);
+  c->filter = compute_reshape(graph, c->filter,
+                              COMPUTE_SHAPE(filter.size[0], filter.size[1] * filter.size[2],
+                                            filter.size[3], filter.size[4]));
+  const compute_node y = convolve_rows(c);
+  const compute_shape shape = compute_node_shape(graph, y);
+  const compute_node apart = compute_reshape(
+      graph, y,
+      COMPUTE_SHAPE(c->batch, c->windows[0].count, shape.size[1], shape.size[2], shape.size[3]));
+  return compute_transpose(graph, apart, COMPUTE_AXES(0, 2, 1, 3, 4));
+}
+
+static compute_status convolve(model_call *call, compute_node *y) {
+  convolution c;
+  compute_status status = begin(call, &c);
+  if (status) return status;
+  const compute_shape filter = call_shape(call, 1);
+  status =
+      window_read(call, call_shape(call, 0), filter.size + 2, false, c.windows + first_axis(&c));
+  if (status) return status;
+  const window *depth = &c.windows[0];
+  if (c.axes == 3 && depth->count * depth->size > INT32_MAX)
+    return call_fail(call, COMPUTE_ERROR_OVERFLOW, "%" PRId64 " windows of %" PRId64 " slices",
+                     depth->count, depth->size);
+  if (c.axes == 1) {
+    c.x = with_rows(&c, c.x);
+    c.filter = with_rows(&c, c.filter);
+  }
+  *y = c.axes == 3 ? convolve_depth(&c) : convolve_rows(&c);
+  if (c.axes == 1) *y = without_rows(&c, *y);
+  return COMPUTE_OK;
+}
+
+static compute_status conv(model_call *call) {
+  compute_node y;
+  const compute_status status = convolve(call, &y);
+  return status ? status : call_output(call, 0, y);
+}
+
+/* ONNX Runtime's: with an addend (input 3) and an activation. */
+static compute_status fused_conv(model_call *call) {
+  compute_node y;
+  size_t count;
+  compute_status status = convolve(call, &y);
+  if (status) return status;
+  if (call_has(call, 3)) y = compute_add(call->graph, y, call_input(call, 3));
+  const float *parameters = call_attribute_floats(call, "activation_params", &count);
+  status = op_activate(call, call_attribute_s(call, "activation", ""), parameters, count, &y);
+  return status ? status : call_output(call, 0, y);
+}
+
+/* ---- ConvTranspose --------------------------------------------------------------------------- */
+
+/* Elements of the whole result, before padding takes some of it away. */
+static int64_t whole_size(const window *w) {
+  return (w->data - 1) * w->stride + window_reach(w);
+}
+
+/* Padding from the size that the result shall have. */
+static void pad_for(window *w, int64_t more, int64_t size, bool upper) {
+  int64_t total = whole_size(w) + more - size;
+  if (total < 0) total = 0;
+  w->before = upper ? total / 2 : total - total / 2;
+  w->after = total - w->before;
+  w->count = size;
+}
+
+/* `count` becomes the size of the result. */
+static compute_status size_result(convolution *c, const int64_t *pads, const int64_t *sizes) {
+  model_call *call = c->call;
+  const char *automatic = call_attribute_s(call, "auto_pad", "NOTSET");
+  const bool upper = strcmp(automatic, "SAME_UPPER") == 0;
+  const bool same = upper || strcmp(automatic, "SAME_LOWER") == 0;
+  const int32_t first = first_axis(c);
+  for (int32_t i = 0; i < c->axes; i++) {
+    window *w = &c->windows[first + i];
+    const int64_t more = c->more[first + i];
+    if (sizes) {
+      pad_for(w, more, sizes[i], upper);
+    } else if (same) {
+      pad_for(w, more, w->data * w->stride, upper);
+    } else {
+      w->before = pads ? pads[i] : 0;
+      w->after = pads ? pads[c->axes + i] : 0;
+      w->count = whole_size(w) + more - w->before - w->after;
+    }
+    if (w->count < 1 || more < 0)
+      return call_fail(call, COMPUTE_ERROR_SHAPE,
+                       "its result would have %" PRId64 " elements "
+                       "along spatial axis %d",
+                       w->count, (int)i);
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status begin_transposed(model_call *call, convolution *c) {
+  const int64_t *pads, *more, *sizes;
+  compute_status status = begin(call, c);
+  if (status) return status;
+  const size_t axes = (size_t)c->axes;
+  const compute_shape filter = call_shape(call, 1);
+  status =
+      window_read_steps(call, call_shape(call, 0), filter.size + 2, c->windows + first_axis(c));
+  if (!status) status = window_list(call, "pads", 2 * axes, &pads);
+  if (!status) status = window_list(call, "output_padding", axes, &more);
+  if (status) return status;
+  size_t given;
+  call_attribute_ints(call, "output_shape", &given);
+  /* Some exporters count batch and channels in. */
+  const size_t leading = given == axes + 2 ? 2 : 0;
+  status = window_list(call, "output_shape", axes + leading, &sizes);
+  for (size_t i = 0; more && i < axes; i++) c->more[(size_t)first_axis(c) + i] = more[i];
+  return status ? status : size_result(c, pads, sizes ? sizes + leading : NULL);
+}
+
+static bool is_direct(const window *w, int64_t more) {
+  return w->before == w->after && w->before >= 0 && (more < w->stride || more < w->dilation) &&
+         w->count == whole_size(w) + more - 2 * w->before;
+}
+
+/* What the padding leaves of the whole result; beyond it nothing reaches. */
+static compute_node cut_result(const convolution *c, compute_node y, int32_t axis,
+                               const window *w) {
+  return op_pad(c->call, y, axis, -w->before, w->count - (whole_size(w) - w->before), 0);
+}
+
+static compute_node stretch_rows(const convolution *c) {
+  compute_conv2d_options options = steps(c);
+  bool direct[2];
+  for (int i = 0; i < 2; i++) {
+    const window *w = &c->windows[1 + i];
+    direct[i] = is_direct(w, c->more[1 + i]);
+    options.padding[i] = direct[i] ? w->before : 0;
+    options.output_padding[i] = direct[i] ? c->more[1 + i] : 0;
+  }
+  if (direct[0] && direct[1])
+    return compute_conv2d_transpose(c->graph, c->x, c->filter, c->bias, &options);
+  compute_node y = compute_conv2d_transpose(c->graph, c->x, c->filter, (compute_node){0}, &options);
+  for (int i = 0; i < 2; i++)
+    if (!direct[i]) y = cut_result(c, y, 2 + i, &c->windows[1 + i]);
+  return add_bias(c, y);
+}
+
+/* Slices of the depth in the batch, and those of the filter as channels of the result: [n, d, o,
+ * size, h, w]. Each slice of the filter is then added where it belongs. */
+static compute_node spread_depth(const convolution *c, compute_node y) {
+  compute_graph *graph = c->graph;
+  const window *w = &c->windows[0];
+  compute_shape shape = compute_node_shape(graph, y);
+  const int64_t channels = shape.size[1] / w->size, rows = shape.size[2], columns = shape.size[3];
+  y = compute_reshape(graph, y, COMPUTE_SHAPE(c->batch, w->data, channels, w->size, rows, columns));
+  compute_node sum = {0};
+  for (int64_t k = 0; k < w->size; k++) {
+    compute_node slice = compute_reshape(graph, compute_slice(graph, y, 3, k, 1, 1),
+                                         COMPUTE_SHAPE(c->batch, w->data, channels, rows, columns));
+    slice = compute_embed(graph, slice, 1, whole_size(w), k * w->dilation, w->stride);
+    sum = k ? compute_add(graph, sum, slice) : slice;
+  }
+  return compute_transpose(graph, cut_result(c, sum, 1, w), COMPUTE_AXES(0, 2, 1, 3, 4));
+}
+
+static compute_node stretch_depth(convolution *c) {
+  compute_graph *graph = c->graph;
+  const compute_shape x = compute_node_shape(graph, c->x);
+  const compute_shape filter = compute_node_shape(graph, c->filter);
+  convolution flat = *c;
+  flat.bias = (compute_node){0};
+  flat.x = compute_reshape(graph, compute_transpose(graph, c->x, COMPUTE_AXES(0, 2, 1, 3, 4)),
+                           COMPUTE_SHAPE(x.size[0] * x.size[2], x.size[1], x.size[3], x.size[4]));
+  flat.filter = compute_reshape(graph, c->filter,
+                                COMPUTE_SHAPE(filter.size[0], filter.size[1] * filter.size[2],
+                                              filter.size[3], filter.size[4]));
+  return add_bias(c, spread_depth(c, stretch_rows(&flat)));
+}
+
+static compute_status conv_transpose(model_call *call) {
+  convolution c;
+  const compute_status status = begin_transposed(call, &c);
+  if (status) return status;
+  if (c.axes == 3) return call_output(call, 0, stretch_depth(&c));
+  if (c.axes == 2) return call_output(call, 0, stretch_rows(&c));
+  c.x = with_rows(&c, c.x);
+  c.filter = with_rows(&c, c.filter);
+  return call_output(call, 0, without_rows(&c, stretch_rows(&c)));
+}
+
+/* ---- DeformConv ------------------------------------------------------------------------------ */
+
+typedef struct deformed {
+  model_call *call;
+  compute_graph *graph;
+  compute_shape x, filter;
+  int32_t axes;
+  int64_t batch, groups, offset_groups;
+  int64_t taps, points; /* elements of a window; windows */
+  window windows[WINDOW_MOST];
+} deformed;
+
+/* Coordinates along an axis where windows begin, or of their elements from there. */
+static compute_node grid(const deformed *d, int32_t axis, bool starts) {
+  const int64_t count = starts ? d->points : d->taps;
+  int64_t inner = 1;
+  for (int32_t i = axis + 1; i < d->axes; i++)
+    inner *= starts ? d->windows[i].count : d->windows[i].size;
+  const window *w = &d->windows[axis];
+  double *values = call_allocate(d->call, (size_t)count, sizeof *values);
+  if (!values) return (compute_node){0};
+  for (int64_t i = 0; i < count; i++)
+    values[i] = (double)(starts ? i / inner % w->count * w->stride - w->before
+                                : i / inner % w->size * w->dilation);
+  return op_numbers(d->call, COMPUTE_F32,
+                    starts ? COMPUTE_SHAPE(1, count) : COMPUTE_SHAPE(count, 1), values);
+}
+
+/* Where the data is read: [n · offset groups, taps · points] along each axis. */
+static void find_points(const deformed *d, compute_node *at) {
+  compute_graph *graph = d->graph;
+  const int64_t images = d->batch * d->offset_groups;
+  const compute_node offsets =
+      compute_reshape(graph, op_cast(d->call, call_input(d->call, 2), COMPUTE_F32),
+                      COMPUTE_SHAPE(images, d->taps, d->axes, d->points));
+  for (int32_t axis = 0; axis < d->axes; axis++) {
+    const compute_node regular = compute_add(graph, grid(d, axis, true), grid(d, axis, false));
+    const compute_node shift = compute_reshape(graph, compute_slice(graph, offsets, 2, axis, 1, 1),
+                                               COMPUTE_SHAPE(images, d->taps, d->points));
+    at[axis] = compute_reshape(graph, compute_add(graph, shift, regular),
+                               COMPUTE_SHAPE(images, d->taps * d->points));
+  }
+}
+
+/* All elements of all windows: [n, groups, channels / groups · taps, points]. */
+static compute_node read_windows(const deformed *d) {
+  static const sample_options linear = {.mode = SAMPLE_LINEAR, .border = SAMPLE_ZEROS};
+  compute_graph *graph = d->graph;
+  const int64_t images = d->batch * d->offset_groups, channels = d->x.size[1];
+  compute_node at[WINDOW_MOST];
+  find_points(d, at);
+  compute_shape shape = d->x;
+  shape.size[0] = images;
+  shape.size[1] = channels / d->offset_groups;
+  const compute_node x = compute_reshape(graph, call_input(d->call, 0), shape);
+  compute_node read = sample_points(d->call, x, at, &linear);
+  if (call_has(d->call, 4)) {
+    const compute_node mask = compute_reshape(graph, call_input(d->call, 4),
+                                              COMPUTE_SHAPE(images, 1, d->taps * d->points));
+    read = compute_mul(graph, read, mask);
+  }
+  return compute_reshape(
+      graph, read, COMPUTE_SHAPE(d->batch, d->groups, channels / d->groups * d->taps, d->points));
+}
+
+static compute_status deform_conv(model_call *call) {
+  deformed d = {.call = call,
+                .graph = call->graph,
+                .x = call_shape(call, 0),
+                .filter = call_shape(call, 1),
+                .groups = call_attribute_i(call, "group", 1),
+                .offset_groups = call_attribute_i(call, "offset_group", 1)};
+  compute_status status = check_filter(call, d.x, d.filter);
+  if (!status) status = window_read(call, d.x, d.filter.size + 2, false, d.windows);
+  if (status) return status;
+  d.axes = d.x.rank - 2;
+  d.batch = d.x.size[0];
+  if (d.groups < 1 || d.offset_groups < 1 || d.x.size[1] % d.groups != 0 ||
+      d.x.size[1] % d.offset_groups != 0 || d.filter.size[0] % d.groups != 0)
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "%" PRId64 " groups and %" PRId64 " offset groups of %" PRId64 " channels",
+                     d.groups, d.offset_groups, d.x.size[1]);
+  compute_shape result = {.rank = d.x.rank, .size = {d.batch, d.filter.size[0]}};
+  for (int32_t i = 0; i < d.axes; i++) result.size[2 + i] = d.windows[i].count;
+  status = compute_shape_count(result, &d.points);
+  if (status) return call_fail(call, status, "its result cannot be counted");
+  d.points = op_count(result, 2, result.rank);
+  d.taps = op_count(d.filter, 2, d.filter.rank);
+  const compute_shape taps =
+      COMPUTE_SHAPE(d.groups, d.filter.size[0] / d.groups, d.filter.size[1] * d.taps);
+  compute_node y = compute_matmul(d.graph, compute_reshape(d.graph, call_input(call, 1), taps),
+                                  read_windows(&d));
+  y = compute_reshape(d.graph, y, result);
+  if (call_has(call, 3))
+    y = compute_add(d.graph, y, op_along(call, call_input(call, 3), 1, result.rank));
+  return call_output(call, 0, y);
+}
+
+/* ---- CausalConvWithState --------------------------------------------------------------------- */
+
+/* x [n, c, l] with filter [c, 1, k] and the k − 1 positions before it. */
+static compute_status causal_conv_with_state(model_call *call) {
+  const compute_shape x = call_shape(call, 0), filter = call_shape(call, 1);
+  if (x.rank != 3 || filter.rank != 3 || filter.size[0] != x.size[1] || filter.size[1] != 1 ||
+      filter.size[2] < 1)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "a filter [channels,1,k] does not fit the input");
+  compute_graph *graph = call->graph;
+  const int64_t before = filter.size[2] - 1, length = x.size[2] + before;
+  compute_node parts[2] = {call_input(call, 3), call_input(call, 0)};
+  if (!call_has(call, 3))
+    parts[0] = call_zeros(call, call_dtype(call, 0), COMPUTE_SHAPE(x.size[0], x.size[1], before));
+  const compute_node all = compute_concat(graph, parts, 2, 2);
+  const compute_conv2d_options options = {.groups = x.size[1]};
+  compute_node y = compute_conv2d(
+      graph, compute_reshape(graph, all, COMPUTE_SHAPE(x.size[0], x.size[1], 1, length)),
+      compute_reshape(graph, call_input(call, 1), COMPUTE_SHAPE(x.size[1], 1, 1, before + 1)),
+      call_input(call, 2), &options);
+  y = compute_reshape(graph, y, x);
+  const char *activation = call_attribute_s(call, "activation", "none");
+  if (strcmp(activation, "silu") == 0 || strcmp(activation, "swish") == 0)
+    y = compute_silu(graph, y);
+  else if (strcmp(activation, "none") != 0)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "activation '%s'", activation);
+  call_output(call, 0, y);
+  return call_output(call, 1, compute_slice(graph, all, 2, length - before, before, 1));
+}
+
+static const operator_row rows[] = {
+    {"", "CausalConvWithState", 27, causal_conv_with_state},
+    {"", "Conv", 1, conv},
+    {"", "ConvTranspose", 1, conv_transpose},
+    {"", "DeformConv", 19, deform_conv},
+    {"com.microsoft", "FusedConv", 1, fused_conv},
+};
+
+const operator_family operators_conv = OPERATOR_FAMILY(rows);

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* Operators that read and write elements at places which another tensor tells.
+ *
+ * What has several indices becomes one: rows of a tensor, counted through. Graphs add at indices;
+ * the other reductions are composed of a sort by the index, after which a scan leaves each index's
+ * result in the last of its rows, whose position is then looked up by every row of the data. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/operators.h"
+#include "model/operators/numbers.h"
+#include "model/operators/op.h"
+
+static compute_status output_like(model_call *call, compute_node node) {
+  return call_output_as(call, 0, call_type(call, 0), node);
+}
+
+static compute_node indices_input(model_call *call, size_t i) {
+  return op_cast(call, call_input(call, i), COMPUTE_I64);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+static compute_status gather(model_call *call) {
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", 0), call_shape(call, 0).rank, &axis);
+  if (status) return status;
+  return output_like(call,
+                     compute_gather(call->graph, call_input(call, 0), call_input(call, 1), axis));
+}
+
+static compute_status gather_elements(model_call *call) {
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", 0), call_shape(call, 0).rank, &axis);
+  if (status) return status;
+  return output_like(
+      call, compute_gather_elements(call->graph, call_input(call, 0), call_input(call, 1), axis));
+}
+
+/* Columns of the last axis: of a vector as of a matrix with one row. */
+static compute_status array_feature_extractor(model_call *call) {
+  compute_graph *graph = call->graph;
+  compute_node x = call_input(call, 0);
+  const compute_shape shape = call_shape(call, 0);
+  if (shape.rank < 2)
+    x = compute_reshape(graph, x, COMPUTE_SHAPE(1, shape.rank ? shape.size[0] : 1));
+  const compute_node at = compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(-1));
+  return output_like(call, compute_gather(graph, x, at, -1));
+}
+
+/* Indices of an axis with `size` elements, from 0 on; *outside are those that have no element. */
+static compute_node count_from_start(model_call *call, compute_node at, int64_t size,
+                                     compute_node *outside) {
+  compute_graph *graph = call->graph;
+  const compute_node zero = number_i64(call, 0), end = number_i64(call, size);
+  at = compute_select(graph, compute_less(graph, at, zero), compute_add(graph, at, end), at);
+  *outside = compute_logical_or(graph, compute_less(graph, at, zero),
+                                compute_greater_equal(graph, at, end));
+  return at;
+}
+
+/* One index into axes `first` … of the data for each k-tuple of indices along the last axis of
+ * `at`. Those outside become `rows`, the end, where they fail the run. */
+static compute_node join_indices(model_call *call, compute_node at, compute_shape shape,
+                                 int32_t first, int32_t k) {
+  compute_graph *graph = call->graph;
+  compute_shape flat = compute_node_shape(graph, at);
+  flat.rank--;
+  compute_node joined = number_i64(call, 0), bad = compute_scalar(graph, COMPUTE_BOOL, 0);
+  for (int32_t i = 0; i < k; i++) {
+    compute_node outside, part = compute_slice(graph, at, -1, i, 1, 1);
+    part = compute_reshape(graph, part, flat);
+    part = count_from_start(call, part, shape.size[first + i], &outside);
+    joined = compute_mul(graph, joined, number_i64(call, shape.size[first + i]));
+    joined = compute_add(graph, joined, part);
+    bad = compute_logical_or(graph, bad, outside);
+  }
+  const int64_t rows = op_count(shape, first, first + k);
+  joined = compute_select(graph, bad, number_i64(call, rows), joined);
+  return compute_broadcast(graph, joined, flat);
+}
+
+static compute_status check_tuples(model_call *call, int32_t batch, int32_t *k) {
+  const compute_shape shape = call_shape(call, 0), at = call_shape(call, 1);
+  const int64_t last = at.rank > 0 ? at.size[at.rank - 1] : 0;
+  if (at.rank < 1 || batch < 0 || batch >= at.rank || batch > shape.rank ||
+      last > shape.rank - batch)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "indices of %" PRId64 " axes into %d", last,
+                     (int)shape.rank);
+  for (int32_t i = 0; i < batch; i++)
+    if (shape.size[i] != at.size[i])
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "its batches differ along axis %d", (int)i);
+  *k = (int32_t)last;
+  return COMPUTE_OK;
+}
+
+/* A batch's rows come after those of the batches before it. */
+static compute_node add_batch(model_call *call, compute_node at, int64_t batches, int64_t rows) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, at);
+  int64_t count = 0;
+  compute_shape_count(shape, &count);
+  const compute_shape apart = COMPUTE_SHAPE(batches, batches ? count / batches : 0);
+  const compute_node outside = compute_greater_equal(graph, at, number_i64(call, rows));
+  compute_node base = compute_index(graph, COMPUTE_I64, apart, 0);
+  base = compute_reshape(graph, compute_mul(graph, base, number_i64(call, rows)), shape);
+  return compute_select(graph, outside, number_i64(call, batches * rows),
+                        compute_add(graph, at, base));
+}
+
+static compute_status gather_nd(model_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = call_shape(call, 0);
+  const int32_t batch = (int32_t)call_attribute_i(call, "batch_dims", 0);
+  int32_t k;
+  const compute_status status = check_tuples(call, batch, &k);
+  if (status) return status;
+  const int64_t batches = op_count(shape, 0, batch), rows = op_count(shape, batch, batch + k);
+  compute_node at = join_indices(call, indices_input(call, 1), shape, batch, k);
+  compute_shape result = compute_node_shape(graph, at);
+  if (batch) at = add_batch(call, at, batches, rows);
+  if (result.rank + shape.rank - batch - k > COMPUTE_MAX_RANK)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its result has more than %d axes",
+                     COMPUTE_MAX_RANK);
+  for (int32_t i = batch + k; i < shape.rank; i++) result.size[result.rank++] = shape.size[i];
+  const int64_t row = op_count(shape, batch + k, shape.rank);
+  compute_node x = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(batches * rows, row));
+  x = compute_gather(graph, x, at, 0);
+  return output_like(call, compute_reshape(graph, x, result));
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+typedef compute_node (*join_rows)(model_call *call, compute_node a, compute_node b);
+
+/* Rows of `updates` [n, row] for rows `at` [n] of `data` [rows, row]. */
+typedef struct scatter {
+  compute_node data, at, updates;
+  int64_t rows, row, count;
+} scatter;
+
+static compute_node multiply(model_call *call, compute_node a, compute_node b) {
+  return compute_mul(call->graph, a, b);
+}
+
+/* Joins each row with those of the same index before it. `at` is sorted. After a step each row has
+ * twice as many. */
+static compute_node scan_rows(model_call *call, const scatter *s, join_rows join) {
+  compute_graph *graph = call->graph;
+  compute_node x = s->updates;
+  for (int64_t step = 1; step < s->count; step *= 2) {
+    const int64_t rest = s->count - step;
+    const compute_node late = compute_slice(graph, x, 0, step, rest, 1);
+    const compute_node joined = join(call, compute_slice(graph, x, 0, 0, rest, 1), late);
+    compute_node same = compute_equal(graph, compute_slice(graph, s->at, 0, 0, rest, 1),
+                                      compute_slice(graph, s->at, 0, step, rest, 1));
+    same = compute_reshape(graph, same, COMPUTE_SHAPE(rest, 1));
+    const compute_node parts[] = {compute_slice(graph, x, 0, 0, step, 1),
+                                  compute_select(graph, same, joined, late)};
+    x = compute_concat(graph, parts, 2, 0);
+  }
+  return x;
+}
+
+/* For each row of the data 1 + the last of the sorted rows for it, or 0. */
+static compute_node find_last(model_call *call, const scatter *s) {
+  compute_graph *graph = call->graph;
+  compute_node number = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(s->count), 0);
+  number = compute_add(graph, number, number_i64(call, 1));
+  if (s->count > 1) {
+    const compute_node differs =
+        compute_not_equal(graph, compute_slice(graph, s->at, 0, 0, s->count - 1, 1),
+                          compute_slice(graph, s->at, 0, 1, s->count - 1, 1));
+    const compute_node parts[] = {differs, compute_full(graph, COMPUTE_BOOL, COMPUTE_SHAPE(1), 1)};
+    number = compute_select(graph, compute_concat(graph, parts, 2, 0), number, number_i64(call, 0));
+  }
+  return compute_scatter_add(graph, number, s->at, 0, s->rows);
+}
+
+/* Of several updates of one row the last stands; with `join` all count, and what was there. */
+static compute_node scatter_joined(model_call *call, scatter s, join_rows join) {
+  compute_graph *graph = call->graph;
+  if (s.count > 1) {
+    const compute_node order = compute_argsort(graph, s.at, 0, false);
+    s.at = compute_gather(graph, s.at, order, 0);
+    s.updates = compute_gather(graph, s.updates, order, 0);
+  }
+  if (join) s.updates = scan_rows(call, &s, join);
+  compute_node last = find_last(call, &s);
+  compute_node found = compute_greater(graph, last, number_i64(call, 0));
+  found = compute_reshape(graph, found, COMPUTE_SHAPE(s.rows, 1));
+  last = compute_relu(graph, compute_sub(graph, last, number_i64(call, 1)));
+  compute_node rows = compute_gather(graph, s.updates, last, 0);
+  if (join) rows = join(call, s.data, rows);
+  return compute_select(graph, found, rows, s.data);
+}
+
+static compute_status scatter_rows(model_call *call, const scatter *s) {
+  static const struct {
+    const char *name;
+    join_rows join;
+  } joins[] = {{"none", NULL}, {"mul", multiply}, {"max", number_maximum}, {"min", number_minimum}};
+  const char *reduction = call_attribute_s(call, "reduction", "none");
+  compute_node result = {0};
+  if (s->count == 0 || s->rows == 0 || s->row == 0) return output_like(call, call_input(call, 0));
+  if (strcmp(reduction, "add") == 0)
+    result = compute_add(call->graph, s->data,
+                         compute_scatter_add(call->graph, s->updates, s->at, 0, s->rows));
+  for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
+    if (strcmp(joins[i].name, reduction) == 0) result = scatter_joined(call, *s, joins[i].join);
+  if (!compute_node_is_valid(result) && !compute_graph_status(call->graph))
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "reduction '%s'", reduction);
+  return output_like(call, compute_reshape(call->graph, result, call_shape(call, 0)));
+}
+
+static compute_status scatter_nd(model_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = call_shape(call, 0);
+  int32_t k;
+  const compute_status status = check_tuples(call, 0, &k);
+  if (status) return status;
+  const compute_node at = join_indices(call, indices_input(call, 1), shape, 0, k);
+  scatter s = {.rows = op_count(shape, 0, k), .row = op_count(shape, k, shape.rank)};
+  compute_shape_count(compute_node_shape(graph, at), &s.count);
+  compute_shape expected = compute_node_shape(graph, at);
+  for (int32_t i = k; i < shape.rank && expected.rank < COMPUTE_MAX_RANK; i++)
+    expected.size[expected.rank++] = shape.size[i];
+  if (!compute_shape_equal(expected, call_shape(call, 2)))
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "its updates do not have the shape of what is read");
+  s.at = compute_reshape(graph, at, COMPUTE_SHAPE(s.count));
+  s.data = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(s.rows, s.row));
+  s.updates = compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(s.count, s.row));
+  return scatter_rows(call, &s);
+}
+
+/* Single elements: each index is joined with the place of the element itself off the axis. */
+static compute_status scatter_elements(model_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = call_shape(call, 0), from = call_shape(call, 1);
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", 0), shape.rank, &axis);
+  if (status) return status;
+  if (from.rank != shape.rank || !compute_shape_equal(from, call_shape(call, 2)))
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "its indices and updates do not match");
+  compute_node outside, joined = number_i64(call, 0);
+  const compute_node along =
+      count_from_start(call, indices_input(call, 1), shape.size[axis], &outside);
+  for (int32_t i = 0; i < shape.rank; i++) {
+    if (i != axis && from.size[i] > shape.size[i])
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of its indices is too long", (int)i);
+    joined = compute_mul(graph, joined, number_i64(call, shape.size[i]));
+    joined =
+        compute_add(graph, joined, i == axis ? along : compute_index(graph, COMPUTE_I64, from, i));
+  }
+  scatter s = {
+      .rows = op_count(shape, 0, shape.rank), .row = 1, .count = op_count(from, 0, from.rank)};
+  joined = compute_select(graph, outside, number_i64(call, s.rows), joined);
+  s.at = compute_reshape(graph, joined, COMPUTE_SHAPE(s.count));
+  s.data = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(s.rows, 1));
+  s.updates = compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(s.count, 1));
+  return scatter_rows(call, &s);
+}
+
+/* ---- TensorScatter -----------------------------------------------------------------------------
+ */
+
+/* The axes of a cache: [batch, outer, size, inner], and as many rows of an update. */
+typedef struct cache_axes {
+  int64_t batch, outer, size, inner, update;
+} cache_axes;
+
+static compute_status read_cache(model_call *call, cache_axes *c) {
+  const compute_shape cache = call_shape(call, 0), update = call_shape(call, 1);
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", -2), cache.rank, &axis);
+  if (status) return status;
+  bool same = axis > 0 && cache.rank == update.rank && update.size[axis] <= cache.size[axis];
+  for (int32_t i = 0; same && i < cache.rank; i++)
+    same = i == axis || cache.size[i] == update.size[i];
+  if (!same) return call_fail(call, COMPUTE_ERROR_SHAPE, "its update does not fit into the cache");
+  *c = (cache_axes){cache.size[0], op_count(cache, 1, axis), cache.size[axis],
+                    op_count(cache, axis + 1, cache.rank), update.size[axis]};
+  return COMPUTE_OK;
+}
+
+/* Each row of the cache looks up the row of the update that is written there. */
+static compute_status tensor_scatter(model_call *call) {
+  compute_graph *graph = call->graph;
+  cache_axes c = {0};
+  const compute_status status = read_cache(call, &c);
+  if (status) return status;
+  if (c.update == 0) return output_like(call, call_input(call, 0));
+  const compute_shape rows = COMPUTE_SHAPE(c.batch, c.outer, c.size);
+  compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(c.batch, 1, c.size), 2);
+  if (call_has(call, 2))
+    at = compute_sub(graph, at,
+                     compute_reshape(graph, indices_input(call, 2), COMPUTE_SHAPE(c.batch, 1, 1)));
+  if (strcmp(call_attribute_s(call, "mode", "linear"), "circular") == 0)
+    at = number_modulo(call, at, number_i64(call, c.size));
+  const compute_node written =
+      compute_logical_and(graph, compute_greater_equal(graph, at, number_i64(call, 0)),
+                          compute_less(graph, at, number_i64(call, c.update)));
+  at = compute_select(graph, written, at, number_i64(call, 0));
+  compute_node base =
+      compute_mul(graph, compute_index(graph, COMPUTE_I64, rows, 0), number_i64(call, c.outer));
+  base = compute_add(graph, base, compute_index(graph, COMPUTE_I64, rows, 1));
+  at = compute_add(graph, compute_mul(graph, base, number_i64(call, c.update)), at);
+  const compute_node update = compute_reshape(graph, call_input(call, 1),
+                                              COMPUTE_SHAPE(c.batch * c.outer * c.update, c.inner));
+  const compute_node cache =
+      compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(c.batch, c.outer, c.size, c.inner));
+  const compute_node mask = compute_reshape(graph, written, COMPUTE_SHAPE(c.batch, 1, c.size, 1));
+  const compute_node result =
+      compute_select(graph, mask, compute_gather(graph, update, at, 0), cache);
+  return output_like(call, compute_reshape(graph, result, call_shape(call, 0)));
+}
+
+/* ---- The table ---------------------------------------------------------------------------------
+ */
+
+static const operator_row rows[] = {
+    {"", "Gather", 1, gather},
+    {"", "GatherElements", 11, gather_elements},
+    {"", "GatherND", 11, gather_nd},
+    {"", "Scatter", 9, scatter_elements},
+    {"", "ScatterElements", 11, scatter_elements},
+    {"", "ScatterND", 11, scatter_nd},
+    {"", "TensorScatter", 24, tensor_scatter},
+    {"ai.onnx.ml", "ArrayFeatureExtractor", 1, array_feature_extractor},
+    {"com.microsoft", "GatherND", 1, gather_nd},
+};
+
+const operator_family operators_index = OPERATOR_FAMILY(rows);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* ONNX Runtime's weights of a few bits, packed in bytes, in blocks with a scale each. They stay
+ * packed in memory: graphs unpack them where they are used. */
+#include <inttypes.h>
+
+#include "model/operators/op.h"
+#include "model/operators/quantize.h"
+
+/* Bytes [rows, n] as i32 [rows, n · 8 / bits], the lowest bits first. */
+static compute_node unpack(model_call *call, compute_node bytes, int64_t bits) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, bytes);
+  const int32_t shifts[] = {0, (int32_t)bits, 2 * (int32_t)bits, 3 * (int32_t)bits};
+  bytes = compute_cast(graph, bytes, COMPUTE_I32);
+  if (bits == 8) return bytes;
+  const compute_node places = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(8 / bits), shifts);
+  const compute_node mask = compute_scalar_i64(graph, COMPUTE_I32, (1 << bits) - 1);
+  bytes = compute_reshape(graph, bytes, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1));
+  bytes = compute_bit_and(graph, compute_shift_right(graph, bytes, places), mask);
+  return compute_reshape(graph, bytes, COMPUTE_SHAPE(shape.size[0], shape.size[1] * (8 / bits)));
+}
+
+static compute_status check_bits(model_call *call, int64_t bits, int64_t block) {
+  if (bits != 2 && bits != 4 && bits != 8)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "numbers of %" PRId64 " bits", bits);
+  if (block < 1 || block > 1 << 20 || block * bits % 8 != 0)
+    return call_fail(call, COMPUTE_ERROR_INVALID_ARGUMENT, "blocks of %" PRId64 " numbers", block);
+  return COMPUTE_OK;
+}
+
+/* ---- MatMulNBits ----------------------------------------------------------------------------- */
+
+typedef struct packed_matrix {
+  int64_t bits, block;
+  int64_t rows, columns; /* of the matrix, which is multiplied from the right, transposed */
+  int64_t blocks;        /* of a row */
+} packed_matrix;
+
+static compute_status read_matrix(model_call *call, packed_matrix *m) {
+  const compute_shape shape = call_shape(call, 1);
+  m->bits = call_attribute_i(call, "bits", 4);
+  m->block = call_attribute_i(call, "block_size", 0);
+  m->rows = call_attribute_i(call, "N", 0);
+  m->columns = call_attribute_i(call, "K", 0);
+  const compute_status status = check_bits(call, m->bits, m->block);
+  if (status) return status;
+  m->blocks = m->columns / m->block + (m->columns % m->block != 0);
+  if (m->columns < 1 || shape.rank != 3 || shape.size[0] != m->rows || shape.size[1] != m->blocks ||
+      shape.size[2] != m->block * m->bits / 8 || call_dtype(call, 1) != COMPUTE_U8)
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "its bytes are not %" PRId64 " rows of %" PRId64 " blocks", m->rows,
+                     m->blocks);
+  return COMPUTE_OK;
+}
+
+/* [rows, blocks]; the middle of the range, a scalar, if the node has none. */
+static compute_node zero_points(model_call *call, const packed_matrix *m) {
+  compute_node zero = call_input(call, 3);
+  if (!call_has(call, 3)) return compute_scalar(call->graph, COMPUTE_F32, 1 << (m->bits - 1));
+  if (op_is_float(call_dtype(call, 3)))
+    return op_cast(call, compute_reshape(call->graph, zero, COMPUTE_SHAPE(m->rows, m->blocks)),
+                   COMPUTE_F32);
+  const int64_t bytes = (m->blocks * m->bits + 7) / 8;
+  zero = unpack(call, compute_reshape(call->graph, zero, COMPUTE_SHAPE(m->rows, bytes)), m->bits);
+  zero = compute_slice(call->graph, zero, 1, 0, m->blocks, 1);
+  return compute_cast(call->graph, zero, COMPUTE_F32);
+}
+
+/* A number for each block, as one for each element of what the numbers of a row are shaped to: the
+ * blocks, or, where an index has the block of each column, the columns. */
+static compute_node of_elements(model_call *call, const packed_matrix *m, compute_node x) {
+  if (compute_node_shape(call->graph, x).rank == 0) return x;
+  if (!call_has(call, 4))
+    return compute_reshape(call->graph, x, COMPUTE_SHAPE(m->rows, m->blocks, 1));
+  compute_node index = op_cast(call, call_input(call, 4), COMPUTE_I64);
+  if (call_shape(call, 4).rank == 1 && call_shape(call, 4).size[0] > m->columns)
+    index = compute_slice(call->graph, index, 0, 0, m->columns, 1);
+  return compute_gather(call->graph, x, index, 1);
+}
+
+static compute_node first_columns(model_call *call, const packed_matrix *m, compute_node x) {
+  x = compute_reshape(call->graph, x, COMPUTE_SHAPE(m->rows, m->blocks * m->block));
+  return m->blocks * m->block == m->columns ? x
+                                            : compute_slice(call->graph, x, 1, 0, m->columns, 1);
+}
+
+compute_status matmul_bits_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  packed_matrix m;
+  const compute_status status = read_matrix(call, &m);
+  if (status) return status;
+  const bool indexed = call_has(call, 4);
+  const compute_node bytes = compute_reshape(
+      graph, call_input(call, 1), COMPUTE_SHAPE(m.rows * m.blocks, m.block * m.bits / 8));
+  compute_node w = compute_cast(graph, unpack(call, bytes, m.bits), COMPUTE_F32);
+  w = indexed ? first_columns(call, &m, w)
+              : compute_reshape(graph, w, COMPUTE_SHAPE(m.rows, m.blocks, m.block));
+  const compute_node scale =
+      op_cast(call, compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(m.rows, m.blocks)),
+              COMPUTE_F32);
+  w = compute_sub(graph, w, of_elements(call, &m, zero_points(call, &m)));
+  w = op_cast(call, compute_mul(graph, w, of_elements(call, &m, scale)), call_dtype(call, 0));
+  if (!indexed) w = first_columns(call, &m, w);
+  compute_node y =
+      compute_matmul(graph, call_input(call, 0), compute_transpose(graph, w, COMPUTE_AXES(1, 0)));
+  if (call_has(call, 5)) y = compute_add(graph, y, call_input(call, 5));
+  return call_output(call, 0, y);
+}
+
+/* ---- GatherBlockQuantized -------------------------------------------------------------------- */
+
+/* Slices of input i along `axis`, with what is packed along the last axis unpacked, as f32. */
+static compute_node gather_numbers(model_call *call, size_t i, int32_t axis, int64_t bits) {
+  compute_graph *graph = call->graph;
+  const bool packed = call_type(call, i) == ONNX_UINT8;
+  compute_node x = compute_gather(graph, call_input(call, i), call_input(call, 1), axis);
+  compute_shape shape = compute_node_shape(graph, x);
+  if (packed && shape.rank > 0) {
+    const int64_t last = shape.size[shape.rank - 1];
+    x = compute_reshape(graph, x, COMPUTE_SHAPE(op_count(shape, 0, shape.rank - 1), last));
+    x = unpack(call, x, bits);
+    shape.size[shape.rank - 1] = last * (8 / bits);
+    x = compute_reshape(graph, x, shape);
+  }
+  return op_cast(call, x, COMPUTE_F32);
+}
+
+/* [..., n] as [..., blocks, n / blocks]. */
+static compute_node in_blocks(model_call *call, compute_node x, int64_t blocks) {
+  compute_shape shape = compute_node_shape(call->graph, x);
+  const int64_t size = blocks > 0 ? shape.size[shape.rank - 1] / blocks : 0;
+  shape.size[shape.rank - 1] = blocks;
+  shape.size[shape.rank++] = size;
+  return compute_reshape(call->graph, x, shape);
+}
+
+compute_status gather_block_quantized_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_shape data = call_shape(call, 0), scales = call_shape(call, 2);
+  const int64_t bits = call_attribute_i(call, "bits", 4);
+  const int64_t block = call_attribute_i(call, "block_size", 128);
+  int32_t axis, quantized;
+  compute_status status = check_bits(call, bits, block);
+  if (!status) status = call_axis(call, call_attribute_i(call, "gather_axis", 0), data.rank, &axis);
+  if (!status)
+    status = call_axis(call, call_attribute_i(call, "quantize_axis", 1), data.rank, &quantized);
+  if (status) return status;
+  if (quantized != data.rank - 1 || axis == quantized || scales.rank != data.rank ||
+      data.rank + call_shape(call, 1).rank > COMPUTE_MAX_RANK)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                     "only blocks along the last axis, and slices along another, are supported");
+  const compute_node x = gather_numbers(call, 0, axis, bits);
+  const compute_shape result = compute_node_shape(graph, x);
+  const int64_t count = result.rank ? result.size[result.rank - 1] : 0;
+  const int64_t blocks = scales.size[scales.rank - 1];
+  if (blocks < 1 || count % blocks != 0 || (blocks > 1 && count / blocks != block))
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " scales for %" PRId64 " numbers",
+                     blocks, count);
+  compute_node zero =
+      compute_scalar(graph, COMPUTE_F32, call_type(call, 0) == ONNX_UINT8 ? 1 << (bits - 1) : 0);
+  if (call_has(call, 3)) {
+    zero = gather_numbers(call, 3, axis, bits);
+    zero = compute_slice(graph, zero, result.rank - 1, 0, blocks, 1);
+    zero = in_blocks(call, zero, blocks);
+  }
+  const compute_node scale = in_blocks(
+      call, compute_gather(graph, call_input(call, 2), call_input(call, 1), axis), blocks);
+  compute_node y = compute_sub(graph, in_blocks(call, x, blocks), zero);
+  y = compute_mul(graph, y, op_cast(call, scale, COMPUTE_F32));
+  return call_output(call, 0,
+                     op_cast(call, compute_reshape(graph, y, result), call_dtype(call, 2)));
+}

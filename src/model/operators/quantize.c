@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* From numbers to quantized ones and back. */
+#include "model/operators/quantize.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "model/operators.h"
+#include "model/operators/cast.h"
+#include "model/operators/op.h"
+#include "model/types.h"
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* The integers that quantized numbers can be. */
+static bool range_of(const type_row *row, double *low, double *high) {
+  if (!row || row->bits == 0 || row->bits > 16 || row->dtype == COMPUTE_BOOL ||
+      op_is_float(row->dtype))
+    return false;
+  const bool negative = row->dtype == COMPUTE_I8 || row->dtype == COMPUTE_I16;
+  *low = negative ? -ldexp(1, row->bits - 1) : 0;
+  *high = ldexp(1, negative ? row->bits - 1 : row->bits) - 1;
+  return true;
+}
+
+compute_status quantize_to(model_call *call, compute_node x, compute_node zero, int32_t type,
+                           bool saturate, compute_node *result) {
+  const type_row *row = type_find(type);
+  const cast_options options = {saturate, "nearest"};
+  double low, high;
+  if (row && row->form == ELEMENT_SMALL_FLOAT) {
+    /* Only types whose overflow saturates have zero points that count. */
+    if (compute_node_is_valid(zero) && row->small.special == ALL_FINITE)
+      x = compute_add(call->graph, op_wide(call, x),
+                      op_cast(call, zero, op_wide_dtype(compute_node_dtype(call->graph, x))));
+    return cast_to(call, x, type, &options, result);
+  }
+  if (!range_of(row, &low, &high))
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "numbers are not quantized to %s",
+                     onnx_type_name(type));
+  x = op_wide(call, compute_round(call->graph, x));
+  if (compute_node_is_valid(zero))
+    x = compute_add(call->graph, x, op_cast(call, zero, compute_node_dtype(call->graph, x)));
+  *result = compute_cast(call->graph, compute_clamp(call->graph, x, low, high), row->dtype);
+  return COMPUTE_OK;
+}
+
+dynamic_quantization quantize_dynamic(model_call *call, compute_node x) {
+  compute_graph *graph = call->graph;
+  const compute_node none = call_scalar_like(call, x, 0), one = call_scalar_like(call, x, 1);
+  const compute_node steps = call_scalar_like(call, x, 255);
+  const compute_node most =
+      compute_maximum(graph, compute_max(graph, x, COMPUTE_ALL_AXES, false), none);
+  const compute_node least =
+      compute_minimum(graph, compute_min(graph, x, COMPUTE_ALL_AXES, false), none);
+  const compute_node same = compute_equal(graph, most, least);
+  const compute_node range = compute_div(graph, compute_sub(graph, most, least), steps);
+  const compute_node scale = compute_select(graph, same, one, range);
+  compute_node zero = compute_div(graph, compute_neg(graph, least), scale);
+  zero = compute_round(graph, compute_clamp(graph, zero, 0, 255));
+  const compute_node q =
+      compute_add(graph, compute_round(graph, compute_div(graph, x, scale)), zero);
+  return (dynamic_quantization){compute_cast(graph, compute_clamp(graph, q, 0, 255), COMPUTE_U8),
+                                scale, compute_cast(graph, zero, COMPUTE_U8)};
+}
+
+/* ---- Scales and zero points ------------------------------------------------------------------ */
+
+/* One number for each block along `axis`: as many of it as there are elements. */
+static compute_status spread_blocks(model_call *call, size_t i, int32_t axis, int64_t block,
+                                    compute_node *result) {
+  const compute_shape x = call_shape(call, 0);
+  compute_shape own = call_shape(call, i);
+  bool fits = own.rank == x.rank && block > 0 && x.size[axis] <= INT64_MAX / 2;
+  for (int32_t k = 0; fits && k < x.rank; k++)
+    fits = own.size[k] == (k == axis ? x.size[k] / block + (x.size[k] % block != 0) : x.size[k]);
+  if (!fits)
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "input %zu does not fit blocks of %" PRId64 " along axis %d", i, block,
+                     (int)axis);
+  if (own.size[axis] <= 1) return COMPUTE_OK;
+  if (own.rank == COMPUTE_MAX_RANK)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "blocks in a tensor of %d axes",
+                     (int)own.rank);
+  compute_shape apart = own, wide, joined = own;
+  apart.rank++;
+  for (int32_t k = own.rank; k > axis + 1; k--) apart.size[k] = own.size[k - 1];
+  apart.size[axis + 1] = 1;
+  wide = apart;
+  wide.size[axis + 1] = block;
+  joined.size[axis] = own.size[axis] * block; /* below twice x's size */
+  *result = compute_broadcast(call->graph, compute_reshape(call->graph, *result, apart), wide);
+  *result = compute_reshape(call->graph, *result, joined);
+  if (joined.size[axis] > x.size[axis])
+    *result = compute_slice(call->graph, *result, axis, 0, x.size[axis], 1);
+  return COMPUTE_OK;
+}
+
+/* Input i, a scale or zero point of a tensor, an axis or blocks, so that it broadcasts to input 0.
+ * {0} if it is left out. */
+static compute_status spread(model_call *call, size_t i, compute_node *result) {
+  const compute_shape x = call_shape(call, 0), own = call_shape(call, i);
+  const int64_t block = call_attribute_i(call, "block_size", 0);
+  int32_t axis = 0;
+  *result = call_input(call, i);
+  if (!call_has(call, i)) return COMPUTE_OK;
+  if (own.rank <= 1 && op_count(own, 0, own.rank) == 1) {
+    *result = compute_reshape(call->graph, *result, COMPUTE_SCALAR);
+    return COMPUTE_OK;
+  }
+  if (x.rank != 1) {
+    const compute_status status = call_axis(call, call_attribute_i(call, "axis", 1), x.rank, &axis);
+    if (status) return status;
+  }
+  if (own.rank != 1 || (x.rank == 1 && block > 0))
+    return spread_blocks(call, i, axis, block, result);
+  if (own.size[0] != x.size[axis])
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "input %zu has %" PRId64 " elements for an axis of %" PRId64, i, own.size[0],
+                     x.size[axis]);
+  *result = op_along(call, *result, axis, x.rank);
+  return COMPUTE_OK;
+}
+
+/* ---- Rules ----------------------------------------------------------------------------------- */
+
+/* An attribute that names a type of floats, or `fallback`. */
+static compute_status float_attribute(model_call *call, const char *name, compute_dtype fallback,
+                                      compute_dtype *dtype) {
+  const int64_t type = call_attribute_i(call, name, 0);
+  *dtype = type > 0 && type <= INT32_MAX ? onnx_dtype((int32_t)type) : fallback;
+  return op_is_float(*dtype)
+             ? COMPUTE_OK
+             : call_fail(call, COMPUTE_ERROR_DTYPE, "%s is not a float", type ? name : "the scale");
+}
+
+static compute_status quantize_linear(model_call *call) {
+  compute_node scale, zero, result;
+  compute_dtype dtype;
+  compute_status status = spread(call, 1, &scale);
+  if (!status) status = spread(call, 2, &zero);
+  if (!status) status = float_attribute(call, "precision", call_dtype(call, 1), &dtype);
+  if (status) return status;
+  int32_t type = (int32_t)call_attribute_i(call, "output_dtype", ONNX_UNDEFINED);
+  if (call_has(call, 2)) type = call_type(call, 2);
+  if (type == ONNX_UNDEFINED) type = ONNX_UINT8;
+  const compute_node x = compute_div(call->graph, op_cast(call, call_input(call, 0), dtype),
+                                     op_cast(call, scale, dtype));
+  status = quantize_to(call, x, zero, type, call_attribute_i(call, "saturate", 1) != 0, &result);
+  return status ? status : call_output_as(call, 0, type, result);
+}
+
+static compute_status dequantize_linear(model_call *call) {
+  compute_node scale, zero;
+  compute_dtype dtype;
+  compute_status status = spread(call, 1, &scale);
+  if (!status) status = spread(call, 2, &zero);
+  if (!status) status = float_attribute(call, "output_dtype", call_dtype(call, 1), &dtype);
+  if (status) return status;
+  const compute_dtype wide = op_wide_dtype(dtype);
+  compute_node x = call_input(call, 0);
+  if (compute_node_is_valid(zero) && !op_is_float(call_dtype(call, 0))) {
+    /* Differences of 16 bits are exact in every wide float; those of i32 need not be. */
+    const compute_dtype exact = call_dtype(call, 0) == COMPUTE_I32 ? COMPUTE_I32 : wide;
+    x = compute_sub(call->graph, op_cast(call, x, exact), op_cast(call, zero, exact));
+  }
+  x = compute_mul(call->graph, op_cast(call, x, wide), op_cast(call, scale, wide));
+  return call_output(call, 0, op_cast(call, x, dtype));
+}
+
+static compute_status dynamic_quantize_linear(model_call *call) {
+  const dynamic_quantization q = quantize_dynamic(call, call_input(call, 0));
+  call_output(call, 0, q.values);
+  call_output(call, 1, q.scale);
+  return call_output(call, 2, q.zero);
+}
+
+static const operator_row rows[] = {
+    {"", "QuantizeLinear", 10, quantize_linear},
+    {"", "DequantizeLinear", 10, dequantize_linear},
+    {"", "DynamicQuantizeLinear", 11, dynamic_quantize_linear},
+    {"", "MatMulInteger", 10, matmul_integer_rule},
+    {"", "ConvInteger", 10, conv_integer_rule},
+    {"", "QLinearMatMul", 10, qlinear_matmul_rule},
+    {"", "QLinearConv", 10, qlinear_conv_rule},
+    {"com.microsoft", "QuantizeLinear", 1, quantize_linear},
+    {"com.microsoft", "DequantizeLinear", 1, dequantize_linear},
+    {"com.microsoft", "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul_rule},
+    {"com.microsoft", "GatherBlockQuantized", 1, gather_block_quantized_rule},
+    {"com.microsoft", "MatMulIntegerToFloat", 1, matmul_integer_to_float_rule},
+    {"com.microsoft", "MatMulNBits", 1, matmul_bits_rule},
+    {"com.microsoft", "QGemm", 1, qgemm_rule},
+    {"com.microsoft", "QLinearAdd", 1, qlinear_binary_rule},
+    {"com.microsoft", "QLinearAveragePool", 1, qlinear_pool_rule},
+    {"com.microsoft", "QLinearConcat", 1, qlinear_concat_rule},
+    {"com.microsoft", "QLinearGlobalAveragePool", 1, qlinear_pool_rule},
+    {"com.microsoft", "QLinearLeakyRelu", 1, qlinear_activation_rule},
+    {"com.microsoft", "QLinearMul", 1, qlinear_binary_rule},
+    {"com.microsoft", "QLinearSigmoid", 1, qlinear_activation_rule},
+    {"com.microsoft", "QLinearSoftmax", 1, qlinear_softmax_rule},
+    {"com.microsoft", "QLinearWhere", 1, qlinear_where_rule},
+};
+
+const operator_family operators_quantize = OPERATOR_FAMILY(rows);

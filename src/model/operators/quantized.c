@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Operators on quantized numbers. Products are exact: those of matrices in i32, convolutions in
+ * floats that hold every sum of theirs. Then a scale, and rounding to even. */
+#include <string.h>
+
+#include "model/operators.h"
+#include "model/operators/op.h"
+#include "model/operators/quantize.h"
+
+/* ---- Scales and zero points ------------------------------------------------------------------ */
+
+/* Input i, of the rows or the columns of a matrix; one for all of it as a scalar. {0} if it is left
+ * out. */
+static compute_node of_matrix(model_call *call, size_t i, bool rows) {
+  const compute_shape shape = call_shape(call, i);
+  const compute_node x = call_input(call, i);
+  if (!call_has(call, i)) return x;
+  if (shape.rank <= 1 && op_count(shape, 0, shape.rank) == 1)
+    return compute_reshape(call->graph, x, COMPUTE_SCALAR);
+  return rows && shape.rank == 1 ? op_along(call, x, 0, 2) : x;
+}
+
+compute_node quantized_scale(model_call *call, size_t i, bool rows) {
+  return op_cast(call, of_matrix(call, i, rows), COMPUTE_F32);
+}
+
+static compute_node less(model_call *call, compute_node x, compute_node zero, compute_dtype dtype) {
+  x = op_cast(call, x, dtype);
+  return compute_node_is_valid(zero) ? compute_sub(call->graph, x, op_cast(call, zero, dtype)) : x;
+}
+
+static compute_dtype product_dtype(compute_dtype dtype) {
+  return op_is_float(dtype) ? dtype : COMPUTE_I32; /* floats of 8 bits are f32 here */
+}
+
+/* x · scale (f32), of type `type`, as output 0. */
+static compute_status finish(model_call *call, compute_node x, compute_node zero, int32_t type) {
+  compute_node result;
+  const compute_status status = quantize_to(call, x, zero, type, true, &result);
+  return status ? status : call_output_as(call, 0, type, result);
+}
+
+/* ---- Products of matrices -------------------------------------------------------------------- */
+
+compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+  const compute_dtype dtype = product_dtype(call_dtype(call, a));
+  return compute_matmul(call->graph,
+                        less(call, call_input(call, a), of_matrix(call, a_zero, true), dtype),
+                        less(call, call_input(call, b), of_matrix(call, b_zero, false), dtype));
+}
+
+compute_status matmul_integer_rule(model_call *call) {
+  return call_output(call, 0, quantized_product(call, 0, 2, 1, 3));
+}
+
+/* sums · scale + bias, as floats of dtype. */
+static compute_status scaled(model_call *call, compute_node sums, compute_node scale, size_t bias,
+                             compute_dtype dtype) {
+  compute_node y = compute_mul(call->graph, op_cast(call, sums, COMPUTE_F32), scale);
+  if (call_has(call, bias))
+    y = compute_add(call->graph, y, op_cast(call, call_input(call, bias), COMPUTE_F32));
+  return call_output(call, 0, op_cast(call, y, dtype));
+}
+
+compute_status matmul_integer_to_float_rule(model_call *call) {
+  const compute_node scale =
+      compute_mul(call->graph, quantized_scale(call, 2, true), quantized_scale(call, 3, false));
+  return scaled(call, quantized_product(call, 0, 4, 1, 5), scale, 6, call_dtype(call, 2));
+}
+
+compute_status dynamic_quantize_matmul_rule(model_call *call) {
+  const dynamic_quantization a =
+      quantize_dynamic(call, op_cast(call, call_input(call, 0), COMPUTE_F32));
+  const compute_node b = less(call, call_input(call, 1), of_matrix(call, 3, false), COMPUTE_I32);
+  const compute_node sums =
+      compute_matmul(call->graph, less(call, a.values, a.zero, COMPUTE_I32), b);
+  const compute_node scale = compute_mul(call->graph, a.scale, quantized_scale(call, 2, false));
+  return scaled(call, sums, scale, 4, call_dtype(call, 0));
+}
+
+compute_status qlinear_matmul_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  compute_node scale =
+      compute_mul(graph, quantized_scale(call, 1, true), quantized_scale(call, 4, false));
+  scale = compute_div(graph, scale, quantized_scale(call, 6, true));
+  const compute_node sums = op_cast(call, quantized_product(call, 0, 2, 3, 5), COMPUTE_F32);
+  return finish(call, compute_mul(graph, sums, scale), of_matrix(call, 7, true),
+                call_type(call, 7));
+}
+
+/* Input i, transposed if it shall be, less its zero point. */
+static compute_node gemm_operand(model_call *call, size_t i, size_t zero, const char *transposed) {
+  compute_node x = op_cast(call, call_input(call, i), COMPUTE_I32);
+  if (call_attribute_i(call, transposed, 0) != 0) x = op_move_axis(call, x, 1, 0);
+  return less(call, x, of_matrix(call, zero, false), COMPUTE_I32);
+}
+
+compute_status qgemm_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  for (size_t i = 0; i < 4; i += 3)
+    if (call_shape(call, i).rank != 2)
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "input %zu has rank %d, not 2", i,
+                       (int)call_shape(call, i).rank);
+  compute_node sums =
+      compute_matmul(graph, gemm_operand(call, 0, 2, "transA"), gemm_operand(call, 3, 5, "transB"));
+  if (call_has(call, 6)) sums = compute_add(graph, sums, call_input(call, 6));
+  compute_node scale =
+      compute_mul(graph, quantized_scale(call, 1, false), quantized_scale(call, 4, false));
+  const double alpha = call_attribute_f(call, "alpha", 1);
+  if (alpha != 1) scale = compute_mul(graph, scale, call_scalar_like(call, scale, alpha));
+  if (!call_has(call, 7)) return scaled(call, sums, scale, SIZE_MAX, COMPUTE_F32);
+  scale = compute_div(graph, scale, quantized_scale(call, 7, false));
+  return finish(call, compute_mul(graph, op_cast(call, sums, COMPUTE_F32), scale),
+                of_matrix(call, 8, false), call_has(call, 8) ? call_type(call, 8) : ONNX_UINT8);
+}
+
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+/* What ONNX's operator `name` makes of `inputs` (one or two), with the attributes of this node.
+ * *result may be one of them. */
+static compute_status record_as(model_call *call, const char *name, const compute_node *inputs,
+                                size_t count, compute_node *result) {
+  const model_rule rule = operator_find("", name, INT32_MAX);
+  model_value values[2], *places[2], output = {.kind = VALUE_ABSENT};
+  if (!rule) return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "%s is not known", name);
+  if (compute_graph_status(call->graph)) {
+    *result = (compute_node){0};
+    return COMPUTE_OK; /* reported after the rule */
+  }
+  for (size_t i = 0; i < count; i++) {
+    const compute_dtype dtype = compute_node_dtype(call->graph, inputs[i]);
+    values[i] = (model_value){.kind = VALUE_TENSOR,
+                              .type = onnx_type_of(dtype),
+                              .dtype = dtype,
+                              .shape = compute_node_shape(call->graph, inputs[i]),
+                              .id = -1,
+                              .node = inputs[i]};
+    places[i] = &values[i];
+  }
+  model_call own = *call;
+  own.version = INT32_MAX;
+  own.inputs = places;
+  own.input_count = count;
+  own.outputs = &output;
+  own.output_count = 1;
+  const compute_status status = rule(&own);
+  *result = output.node;
+  return status;
+}
+
+/* Whether f32 holds every sum of products of 8 bits, whatever the order. A filter of more than one
+ * element along its axes may be computed in ways that round. */
+static bool is_narrow(compute_shape filter) {
+  const int64_t largest = (1 << 24) / (255 * 255);
+  for (int32_t i = 2; i < filter.rank; i++)
+    if (filter.size[i] != 1) return false;
+  return filter.rank > 2 && filter.size[1] <= largest;
+}
+
+/* Inputs x and w less their zero points, as sums in i32. */
+static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
+                               compute_node *sums) {
+  const compute_shape filter = call_shape(call, w);
+  const compute_dtype dtype = is_narrow(filter) ? COMPUTE_F32 : COMPUTE_F64;
+  compute_node zero = of_matrix(call, w_zero, false);
+  if (call_has(call, w_zero) && compute_node_shape(call->graph, zero).rank == 1)
+    zero = op_along(call, zero, 0, filter.rank);
+  const compute_node inputs[2] = {
+      less(call, call_input(call, x), of_matrix(call, x_zero, false), dtype),
+      less(call, call_input(call, w), zero, dtype)};
+  compute_node y;
+  const compute_status status = record_as(call, "Conv", inputs, 2, &y);
+  *sums = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
+  return status;
+}
+
+compute_status conv_integer_rule(model_call *call) {
+  compute_node sums;
+  const compute_status status = convolve(call, 0, 2, 1, 3, &sums);
+  return status ? status : call_output(call, 0, sums);
+}
+
+compute_status qlinear_conv_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  const int32_t rank = call_shape(call, 0).rank;
+  compute_node sums, filter_scale = quantized_scale(call, 4, false);
+  const compute_status status = convolve(call, 0, 2, 3, 5, &sums);
+  if (status) return status;
+  if (call_has(call, 8))
+    sums = compute_add(graph, sums, op_along(call, call_input(call, 8), 1, rank));
+  if (compute_node_shape(graph, filter_scale).rank == 1)
+    filter_scale = op_along(call, filter_scale, 1, rank);
+  compute_node scale = compute_mul(graph, quantized_scale(call, 1, false), filter_scale);
+  scale = compute_div(graph, scale, quantized_scale(call, 6, false));
+  return finish(call, compute_mul(graph, op_cast(call, sums, COMPUTE_F32), scale),
+                of_matrix(call, 7, false), call_type(call, 7));
+}
+
+/* ---- ONNX Runtime's operators of one scale for each tensor ------------------------------------
+ */
+
+/* Input i as a number, with its scale i + 1 and zero point i + 2. */
+static compute_node plain(model_call *call, size_t i) {
+  const compute_node x =
+      less(call, call_input(call, i), of_matrix(call, i + 2, false), COMPUTE_F32);
+  return compute_mul(call->graph, x, quantized_scale(call, i + 1, false));
+}
+
+/* x with scale i and zero point i + 1, as output 0. */
+static compute_status requantize(model_call *call, compute_node x, size_t i, int32_t type) {
+  x = compute_div(call->graph, x, quantized_scale(call, i, false));
+  return finish(call, x, of_matrix(call, i + 1, false), type);
+}
+
+compute_status qlinear_binary_rule(model_call *call) {
+  const compute_node a = plain(call, 0), b = plain(call, 3);
+  const bool adds = strcmp(call->node->type, "QLinearAdd") == 0;
+  return requantize(call, adds ? compute_add(call->graph, a, b) : compute_mul(call->graph, a, b), 6,
+                    call_type(call, 0));
+}
+
+compute_status qlinear_activation_rule(model_call *call) {
+  const compute_node x = plain(call, 0);
+  const compute_node y =
+      strcmp(call->node->type, "QLinearSigmoid") == 0
+          ? compute_sigmoid(call->graph, x)
+          : compute_leaky_relu(call->graph, x, call_attribute_f(call, "alpha", 0.01));
+  return requantize(call, y, 3, call_type(call, 0));
+}
+
+compute_status qlinear_pool_rule(model_call *call) {
+  const int32_t rank = call_shape(call, 0).rank;
+  const bool last = call_attribute_i(call, "channels_last", 0) != 0 && rank > 2;
+  compute_node x = plain(call, 0);
+  if (last) x = op_move_axis(call, x, rank - 1, 1);
+  const compute_status status = record_as(call, call->node->type + strlen("QLinear"), &x, 1, &x);
+  if (status) return status;
+  return requantize(call, last ? op_move_axis(call, x, 1, rank - 1) : x, 3, call_type(call, 0));
+}
+
+compute_status qlinear_concat_rule(model_call *call) {
+  const size_t count = call->input_count < 2 ? 0 : (call->input_count - 2) / 3;
+  int32_t axis;
+  if (count == 0 || call->input_count != 2 + 3 * count)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "it has %zu inputs", call->input_count);
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", 0), call_shape(call, 2).rank, &axis);
+  if (status) return status;
+  compute_node *parts = call_allocate(call, count, sizeof *parts);
+  if (!parts) return call_out_of_memory(call);
+  for (size_t i = 0; i < count; i++) parts[i] = plain(call, 2 + 3 * i);
+  return requantize(call, compute_concat(call->graph, parts, count, axis), 0, call_type(call, 1));
+}
+
+/* Before opset 13 all axes from `axis` on count as one. */
+compute_status qlinear_softmax_rule(model_call *call) {
+  const bool flat = call_attribute_i(call, "opset", 13) < 13;
+  compute_node x = plain(call, 0);
+  const compute_shape shape = compute_node_shape(call->graph, x);
+  int32_t axis;
+  const compute_status status =
+      call_axis(call, call_attribute_i(call, "axis", -1), call_shape(call, 0).rank, &axis);
+  if (status) return status;
+  if (flat)
+    x = compute_reshape(call->graph, x,
+                        COMPUTE_SHAPE(op_count(shape, 0, axis), op_count(shape, axis, shape.rank)));
+  x = compute_softmax(call->graph, x, flat ? 1 : axis);
+  return requantize(call, compute_reshape(call->graph, x, shape), 3, call_type(call, 0));
+}
+
+compute_status qlinear_where_rule(model_call *call) {
+  const compute_node y =
+      compute_select(call->graph, call_input(call, 0), plain(call, 1), plain(call, 4));
+  return requantize(call, y, 7, call_type(call, 1));
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/* LSTM, GRU and RNN, unrolled: one product projects the inputs of all steps, and each step then
+ * needs one with its state. */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "model/operators.h"
+#include "model/operators/op.h"
+
+enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3 };
+
+typedef struct activation {
+  const char *name;
+  float parameters[2]; /* alpha, beta */
+  size_t count;        /* of these that are given */
+} activation;
+
+struct recurrence;
+
+/* h and c [batch, hidden]; c of LSTM only. */
+typedef struct state {
+  compute_node h, c;
+} state;
+
+/* An operator. `step` makes the next state from the projected input [batch, gates · hidden]. */
+typedef struct cell {
+  size_t gates, activations;
+  const char *usual[MOST_ACTIVATIONS];
+  compute_status (*step)(struct recurrence *n, compute_node x, state *s);
+} cell;
+
+typedef struct recurrence {
+  model_call *call;
+  compute_graph *graph;
+  const cell *cell;
+  int64_t steps, batch, inputs, hidden, directions;
+  bool batch_first;
+  compute_node x;       /* [steps, batch, inputs] */
+  compute_node w, r;    /* [directions, inputs or hidden, gates · hidden] */
+  compute_node lengths; /* [batch, 1], or {0} if all steps count */
+  double clip;          /* 0: none */
+
+  /* Of the direction that is being recorded. */
+  compute_node recurrent;              /* r's part */
+  compute_node input_bias, state_bias; /* [gates · hidden], or {0} */
+  compute_node peepholes;              /* [3 · hidden], or {0} */
+  activation activations[MOST_ACTIVATIONS];
+} recurrence;
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* x[d] */
+static compute_node one_of(const recurrence *n, compute_node x, int64_t d) {
+  compute_shape shape = compute_node_shape(n->graph, x);
+  x = compute_slice(n->graph, x, 0, d, 1, 1);
+  for (int32_t i = 1; i < shape.rank; i++) shape.size[i - 1] = shape.size[i];
+  shape.rank--;
+  return compute_reshape(n->graph, x, shape);
+}
+
+/* Gates first … first + count − 1 along the last axis. */
+static compute_node gates(const recurrence *n, compute_node x, int64_t first, int64_t count) {
+  const int32_t rank = compute_node_shape(n->graph, x).rank;
+  if (rank > 0 && compute_node_shape(n->graph, x).size[rank - 1] == count * n->hidden) return x;
+  return compute_slice(n->graph, x, rank - 1, first * n->hidden, count * n->hidden, 1);
+}
+
+static compute_node add(const recurrence *n, compute_node a, compute_node b) {
+  return compute_node_is_valid(b) ? compute_add(n->graph, a, b) : a;
+}
+
+/* a + b · peephole `i`, if there are any. */
+static compute_node peep(const recurrence *n, compute_node a, compute_node c, int64_t i) {
+  if (!compute_node_is_valid(n->peepholes)) return a;
+  return compute_add(n->graph, a, compute_mul(n->graph, c, gates(n, n->peepholes, i, 1)));
+}
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+/* Names as they are written here, with the parameters they take; defaults where op_activate has
+ * none. */
+static const struct activation_row {
+  const char *name;
+  size_t parameters;
+  float usual[2];
+} activation_rows[] = {{"Relu", 0, {0}},
+                       {"Tanh", 0, {0}},
+                       {"Sigmoid", 0, {0}},
+                       {"Softsign", 0, {0}},
+                       {"Softplus", 0, {0}},
+                       {"Affine", 2, {1, 0}},
+                       {"LeakyRelu", 1, {0.01f}},
+                       {"ThresholdedRelu", 1, {1}},
+                       {"ScaledTanh", 2, {1, 1}},
+                       {"HardSigmoid", 2, {0.2f, 0.5f}},
+                       {"Elu", 1, {1}}};
+
+static const struct activation_row *find_activation(const char *name) {
+  for (size_t i = 0; i < sizeof activation_rows / sizeof *activation_rows; i++)
+    if (strcasecmp(activation_rows[i].name, name) == 0) return &activation_rows[i];
+  return NULL;
+}
+
+static const char *activation_name(const recurrence *n, const onnx_attribute *names, size_t at) {
+  return names ? names->texts[at] : n->cell->usual[at % n->cell->activations];
+}
+
+/* Parameters come in the order of the functions: one for each function, or, as ONNX Runtime has
+ * it, one for each that takes one. */
+static compute_status read_activations(recurrence *n, int64_t direction) {
+  const size_t count = n->cell->activations, all = count * (size_t)n->directions;
+  const onnx_attribute *names = call_attribute(n->call, "activations");
+  size_t given[2], used[2] = {0};
+  const float *parameters[2] = {call_attribute_floats(n->call, "activation_alpha", &given[0]),
+                                call_attribute_floats(n->call, "activation_beta", &given[1])};
+  if (names && (names->type != ONNX_ATTRIBUTE_STRINGS || names->count != all))
+    return call_fail(n->call, COMPUTE_ERROR_FORMAT, "it needs %zu activations", all);
+  for (size_t i = 0; i < count * (size_t)(direction + 1); i++) {
+    const char *name = activation_name(n, names, i);
+    const struct activation_row *row = find_activation(name);
+    if (!row)
+      return call_fail(n->call, COMPUTE_ERROR_UNSUPPORTED, "the activation '%s' is not known",
+                       name);
+    activation *a = &n->activations[i % count];
+    *a = (activation){row->name, {row->usual[0], row->usual[1]}, row->parameters};
+    for (size_t k = 0; k < row->parameters; k++) {
+      const size_t at = given[k] == all ? i : used[k]++;
+      if (at < given[k]) a->parameters[k] = parameters[k][at];
+    }
+  }
+  return COMPUTE_OK;
+}
+
+/* What goes into gates is clipped; LSTM's cell, which activation 2 reads, is not, as in ONNX
+ * Runtime. */
+static compute_status activate(recurrence *n, size_t which, compute_node *x) {
+  compute_graph *graph = n->graph;
+  const activation *a = &n->activations[which];
+  if (n->clip > 0 && which < 2) *x = compute_clamp(graph, *x, -n->clip, n->clip);
+  const compute_node alpha = call_scalar_like(n->call, *x, (double)a->parameters[0]);
+  const compute_node beta = call_scalar_like(n->call, *x, (double)a->parameters[1]);
+  if (strcmp(a->name, "Affine") == 0)
+    *x = compute_add(graph, compute_mul(graph, *x, alpha), beta);
+  else if (strcmp(a->name, "ScaledTanh") == 0)
+    *x = compute_mul(graph, compute_tanh(graph, compute_mul(graph, *x, beta)), alpha);
+  else if (strcmp(a->name, "ThresholdedRelu") == 0)
+    *x = compute_select(graph, compute_greater(graph, *x, alpha), *x,
+                        call_scalar_like(n->call, *x, 0));
+  else if (strcmp(a->name, "Softsign") == 0)
+    *x = compute_div(graph, *x,
+                     compute_add(graph, compute_abs(graph, *x), call_scalar_like(n->call, *x, 1)));
+  else
+    return op_activate(n->call, a->name, a->parameters, a->count, x);
+  return COMPUTE_OK;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static compute_status rnn_step(recurrence *n, compute_node x, state *s) {
+  s->h = compute_add(n->graph, x, compute_matmul(n->graph, s->h, n->recurrent));
+  return activate(n, 0, &s->h);
+}
+
+/* Gates: update, reset, hidden. */
+static compute_status gru_step(recurrence *n, compute_node x, state *s) {
+  compute_graph *graph = n->graph;
+  const bool linear_first = call_attribute_i(n->call, "linear_before_reset", 0) != 0;
+  const int64_t together = linear_first ? 3 : 2;
+  const compute_node sums = compute_matmul(graph, s->h, gates(n, n->recurrent, 0, together));
+  compute_node both = compute_add(graph, gates(n, x, 0, 2), gates(n, sums, 0, 2));
+  compute_status status = activate(n, 0, &both);
+  if (status) return status;
+  const compute_node update = gates(n, both, 0, 1), reset = gates(n, both, 1, 1);
+  compute_node hidden;
+  if (linear_first)
+    hidden = compute_mul(graph, reset, add(n, gates(n, sums, 2, 1), n->state_bias));
+  else
+    hidden = compute_matmul(graph, compute_mul(graph, reset, s->h), gates(n, n->recurrent, 2, 1));
+  hidden = compute_add(graph, gates(n, x, 2, 1), hidden);
+  status = activate(n, 1, &hidden);
+  const compute_node left = compute_sub(graph, call_scalar_like(n->call, update, 1), update);
+  s->h = compute_add(graph, compute_mul(graph, left, hidden), compute_mul(graph, update, s->h));
+  return status;
+}
+
+/* Gates: input, output, forget, cell. */
+static compute_status lstm_step(recurrence *n, compute_node x, state *s) {
+  compute_graph *graph = n->graph;
+  const compute_node sums = compute_add(graph, x, compute_matmul(graph, s->h, n->recurrent));
+  compute_node input = peep(n, gates(n, sums, 0, 1), s->c, 0);
+  compute_node forget = peep(n, gates(n, sums, 2, 1), s->c, 2);
+  compute_node value = gates(n, sums, 3, 1);
+  compute_status status = activate(n, 0, &input);
+  if (!status) status = activate(n, 0, &forget);
+  if (!status) status = activate(n, 1, &value);
+  if (status) return status;
+  if (call_attribute_i(n->call, "input_forget", 0) != 0)
+    forget = compute_sub(graph, call_scalar_like(n->call, input, 1), input);
+  s->c = compute_add(graph, compute_mul(graph, forget, s->c), compute_mul(graph, input, value));
+  compute_node output = peep(n, gates(n, sums, 1, 1), s->c, 1), shown = s->c;
+  status = activate(n, 0, &output);
+  if (!status) status = activate(n, 2, &shown);
+  s->h = compute_mul(graph, output, shown);
+  return status;
+}
+
+/* ---- One direction --------------------------------------------------------------------------- */
+
+/* Biases of the gates that are sums go to the projection. */
+static void read_bias(recurrence *n, int64_t direction) {
+  const int64_t count = (int64_t)n->cell->gates;
+  n->input_bias = n->state_bias = (compute_node){0};
+  if (!call_has(n->call, 3)) return;
+  const compute_node bias = one_of(n, call_input(n->call, 3), direction);
+  const compute_node of_input = gates(n, bias, 0, count), of_state = gates(n, bias, count, count);
+  n->input_bias = compute_add(n->graph, of_input, of_state);
+  if (call_attribute_i(n->call, "linear_before_reset", 0) == 0 || count != 3) return;
+  n->state_bias = gates(n, of_state, 2, 1);
+  const compute_node parts[2] = {gates(n, n->input_bias, 0, 2), gates(n, of_input, 2, 1)};
+  n->input_bias = compute_concat(n->graph, parts, 2, 0);
+}
+
+/* Input i, a state [directions, batch, hidden], or zeros. */
+static compute_node initial(const recurrence *n, size_t i, int64_t direction) {
+  if (!call_has(n->call, i))
+    return call_zeros(n->call, compute_node_dtype(n->graph, n->x),
+                      COMPUTE_SHAPE(n->batch, n->hidden));
+  compute_node x = call_input(n->call, i);
+  if (n->batch_first) x = compute_transpose(n->graph, x, COMPUTE_AXES(1, 0, 2));
+  return one_of(n, x, direction);
+}
+
+/* [steps, batch, gates · hidden] */
+static compute_node project(const recurrence *n, int64_t direction) {
+  const compute_node flat = compute_reshape(n->graph, n->x, COMPUTE_SHAPE(-1, n->inputs));
+  const compute_node y = compute_matmul(n->graph, flat, one_of(n, n->w, direction));
+  return compute_reshape(n->graph, add(n, y, n->input_bias),
+                         COMPUTE_SHAPE(n->steps, n->batch, (int64_t)n->cell->gates * n->hidden));
+}
+
+/* Sequences that have ended, or, backwards, not begun, keep their state, and have zeros in y. */
+static void hold_state(const recurrence *n, int64_t t, const state *before, state *s,
+                       compute_node *y) {
+  compute_graph *graph = n->graph;
+  *y = s->h;
+  if (!compute_node_is_valid(n->lengths)) return;
+  const compute_node active =
+      compute_greater(graph, n->lengths, compute_scalar_i64(graph, COMPUTE_I64, t));
+  *y = compute_select(graph, active, s->h, call_scalar_like(n->call, s->h, 0));
+  s->h = compute_select(graph, active, s->h, before->h);
+  if (compute_node_is_valid(s->c)) s->c = compute_select(graph, active, s->c, before->c);
+}
+
+/* *y becomes [steps, 1, batch, hidden]. */
+static compute_status run_direction(recurrence *n, int64_t direction, bool backwards, state *s,
+                                    compute_node *y) {
+  compute_graph *graph = n->graph;
+  compute_node *parts = call_allocate(n->call, (size_t)n->steps + 1, sizeof *parts);
+  if (!parts) return call_out_of_memory(n->call);
+  compute_status status = read_activations(n, direction);
+  if (status) return status;
+  read_bias(n, direction);
+  n->recurrent = one_of(n, n->r, direction);
+  *s = (state){initial(n, 5, direction), {0}};
+  n->peepholes = (compute_node){0};
+  if (n->cell->gates == 4) {
+    s->c = initial(n, 6, direction);
+    if (call_has(n->call, 7)) n->peepholes = one_of(n, call_input(n->call, 7), direction);
+  }
+  const compute_node x = project(n, direction);
+  const compute_shape shape = COMPUTE_SHAPE(1, 1, n->batch, n->hidden);
+  for (int64_t i = 0; !status && i < n->steps; i++) {
+    const int64_t t = backwards ? n->steps - 1 - i : i;
+    const state before = *s;
+    status = n->cell->step(n, one_of(n, x, t), s);
+    hold_state(n, t, &before, s, &parts[t]);
+    parts[t] = compute_reshape(graph, parts[t], shape);
+  }
+  *y = n->steps > 0 ? compute_concat(graph, parts, (size_t)n->steps, 0)
+                    : call_zeros(n->call, compute_node_dtype(graph, n->x),
+                                 COMPUTE_SHAPE(0, 1, n->batch, n->hidden));
+  return status;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+/* Lengths that are known not to matter are left out. */
+static compute_node read_lengths(const recurrence *n) {
+  if (!call_has(n->call, 4)) return (compute_node){0};
+  const model_value *value = n->call->inputs[4];
+  const int32_t *known = value->dtype == COMPUTE_I32 ? value->host : NULL;
+  bool all = known && value->shape.rank == 1 && value->shape.size[0] == n->batch;
+  for (int64_t i = 0; all && i < n->batch; i++) all = known[i] >= n->steps;
+  if (all) return (compute_node){0};
+  return compute_reshape(n->graph, op_cast(n->call, call_input(n->call, 4), COMPUTE_I64),
+                         COMPUTE_SHAPE(n->batch, 1));
+}
+
+static compute_status check_sizes(const recurrence *n, compute_shape x, compute_shape w,
+                                  compute_shape r) {
+  const int64_t columns = (int64_t)n->cell->gates * n->hidden;
+  if (x.rank != 3 || w.rank != 3 || r.rank != 3 || w.size[0] != n->directions ||
+      r.size[0] != n->directions || w.size[1] != x.size[2] || w.size[2] != columns ||
+      r.size[2] != columns)
+    return call_fail(n->call, COMPUTE_ERROR_SHAPE,
+                     "x, W and R do not fit each other, or the direction");
+  if (n->steps > MOST_STEPS)
+    return call_fail(n->call, COMPUTE_ERROR_UNSUPPORTED, "it has %" PRId64 " steps, more than %d",
+                     n->steps, MOST_STEPS);
+  return COMPUTE_OK;
+}
+
+/* w and r are [directions, inputs or hidden, gates · hidden]. */
+static compute_status begin(model_call *call, const cell *kind, compute_node w, compute_node r,
+                            bool both, recurrence *n) {
+  const compute_shape given = call_shape(call, 0);
+  const compute_shape state_shape = compute_node_shape(call->graph, r);
+  *n = (recurrence){.call = call,
+                    .graph = call->graph,
+                    .cell = kind,
+                    .w = w,
+                    .r = r,
+                    .x = call_input(call, 0),
+                    .batch_first = call_attribute_i(call, "layout", 0) != 0,
+                    .clip = call_attribute_f(call, "clip", 0),
+                    .directions = both ? 2 : 1};
+  if (n->batch_first) n->x = compute_transpose(n->graph, n->x, COMPUTE_AXES(1, 0, 2));
+  n->steps = given.size[n->batch_first ? 1 : 0];
+  n->batch = given.size[n->batch_first ? 0 : 1];
+  n->inputs = given.size[2];
+  n->hidden = state_shape.rank == 3 ? state_shape.size[1] : 0;
+  const compute_status status = check_sizes(n, given, compute_node_shape(n->graph, w), state_shape);
+  if (!status) n->lengths = read_lengths(n);
+  return status;
+}
+
+static compute_node join(const recurrence *n, const compute_node *parts, int32_t axis) {
+  return n->directions == 1 ? parts[0] : compute_concat(n->graph, parts, 2, axis);
+}
+
+static void output_state(const recurrence *n, size_t i, const compute_node *states) {
+  compute_node parts[2] = {{0}, {0}};
+  for (int64_t d = 0; d < n->directions; d++)
+    parts[d] = compute_reshape(n->graph, states[d], COMPUTE_SHAPE(1, n->batch, n->hidden));
+  compute_node all = join(n, parts, 0);
+  if (n->batch_first) all = compute_transpose(n->graph, all, COMPUTE_AXES(1, 0, 2));
+  call_output(n->call, i, all);
+}
+
+static compute_status run(model_call *call, const cell *kind, compute_node w, compute_node r) {
+  const char *direction = call_attribute_s(call, "direction", "forward");
+  const bool both = strcmp(direction, "bidirectional") == 0;
+  const bool reverse = strcmp(direction, "reverse") == 0;
+  recurrence n;
+  compute_node y[2], h[2], c[2];
+  if (!both && !reverse && strcmp(direction, "forward") != 0)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "the direction '%s' is not known", direction);
+  compute_status status = begin(call, kind, w, r, both, &n);
+  for (int64_t d = 0; !status && d < n.directions; d++) {
+    state s;
+    status = run_direction(&n, d, reverse || d == 1, &s, &y[d]);
+    h[d] = s.h;
+    c[d] = s.c;
+  }
+  if (status) return status;
+  compute_node all = join(&n, y, 1);
+  if (n.batch_first) all = compute_transpose(n.graph, all, COMPUTE_AXES(2, 0, 1, 3));
+  call_output(call, 0, all);
+  output_state(&n, 1, h);
+  if (kind->gates == 4) output_state(&n, 2, c);
+  return COMPUTE_OK;
+}
+
+static const cell lstm_cell = {4, 3, {"Sigmoid", "Tanh", "Tanh"}, lstm_step};
+static const cell gru_cell = {3, 2, {"Sigmoid", "Tanh"}, gru_step};
+static const cell rnn_cell = {1, 1, {"Tanh"}, rnn_step};
+
+/* Input i, [directions, gates · hidden, n], transposed. */
+static compute_node weights(model_call *call, size_t i) {
+  const compute_node x = call_input(call, i);
+  return call_shape(call, i).rank == 3 ? compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1))
+                                       : x;
+}
+
+static compute_status lstm(model_call *call) {
+  return run(call, &lstm_cell, weights(call, 1), weights(call, 2));
+}
+
+static compute_status gru(model_call *call) {
+  return run(call, &gru_cell, weights(call, 1), weights(call, 2));
+}
+
+static compute_status rnn(model_call *call) {
+  return run(call, &rnn_cell, weights(call, 1), weights(call, 2));
+}
+
+/* ---- DynamicQuantizeLSTM --------------------------------------------------------------------- */
+
+/* Input i, of each direction, or of each of its gates' columns. */
+static compute_node of_columns(model_call *call, size_t i) {
+  const compute_shape shape = call_shape(call, i);
+  const int64_t columns = shape.rank == 2 ? shape.size[1] : 1;
+  return op_cast(call,
+                 compute_reshape(call->graph, call_input(call, i),
+                                 COMPUTE_SHAPE(shape.rank ? shape.size[0] : 1, 1, columns)),
+                 COMPUTE_F32);
+}
+
+static compute_node quantized_weights(model_call *call, size_t i, size_t scale) {
+  const compute_node x = op_cast(call, call_input(call, i), COMPUTE_F32);
+  return compute_mul(call->graph, compute_sub(call->graph, x, of_columns(call, scale + 1)),
+                     of_columns(call, scale));
+}
+
+/* ONNX Runtime rounds inputs and states to 8 bits as well, to multiply integers; here they are what
+ * they are. */
+static compute_status dynamic_quantize_lstm(model_call *call) {
+  return run(call, &lstm_cell, quantized_weights(call, 1, 8), quantized_weights(call, 2, 10));
+}
+
+static const operator_row rows[] = {
+    {"", "LSTM", 7, lstm},
+    {"", "GRU", 7, gru},
+    {"", "RNN", 7, rnn},
+    {"com.microsoft", "DynamicQuantizeLSTM", 1, dynamic_quantize_lstm},
+};
+
+const operator_family operators_recurrent = OPERATOR_FAMILY(rows);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Rotary embeddings: pairs of elements turned by angles that grow with the position. */
+#include <inttypes.h>
+
+#include "model/operators/attention.h"
+#include "model/operators/op.h"
+
+/* Elements first, first + step, … of the pairs. */
+static compute_node halves(model_call *call, compute_node x, int64_t first, int64_t count,
+                           int64_t step) {
+  return compute_slice(call->graph, x, 3, first, count, step);
+}
+
+static compute_node join_pairs(model_call *call, compute_node real, compute_node imaginary,
+                               bool interleaved) {
+  compute_graph *graph = call->graph;
+  const compute_shape s = compute_node_shape(graph, real);
+  const compute_shape last = COMPUTE_SHAPE(s.size[0], s.size[1], s.size[2], s.size[3], 1);
+  if (!interleaved) return compute_concat(graph, (const compute_node[]){real, imaginary}, 2, 3);
+  const compute_node parts[2] = {compute_reshape(graph, real, last),
+                                 compute_reshape(graph, imaginary, last)};
+  return compute_reshape(graph, compute_concat(graph, parts, 2, 4),
+                         COMPUTE_SHAPE(s.size[0], s.size[1], s.size[2], 2 * s.size[3]));
+}
+
+/* [batch or 1, length, half] for x's heads. */
+static compute_node for_heads(model_call *call, compute_node angles, compute_dtype dtype) {
+  const compute_shape s = compute_node_shape(call->graph, angles);
+  return op_cast(
+      call, compute_reshape(call->graph, angles, COMPUTE_SHAPE(s.size[0], 1, s.size[1], s.size[2])),
+      dtype);
+}
+
+compute_status attention_rotate(model_call *call, compute_node cosines, compute_node sines,
+                                int64_t width, bool interleaved, compute_node *x) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, *x);
+  const compute_shape angles = compute_node_shape(graph, cosines);
+  const int64_t half = width / 2;
+  if (compute_graph_status(graph)) return COMPUTE_OK; /* reported after the rule */
+  if (shape.rank != 4 || width < 2 || width % 2 != 0 || width > shape.size[3] || angles.rank != 3 ||
+      angles.size[2] != half)
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "its cosines do not fit %" PRId64 " turned elements of %" PRId64, width,
+                     shape.rank == 4 ? shape.size[3] : 0);
+  const compute_dtype dtype = compute_node_dtype(graph, *x);
+  const compute_node c = for_heads(call, cosines, dtype), s = for_heads(call, sines, dtype);
+  const compute_node a = halves(call, *x, 0, half, interleaved ? 2 : 1);
+  const compute_node b = halves(call, *x, interleaved ? 1 : half, half, interleaved ? 2 : 1);
+  const compute_node real = compute_sub(graph, compute_mul(graph, c, a), compute_mul(graph, s, b));
+  const compute_node imaginary =
+      compute_add(graph, compute_mul(graph, s, a), compute_mul(graph, c, b));
+  compute_node turned = join_pairs(call, real, imaginary, interleaved);
+  if (width < shape.size[3]) {
+    const compute_node parts[2] = {turned, halves(call, *x, width, shape.size[3] - width, 1)};
+    turned = compute_concat(graph, parts, 2, 3);
+  }
+  *x = turned;
+  return COMPUTE_OK;
+}
+
+/* Turns x, input 0, and sets the output. x is [batch, length, heads · width] or has four axes. */
+static compute_status rotate_input(model_call *call, compute_node cosines, compute_node sines,
+                                   int64_t heads) {
+  const bool flat = call_shape(call, 0).rank == 3;
+  compute_node x = call_input(call, 0);
+  compute_status status = COMPUTE_OK;
+  if (flat) status = attention_split(call, x, heads, &x);
+  if (status) return status;
+  int64_t width = call_attribute_i(call, "rotary_embedding_dim", 0);
+  if (width == 0) width = compute_node_shape(call->graph, x).size[3];
+  status = attention_rotate(call, cosines, sines, width,
+                            call_attribute_i(call, "interleaved", 0) != 0, &x);
+  return status ? status : call_output(call, 0, flat ? attention_join(call, x) : x);
+}
+
+compute_status rotary_rule(model_call *call) {
+  compute_node cosines = call_input(call, 1), sines = call_input(call, 2);
+  if (call_has(call, 3)) {
+    const compute_node places = call_input(call, 3);
+    cosines = compute_gather(call->graph, cosines, places, 0);
+    sines = compute_gather(call->graph, sines, places, 0);
+  }
+  return rotate_input(call, cosines, sines, call_attribute_i(call, "num_heads", 0));
+}
+
+/* Positions are one for each element, or the first one of all sequences. */
+compute_status runtime_rotary_rule(model_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_shape x = call_shape(call, 0), caches = call_shape(call, 2);
+  compute_node places = op_cast(call, call_input(call, 1), COMPUTE_I64);
+  int64_t heads = call_attribute_i(call, "num_heads", 0);
+  const double scale = call_attribute_f(call, "scale", 1);
+  if (call_attribute_i(call, "is_packed_batching", 0) != 0 || scale != 1)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "is_packed_batching and scale are not known");
+  if (caches.rank != 2 || x.rank < 3)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "its input or cosines have too few axes");
+  if (heads == 0 && x.rank == 3 && caches.size[1] > 0) heads = x.size[2] / 2 / caches.size[1];
+  if (call_shape(call, 1).rank < 2) {
+    const compute_shape row = COMPUTE_SHAPE(1, x.size[x.rank == 3 ? 1 : 2]);
+    places = compute_add(graph, compute_index(graph, COMPUTE_I64, row, 1),
+                         compute_reshape(graph, places, COMPUTE_SHAPE(1, 1)));
+  }
+  return rotate_input(call, compute_gather(graph, call_input(call, 2), places, 0),
+                      compute_gather(graph, call_input(call, 3), places, 0), heads);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* A value between elements is a sum over the elements around it, one for each choice of a neighbour
+ * along each axis: x becomes rows of channels, of which each choice gathers one for each point. */
+#include "model/operators/sample.h"
+
+#include "model/operators/op.h"
+
+enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
+
+/* One neighbour along one axis, for all points. */
+typedef struct tap {
+  compute_node place;  /* its position, times the distance of neighbours in rows: i64 */
+  compute_node weight; /* or {0}: 1 */
+  compute_node inside; /* bool, or {0}: always */
+} tap;
+
+typedef struct axis_taps {
+  tap taps[MOST_TAPS];
+  int32_t count;
+} axis_taps;
+
+typedef struct sampler {
+  model_call *call;
+  compute_graph *graph;
+  const sample_options *options;
+  compute_shape shape; /* of x */
+  int32_t axes;
+  axis_taps taps[MOST_AXES];
+} sampler;
+
+static compute_node number(const sampler *s, compute_node like, double value) {
+  return call_scalar_like(s->call, like, value);
+}
+
+/* ---- Along one axis -------------------------------------------------------------------------- */
+
+/* Positions folded into the data, which is mirrored again and again. */
+static compute_node mirror(const sampler *s, compute_node at, int64_t size) {
+  compute_graph *graph = s->graph;
+  const double shift = s->options->about_centres ? 0 : 0.5;
+  const double span = s->options->about_centres ? (double)size - 1 : (double)size;
+  if (span == 0) return compute_mul(graph, at, number(s, at, 0));
+  const compute_node ahead = compute_abs(graph, compute_add(graph, at, number(s, at, shift)));
+  const compute_node round = compute_mod(graph, ahead, number(s, at, 2 * span));
+  const compute_node off = compute_abs(graph, compute_sub(graph, round, number(s, at, span)));
+  return compute_sub(graph, number(s, at, span - shift), off);
+}
+
+/* The neighbour at the whole number `at`. */
+static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_node weight) {
+  compute_graph *graph = s->graph;
+  const int64_t size = s->shape.size[2 + axis];
+  const double last = (double)size - 1;
+  tap made = {.weight = weight};
+  if (s->options->border == SAMPLE_MIRROR) at = mirror(s, at, size);
+  if (s->options->border == SAMPLE_ZEROS)
+    made.inside = compute_logical_and(graph, compute_greater_equal(graph, at, number(s, at, 0)),
+                                      compute_less_equal(graph, at, number(s, at, last)));
+  at = compute_cast(graph, compute_clamp(graph, at, 0, last), COMPUTE_I64);
+  const int64_t distance = op_count(s->shape, 3 + axis, s->shape.rank);
+  made.place = compute_mul(graph, at, compute_scalar_i64(graph, COMPUTE_I64, distance));
+  return made;
+}
+
+/* The cubic convolution's weight for neighbours at 0 … 1 and 1 … 2 away, with a = −0.75. */
+static compute_node cubic_weight(const sampler *s, compute_node away, bool near) {
+  static const double coefficients[2][4] = {{3, -6, 3.75, -0.75}, {1, 0, -2.25, 1.25}};
+  const double *c = coefficients[near];
+  compute_node weight = number(s, away, c[3]);
+  for (int i = 2; i >= 0; i--)
+    weight = compute_add(s->graph, compute_mul(s->graph, weight, away), number(s, away, c[i]));
+  return weight;
+}
+
+static void find_taps(sampler *s, int32_t axis, compute_node at) {
+  compute_graph *graph = s->graph;
+  axis_taps *result = &s->taps[axis];
+  const compute_node none = {0};
+  if (s->options->mode == SAMPLE_NEAREST) {
+    result->taps[0] = make_tap(s, axis, compute_round(graph, at), none);
+    result->count = 1;
+    return;
+  }
+  const bool cubic = s->options->mode == SAMPLE_CUBIC;
+  const compute_node left = compute_floor(graph, at), part = compute_sub(graph, at, left);
+  result->count = cubic ? 4 : 2;
+  for (int i = 0; i < result->count; i++) {
+    const int step = cubic ? i - 1 : i;
+    const compute_node place = compute_add(graph, left, number(s, at, step));
+    const compute_node away = compute_abs(graph, compute_sub(graph, part, number(s, at, step)));
+    const compute_node weight = cubic ? cubic_weight(s, away, step == 0 || step == 1)
+                                      : compute_sub(graph, number(s, at, 1), away);
+    result->taps[i] = make_tap(s, axis, place, weight);
+  }
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static compute_node both(compute_graph *graph, compute_node a, compute_node b,
+                         compute_node (*join)(compute_graph *, compute_node, compute_node)) {
+  if (!compute_node_is_valid(a) || !compute_node_is_valid(b))
+    return compute_node_is_valid(a) ? a : b;
+  return join(graph, a, b);
+}
+
+/* One tap of each axis, made one: choice counts through them. */
+static tap join_taps(const sampler *s, int64_t choice) {
+  tap all = {.place = {0}};
+  for (int32_t axis = s->axes - 1; axis >= 0; axis--) {
+    const tap *one = &s->taps[axis].taps[choice % s->taps[axis].count];
+    choice /= s->taps[axis].count;
+    all.place = both(s->graph, all.place, one->place, compute_add);
+    all.weight = both(s->graph, all.weight, one->weight, compute_mul);
+    all.inside = both(s->graph, all.inside, one->inside, compute_logical_and);
+  }
+  return all;
+}
+
+static compute_node as_column(const sampler *s, compute_node x) {
+  const compute_shape shape = compute_node_shape(s->graph, x);
+  return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1));
+}
+
+/* rows[n · spatial, c] → [n, points, c] */
+static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
+                              compute_dtype dtype) {
+  compute_graph *graph = s->graph;
+  const int64_t spatial = op_count(s->shape, 2, s->shape.rank);
+  const compute_shape shape = compute_node_shape(graph, t->place);
+  const compute_node image = compute_mul(graph, compute_index(graph, COMPUTE_I64, shape, 0),
+                                         compute_scalar_i64(graph, COMPUTE_I64, spatial));
+  compute_node read = compute_gather(graph, rows, compute_add(graph, image, t->place), 0);
+  if (compute_node_is_valid(t->weight)) {
+    const compute_node weight = op_cast(s->call, t->weight, dtype);
+    read = compute_mul(graph, op_cast(s->call, read, dtype), as_column(s, weight));
+  }
+  if (!compute_node_is_valid(t->inside)) return read;
+  return compute_select(graph, as_column(s, t->inside), read, number(s, read, 0));
+}
+
+compute_node sample_points(model_call *call, compute_node x, const compute_node *at,
+                           const sample_options *options) {
+  compute_graph *graph = call->graph;
+  sampler s = {
+      .call = call, .graph = graph, .options = options, .shape = compute_node_shape(graph, x)};
+  const compute_dtype dtype = compute_node_dtype(graph, x);
+  const compute_dtype work = op_is_float(dtype) ? op_wide_dtype(dtype) : COMPUTE_F32;
+  s.axes = s.shape.rank - 2;
+  int64_t choices = 1;
+  for (int32_t axis = 0; axis < s.axes; axis++) {
+    find_taps(&s, axis, at[axis]);
+    choices *= s.taps[axis].count;
+  }
+  const int64_t channels = s.shape.size[1];
+  const compute_node rows = compute_reshape(
+      graph, op_move_axis(call, x, 1, s.shape.rank - 1),
+      COMPUTE_SHAPE(s.shape.size[0] * op_count(s.shape, 2, s.shape.rank), channels));
+  compute_node sum = {0};
+  for (int64_t i = 0; i < choices; i++) {
+    const tap one = join_taps(&s, i);
+    sum = both(graph, sum, read_taps(&s, rows, &one, work), compute_add);
+  }
+  return op_cast(call, op_move_axis(call, sum, 2, 1), dtype);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Walks the nodes of a model and has each recorded by its operator's rule. What is within nodes
+ * (branches, bodies of loops, functions) is walked by frames on a list, not by recursion, so that
+ * recording can end at any node and go on there in another graph. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "model/evaluate.h"
+#include "model/model.h"
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+static bool is_float(compute_dtype dtype) {
+  return dtype == COMPUTE_F32 || dtype == COMPUTE_F64 || dtype == COMPUTE_F16 ||
+         dtype == COMPUTE_BF16;
+}
+
+compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
+                             model_value *value) {
+  const compute_context *context = recorder->model->context;
+  *value = (model_value){.kind = VALUE_TENSOR,
+                         .type = tensor->type,
+                         .shape = tensor->shape,
+                         .dtype = onnx_dtype(tensor->type),
+                         .id = -1,
+                         .tensor = tensor,
+                         .name = tensor->name};
+  if (tensor->rank < 0)
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                     "tensor '%s' has more than %d dimensions", tensor->name, COMPUTE_MAX_RANK);
+  if (tensor->type == ONNX_STRING) {
+    value->kind = VALUE_STRINGS;
+    value->strings = tensor->strings;
+    return COMPUTE_OK;
+  }
+  if (value->dtype == COMPUTE_DTYPE_NONE)
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                     "tensor '%s' has elements of type %s, which has no dtype here", tensor->name,
+                     onnx_type_name(tensor->type));
+  const size_t size = compute_dtype_size(value->dtype);
+  value->host = tensor->data;
+  if ((uintptr_t)tensor->data % size == 0) {
+    if (!value->host) value->host = recorder; /* no elements: anything that is not NULL */
+    return COMPUTE_OK;
+  }
+  void *aligned = arena_allocate(recorder->arena, (size_t)tensor->count, size);
+  if (!aligned)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation, "out of memory");
+  memcpy(aligned, tensor->data, (size_t)tensor->count * size);
+  value->host = aligned;
+  return COMPUTE_OK;
+}
+
+static compute_status no_memory(const model_recorder *recorder) {
+  return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
+                   "out of memory");
+}
+
+static stage_slot *add_slot(slot_list *list) {
+  if (base_grow((void **)&list->slots, &list->capacity, list->count + 1, sizeof *list->slots))
+    return NULL;
+  return &list->slots[list->count++];
+}
+
+static compute_node input_node(model_recorder *recorder, model_value *value) {
+  for (size_t i = 0; i < recorder->inputs.count; i++)
+    if (recorder->inputs.slots[i].id == value->id) return recorder->inputs.slots[i].node;
+  stage_slot *slot = add_slot(&recorder->inputs);
+  if (!slot) {
+    no_memory(recorder);
+    return (compute_node){0};
+  }
+  const compute_node node = compute_input(recorder->graph, value->dtype, value->shape);
+  *slot = (stage_slot){value->id, node, value->dtype, value->shape};
+  return node;
+}
+
+/* Floats are what is trained; a single number is a constant unless it may be. */
+static bool is_parameter(const model_recorder *recorder, const model_value *value) {
+  const onnx_tensor *tensor = value->tensor;
+  if (!tensor || !tensor->name[0]) return tensor && tensor->count > 4096;
+  return is_float(value->dtype) ? recorder->training || tensor->count > 1 : tensor->count > 4096;
+}
+
+static compute_node weight_node(model_recorder *recorder, const model_value *value) {
+  for (size_t i = 0; i < recorder->weights.count; i++)
+    if (recorder->weights.slots[i].id == (int64_t)(intptr_t)value->tensor)
+      return recorder->weights.slots[i].node;
+  compute_tensor *tensor = weight_tensor(recorder->model, recorder->operation, value->tensor);
+  stage_slot *slot = tensor ? add_slot(&recorder->weights) : NULL;
+  if (tensor && !slot) no_memory(recorder);
+  if (!slot) return (compute_node){0};
+  slot->id = (int64_t)(intptr_t)value->tensor;
+  slot->node = compute_parameter(recorder->graph, tensor);
+  if (value->tensor->name[0]) compute_name(recorder->graph, slot->node, value->tensor->name);
+  return slot->node;
+}
+
+compute_node record_node(model_recorder *recorder, model_value *value) {
+  if (value->kind != VALUE_TENSOR) return (compute_node){0};
+  if (compute_node_is_valid(value->node)) return value->node;
+  if (is_parameter(recorder, value))
+    value->node = weight_node(recorder, value);
+  else if (value->host)
+    value->node = compute_constant(recorder->graph, value->dtype, value->shape, value->host);
+  else
+    value->node = input_node(recorder, value);
+  if (!compute_node_is_valid(value->node)) record_refuse(recorder);
+  return value->node;
+}
+
+void record_refuse(model_recorder *recorder) {
+  if (!recorder->refused.status) compute_error_get(recorder->model->context, &recorder->refused);
+}
+
+/* ---- Frames -------------------------------------------------------------------------------- */
+
+model_frame *record_push(model_recorder *recorder, const onnx_graph *graph) {
+  model_frame *frame = arena_allocate(recorder->arena, 1, sizeof *frame);
+  model_value *values = arena_allocate(recorder->arena, graph->value_count, sizeof *values);
+  if (!frame || !values) {
+    no_memory(recorder);
+    return NULL;
+  }
+  *frame = (model_frame){.caller = recorder->top, .graph = graph, .values = values};
+  for (size_t i = 0; i < graph->value_count; i++) {
+    values[i].id = -1;
+    values[i].name = graph->values[i];
+  }
+  for (size_t i = 0; i < graph->initializer_count; i++)
+    if (record_tensor(recorder, &graph->initializers[i], &values[graph->initializer_values[i]]))
+      return NULL;
+  recorder->top = frame;
+  return frame;
+}
+
+static model_value absent = {.kind = VALUE_ABSENT, .id = -1};
+
+static model_value *find_value(model_frame *frame, onnx_reference reference) {
+  if (reference.index < 0) return &absent;
+  for (int32_t level = reference.level; level > 0 && frame; level--) frame = frame->caller;
+  return frame ? &frame->values[reference.index] : &absent;
+}
+
+int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value) {
+  size_t low = 0, high = model->uses_count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if ((uintptr_t)model->uses[middle].graph < (uintptr_t)graph)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < model->uses_count ? model->uses[low].last[value] : INT64_MAX;
+}
+
+/* ---- One node ------------------------------------------------------------------------------ */
+
+static int64_t opset_of(const onnx_opset *opsets, size_t count, const char *domain) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(opsets[i].domain, domain) == 0) return opsets[i].version;
+  return 1;
+}
+
+static int64_t version_of(const model_recorder *recorder, const model_frame *frame,
+                          const char *domain) {
+  while (frame && !frame->function) frame = frame->caller;
+  const onnx_file *file = &recorder->model->storage->file;
+  return frame ? opset_of(frame->function->opsets, frame->function->opset_count, domain)
+               : opset_of(file->opsets, file->opset_count, domain);
+}
+
+static const compute_model_operator *custom_operator(const compute_model *model,
+                                                     const onnx_node *node) {
+  for (size_t i = 0; i < model->options.operator_count; i++)
+    if (strcmp(model->operators[i].domain, node->domain) == 0 &&
+        strcmp(model->operators[i].name, node->type) == 0)
+      return &model->operators[i];
+  return NULL;
+}
+
+/* A call of the node that `frame` is at, in memory of the recording. */
+static compute_status make_call(model_recorder *recorder, model_frame *frame, model_call *call) {
+  const onnx_node *node = &frame->graph->nodes[frame->next];
+  *call = (model_call){.recorder = recorder,
+                       .graph = recorder->graph,
+                       .node = node,
+                       .frame = frame,
+                       .input_count = node->input_count,
+                       .output_count = node->output_count,
+                       .version = version_of(recorder, frame, node->domain)};
+  model_value **inputs = call_allocate(call, node->input_count, sizeof *inputs);
+  call->outputs = call_allocate(call, node->output_count, sizeof *call->outputs);
+  if (!inputs || !call->outputs) return call_out_of_memory(call);
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = find_value(frame, node->inputs[i]);
+  call->inputs = inputs;
+  return COMPUTE_OK;
+}
+
+static compute_status finish_function(model_call *call, const void *state,
+                                      model_value *const *outputs, size_t count) {
+  (void)state;
+  for (size_t i = 0; i < count && i < call->output_count; i++) call->outputs[i] = *outputs[i];
+  return COMPUTE_OK;
+}
+
+static compute_status call_function(model_call *call) {
+  const onnx_function *function = call->node->function;
+  model_value **inputs = call_allocate(call, function->body.input_count, sizeof *inputs);
+  if (!inputs) return call_out_of_memory(call);
+  for (size_t i = 0; i < function->body.input_count; i++)
+    inputs[i] = i < call->input_count ? call->inputs[i] : &absent;
+  const compute_status status = call_record_graph(
+      call, &function->body, inputs, function->body.input_count, finish_function, NULL, 0);
+  if (!status) call->recorder->top->function = function;
+  return status;
+}
+
+static compute_status apply_rule(model_call *call, bool *custom) {
+  const compute_model_operator *own = custom_operator(call->recorder->model, call->node);
+  *custom = own != NULL;
+  if (own) return own->record(own->user, call);
+  if (call->node->function) return call_function(call);
+  const model_rule rule = operator_find(call->node->domain, call->node->type, call->version);
+  if (!rule)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                     "there is no such operator in version %" PRId64 " of its domain",
+                     call->version);
+  if (evaluate_can(call)) {
+    bool done;
+    const compute_status status = evaluate_now(call, rule, &done);
+    if (status || done) return status;
+  }
+  return rule(call);
+}
+
+/* An error of a builder call, as one of the node. */
+static compute_status graph_error(model_call *call) {
+  const compute_status status = compute_graph_status(call->graph);
+  if (!status) return COMPUTE_OK;
+  compute_error error;
+  compute_error_get(call->recorder->model->context, &error);
+  compute_graph_clear_error(call->graph);
+  return call_fail(call, status, "%s", error.message);
+}
+
+static bool is_ours(const model_recorder *recorder, const model_value *value) {
+  return compute_node_is_valid(value->node) && value->id < 0 && !value->host && recorder->graph;
+}
+
+/* Nodes get the names of their values, for errors of runs and for compute_explain; not parameters,
+ * which have theirs. */
+static void give_name(model_recorder *recorder, const model_value *value) {
+  if (value->name && value->name[0] && !compute_parameter_tensor(recorder->graph, value->node))
+    compute_name(recorder->graph, value->node, value->name);
+}
+
+static void give_id(model_recorder *recorder, model_value *value) {
+  if (value->kind == VALUE_TENSOR && is_ours(recorder, value)) {
+    value->id = recorder->next_id++;
+    give_name(recorder, value);
+  }
+  model_value *items =
+      (model_value *)(uintptr_t)value->items; /* made by the rule, for this value */
+  for (size_t i = 0; i < value->item_count; i++)
+    if (is_ours(recorder, &items[i])) items[i].id = recorder->next_id++;
+}
+
+/* Writes the outputs of a call to its frame, and goes to the next node. */
+static compute_status commit(model_call *call) {
+  model_recorder *recorder = call->recorder;
+  model_frame *frame = call->frame;
+  const onnx_node *node = call->node;
+  for (size_t i = 0; i < node->output_count; i++) {
+    if (node->outputs[i] < 0 || (frame->given && frame->given[node->outputs[i]])) continue;
+    model_value *value = &frame->values[node->outputs[i]];
+    if (call->outputs[i].kind == VALUE_ABSENT &&
+        record_last_use(recorder->model, frame->graph, node->outputs[i]) >= 0)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu, '%s', is not computed here", i,
+                       node->output_names[i]);
+    const char *name = value->name;
+    *value = call->outputs[i];
+    value->name = name;
+    give_id(recorder, value);
+  }
+  frame->next++;
+  return COMPUTE_OK;
+}
+
+/* What `status` of a rule or of a finish means for the call. */
+static compute_status settle(model_call *call, compute_status status) {
+  model_recorder *recorder = call->recorder;
+  if (recorder->refused.status) {
+    compute_graph_clear_error(call->graph);
+    error_restore(recorder->model->context, &recorder->refused);
+    return recorder->refused.status;
+  }
+  if (status) return status;
+  status = graph_error(call);
+  if (status || recorder->pushed || recorder->function) return status;
+  return commit(call);
+}
+
+static void begin_call(model_recorder *recorder) {
+  recorder->pushed = false;
+  recorder->function = NULL;
+  recorder->asked_count = 0;
+  recorder->refused.status = COMPUTE_OK;
+}
+
+static bool is_constant(const onnx_node *node) {
+  return strcmp(node->type, "Constant") == 0 && !node->domain[0] && node->output_count == 1;
+}
+
+/* Tensors of constants are used where they lie. */
+static compute_status record_constant(model_call *call) {
+  const onnx_attribute *value = call_attribute(call, "value");
+  return record_tensor(call->recorder, value->tensor, &call->outputs[0]);
+}
+
+static compute_status record_one(model_recorder *recorder, model_frame *frame, bool *asks) {
+  model_call call;
+  compute_status status = make_call(recorder, frame, &call);
+  if (status) return status;
+  held_values held = {0};
+  call.held = &held;
+  begin_call(recorder);
+  const onnx_attribute *value = call_attribute(&call, "value");
+  bool custom = false;
+  if (is_constant(call.node) && value && value->tensor)
+    status = record_constant(&call);
+  else
+    status = apply_rule(&call, &custom);
+  if (status == CALL_NEEDS_VALUES && recorder->asked_count > 0) {
+    *asks = true;
+    return graph_error(&call);
+  }
+  if (status && custom) {
+    const compute_status graph_status = graph_error(&call);
+    status = graph_status ? graph_status : status;
+  }
+  status = settle(&call, status);
+  if (recorder->pushed && !status) recorder->top->held = held; /* until the node is done */
+  *asks = !status && recorder->function != NULL;
+  return status;
+}
+
+/* The frame on top has no more nodes: its outputs go to the node that began it. */
+static compute_status finish_frame(model_recorder *recorder, bool *asks) {
+  model_frame *done = recorder->top, *caller = done->caller;
+  model_call call;
+  compute_status status = make_call(recorder, caller, &call);
+  if (status) return status;
+  const onnx_graph *graph = done->graph;
+  model_value **outputs = call_allocate(&call, graph->output_count, sizeof *outputs);
+  if (!outputs) return call_out_of_memory(&call);
+  for (size_t i = 0; i < graph->output_count; i++)
+    outputs[i] = &done->values[graph->outputs[i].value];
+  held_values held = done->held;
+  call.held = &held;
+  recorder->top = caller;
+  begin_call(recorder);
+  status = done->finish(&call, done->state, outputs, graph->output_count);
+  if (status == CALL_NEEDS_VALUES && recorder->asked_count > 0) {
+    recorder->top = done; /* finish is called again when they are known */
+    *asks = true;
+    return graph_error(&call);
+  }
+  status = settle(&call, status);
+  if (recorder->pushed && !status) recorder->top->held = held;
+  return status;
+}
+
+static bool is_over(const model_recorder *recorder) {
+  return recorder->top->next >= recorder->top->graph->node_count;
+}
+
+compute_status record_run(model_recorder *recorder, stage_end *end) {
+  bool asks = false;
+  compute_status status = COMPUTE_OK;
+  while (!status && !asks && !(is_over(recorder) && !recorder->top->caller)) {
+    model_frame *frame = recorder->top;
+    if (is_over(recorder))
+      status = finish_frame(recorder, &asks);
+    else if (frame->needed && !frame->needed[frame->next])
+      frame->next++;
+    else
+      status = record_one(recorder, frame, &asks);
+  }
+  *end = !asks ? STAGE_ENDS : recorder->function ? STAGE_HOST : STAGE_VALUES;
+  return status;
+}

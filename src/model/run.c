@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* Running a model: from stage to stage, with a table of the tensors that they pass on. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "model/evaluate.h"
+#include "model/stage.h"
+
+#define OPERATION "compute_model_run"
+
+typedef struct model_run {
+  compute_model *model;
+  const compute_tensor **inputs; /* for each input of the main graph, or NULL */
+  compute_model_binding *outputs;
+  size_t output_count;
+  size_t *places;         /* of the main graph's outputs in `outputs`; SIZE_MAX: not wanted */
+  bool *wanted;           /* as places */
+  compute_tensor **made;  /* for outputs that the run makes */
+  compute_tensor **table; /* by id */
+  size_t table_count, table_capacity;
+  bool all_found;
+} model_run;
+
+static compute_status no_memory(const model_run *run) {
+  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+}
+
+/* ---- Bindings ------------------------------------------------------------------------------ */
+
+static size_t find_port(const onnx_value_info *ports, size_t count, const char *name) {
+  size_t at = 0;
+  while (at < count && strcmp(ports[at].name, name) != 0) at++;
+  return at;
+}
+
+static compute_status check_input(const model_run *run, const onnx_value_info *port,
+                                  const compute_tensor *tensor) {
+  const compute_context *context = run->model->context;
+  const compute_shape shape = compute_tensor_shape(tensor);
+  const compute_dtype dtype = onnx_dtype(port->type);
+  char text[160];
+  if (port->kind != ONNX_IS_TENSOR && port->kind != ONNX_IS_UNKNOWN &&
+      port->kind != ONNX_IS_OPTIONAL)
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, OPERATION, "input '%s' is not a tensor",
+                     port->name);
+  if (port->type != ONNX_UNDEFINED && dtype != compute_tensor_dtype(tensor))
+    return error_set(context, COMPUTE_ERROR_DTYPE, OPERATION, "input '%s' is %s, not %s",
+                     port->name, onnx_type_name(port->type),
+                     compute_dtype_name(compute_tensor_dtype(tensor)));
+  bool fits = port->rank < 0 || port->rank == shape.rank;
+  for (int32_t i = 0; fits && port->rank >= 0 && i < shape.rank; i++)
+    fits = port->size[i] < 0 || port->size[i] == shape.size[i];
+  if (fits) return COMPUTE_OK;
+  text_buffer wanted = {0};
+  for (int32_t i = 0; i < port->rank; i++) {
+    const char *symbol = port->symbol[i] ? port->symbol[i] : "?";
+    if (port->size[i] < 0)
+      text_add(&wanted, "%s%s", i ? "," : "", symbol);
+    else
+      text_add(&wanted, "%s%lld", i ? "," : "", (long long)port->size[i]);
+  }
+  const compute_status status =
+      error_set(context, COMPUTE_ERROR_SHAPE, OPERATION, "input '%s' is [%s], not %s", port->name,
+                wanted.data ? wanted.data : "", compute_shape_text(shape, text, sizeof text));
+  text_release(&wanted);
+  return status;
+}
+
+static compute_status bind_inputs(model_run *run, const compute_model_binding *inputs,
+                                  size_t count) {
+  const onnx_graph *graph = model_graph(run->model);
+  const compute_context *context = run->model->context;
+  for (size_t i = 0; i < count; i++) {
+    if (!inputs[i].name || !inputs[i].tensor)
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION, "inputs[%zu] lacks its %s",
+                       i, inputs[i].name ? "tensor" : "name");
+    const size_t at = find_port(graph->inputs, graph->input_count, inputs[i].name);
+    if (at == graph->input_count)
+      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no input '%s'",
+                       inputs[i].name);
+    if (run->inputs[at])
+      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "input '%s' is bound twice",
+                       inputs[i].name);
+    if (compute_device_context(compute_tensor_device(inputs[i].tensor)) != context)
+      return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, OPERATION,
+                       "input '%s' belongs to another context", inputs[i].name);
+    const compute_status status = check_input(run, &graph->inputs[at], inputs[i].tensor);
+    if (status) return status;
+    run->inputs[at] = inputs[i].tensor;
+    run->table[at] = inputs[i].tensor;
+  }
+  compute_model_port port;
+  for (size_t i = 0; i < graph->input_count; i++) {
+    if (run->inputs[i]) continue;
+    compute_model_input_at(run->model, i, &port);
+    if (!port.optional && graph->inputs[i].kind != ONNX_IS_OPTIONAL)
+      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "input '%s' is not bound",
+                       port.name);
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status bind_outputs(model_run *run) {
+  const onnx_graph *graph = model_graph(run->model);
+  const compute_context *context = run->model->context;
+  for (size_t i = 0; i < graph->output_count; i++) run->places[i] = SIZE_MAX;
+  for (size_t i = 0; i < run->output_count; i++) {
+    const char *name = run->outputs[i].name;
+    if (!name)
+      return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION,
+                       "outputs[%zu] lacks its name", i);
+    const size_t at = find_port(graph->outputs, graph->output_count, name);
+    if (at == graph->output_count)
+      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no output '%s'",
+                       name);
+    if (run->wanted[at])
+      return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "output '%s' is bound twice",
+                       name);
+    run->wanted[at] = true;
+    run->places[at] = i;
+  }
+  return COMPUTE_OK;
+}
+
+/* ---- One stage ----------------------------------------------------------------------------- */
+
+static compute_status reserve(model_run *run, int64_t ids) {
+  if (base_grow((void **)&run->table, &run->table_capacity, (size_t)ids, sizeof *run->table))
+    return no_memory(run);
+  if (run->table_count < (size_t)ids) run->table_count = (size_t)ids;
+  return COMPUTE_OK;
+}
+
+/* The place among the model's outputs of a stage's output; SIZE_MAX if it is not one of them. */
+static size_t result_of(const model_run *run, const model_stage *stage, int64_t id) {
+  const size_t count = model_graph(run->model)->output_count;
+  for (size_t i = 0; stage->end == STAGE_ENDS && i < count; i++)
+    if (stage->results[i].id == id) return run->places[i];
+  return SIZE_MAX;
+}
+
+static compute_status check_output(const model_run *run, const stage_slot *slot,
+                                   const compute_model_binding *output) {
+  char is[160], has[160];
+  if (compute_tensor_dtype(output->tensor) != slot->dtype)
+    return error_set(run->model->context, COMPUTE_ERROR_DTYPE, OPERATION,
+                     "output '%s' is %s, its tensor %s", output->name,
+                     compute_dtype_name(slot->dtype),
+                     compute_dtype_name(compute_tensor_dtype(output->tensor)));
+  const compute_shape shape = compute_tensor_shape(output->tensor);
+  if (compute_shape_equal(shape, slot->shape)) return COMPUTE_OK;
+  return error_set(run->model->context, COMPUTE_ERROR_SHAPE, OPERATION,
+                   "output '%s' is %s, its tensor %s", output->name,
+                   compute_shape_text(slot->shape, is, sizeof is),
+                   compute_shape_text(shape, has, sizeof has));
+}
+
+/* Where a stage's output goes: the caller's tensor, or one that is made. */
+static compute_status bind_slot(model_run *run, const model_stage *stage, const stage_slot *slot,
+                                compute_binding *binding) {
+  binding->node = slot->node;
+  const size_t place = result_of(run, stage, slot->id);
+  if (place != SIZE_MAX && run->outputs[place].tensor) {
+    binding->tensor = run->outputs[place].tensor;
+    return check_output(run, slot, &run->outputs[place]);
+  }
+  const compute_status status =
+      compute_plan_create_tensor(stage->plan, slot->node, &binding->tensor);
+  if (status) return status;
+  *(place == SIZE_MAX ? &run->table[slot->id] : &run->made[place]) = binding->tensor;
+  return COMPUTE_OK;
+}
+
+static compute_status run_plan(model_run *run, const model_stage *stage) {
+  compute_status status = reserve(run, stage->next_id);
+  if (status || !stage->plan) return status;
+  const size_t count = stage->inputs.count + stage->outputs.count;
+  compute_binding few[16];
+  compute_binding *bindings = count <= 16 ? few : base_allocate(count, sizeof *bindings);
+  if (!bindings) return no_memory(run);
+  for (size_t i = 0; i < stage->inputs.count; i++)
+    bindings[i] =
+        (compute_binding){stage->inputs.slots[i].node, run->table[stage->inputs.slots[i].id]};
+  for (size_t i = 0; !status && i < stage->outputs.count; i++)
+    status = bind_slot(run, stage, &stage->outputs.slots[i], &bindings[stage->inputs.count + i]);
+  if (!status) status = compute_run(stage->plan, bindings, count, NULL);
+  if (bindings != few) base_release(bindings);
+  return status;
+}
+
+/* Tensors that later stages do not need go back to the pool. */
+static void drop_dead(model_run *run, const model_stage *stage) {
+  for (size_t id = model_graph(run->model)->input_count; id < run->table_count; id++) {
+    if (!run->table[id]) continue;
+    bool live = stage->end == STAGE_HOST && (int64_t)id >= stage->host_output; /* just made */
+    for (size_t i = 0; !live && i < stage->live_count; i++) live = stage->live[i] == (int64_t)id;
+    if (live) continue;
+    compute_tensor_release(run->table[id]);
+    run->table[id] = NULL;
+  }
+}
+
+/* ---- From stage to stage -------------------------------------------------------------------- */
+
+static compute_status read_tensor(const model_run *run, int64_t id, void **data) {
+  const compute_tensor *tensor = run->table[id];
+  const size_t bytes =
+      (size_t)compute_tensor_count(tensor) * compute_dtype_size(compute_tensor_dtype(tensor));
+  *data = base_allocate(bytes, 1);
+  if (!*data) return no_memory(run);
+  return bytes ? compute_tensor_read(tensor, *data, bytes) : COMPUTE_OK;
+}
+
+static compute_status find_next(model_run *run, model_stage *stage, const void *const *values,
+                                const host_tensor *made, model_stage **next) {
+  compute_model *model = run->model;
+  pthread_mutex_lock(&model->lock);
+  const uint64_t before = model->stages_made;
+  const compute_status status =
+      stage_next(model, OPERATION, stage, values, made, run->wanted, next);
+  run->all_found &= model->stages_made == before;
+  pthread_mutex_unlock(&model->lock);
+  return status;
+}
+
+static compute_status follow_values(model_run *run, model_stage *stage, model_stage **next) {
+  const size_t count = stage->asked.count;
+  void **values = base_allocate(count, sizeof *values);
+  compute_status status = values ? COMPUTE_OK : no_memory(run);
+  for (size_t i = 0; !status && i < count; i++)
+    status = read_tensor(run, stage->asked.slots[i].id, &values[i]);
+  if (!status) status = find_next(run, stage, (const void *const *)values, NULL, next);
+  for (size_t i = 0; values && i < count; i++) base_release(values[i]);
+  base_release(values);
+  return status;
+}
+
+static compute_status call_host_function(model_run *run, const model_stage *stage,
+                                         host_tensor *inputs, host_tensor *outputs) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < stage->host_node.input_count; i++) {
+    const host_input *input = &stage->host_inputs[i];
+    inputs[i] = input->known;
+    if (input->id < 0) continue;
+    inputs[i] = (host_tensor){NULL, input->dtype, input->shape};
+    status = read_tensor(run, input->id, &inputs[i].data);
+  }
+  host_call call = {run->model->context, &stage->host_node, OPERATION};
+  return status ? status : stage->function(&call, inputs, outputs);
+}
+
+static compute_status keep_made(model_run *run, const model_stage *stage,
+                                const host_tensor *outputs) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < stage->host_node.output_count; i++)
+    if (outputs[i].data)
+      status =
+          compute_tensor_from_host(model_device(run->model), outputs[i].dtype, outputs[i].shape,
+                                   outputs[i].data, &run->table[stage->host_output + (int64_t)i]);
+  return status;
+}
+
+static compute_status follow_host(model_run *run, model_stage *stage, model_stage **next) {
+  const size_t in = stage->host_node.input_count, out = stage->host_node.output_count;
+  host_tensor *tensors = base_allocate(in + out, sizeof *tensors);
+  if (!tensors) return no_memory(run);
+  host_tensor *outputs = tensors + in;
+  compute_status status = call_host_function(run, stage, tensors, outputs);
+  if (!status) status = keep_made(run, stage, outputs);
+  if (!status) status = find_next(run, stage, NULL, outputs, next);
+  for (size_t i = 0; i < in; i++)
+    if (stage->host_inputs[i].id >= 0) base_release(tensors[i].data);
+  for (size_t i = 0; i < out; i++) base_release(outputs[i].data);
+  base_release(tensors);
+  return status;
+}
+
+static compute_status run_stages(model_run *run) {
+  compute_model *model = run->model;
+  model_stage *stage;
+  pthread_mutex_lock(&model->lock);
+  const uint64_t before = model->stages_made;
+  compute_status status = stage_first(model, OPERATION, run->inputs, run->wanted, &stage);
+  run->all_found = model->stages_made == before;
+  pthread_mutex_unlock(&model->lock);
+  while (!status) {
+    model_stage *next = NULL;
+    status = run_plan(run, stage);
+    if (!status && stage->end != STAGE_ENDS) {
+      status = stage->end == STAGE_VALUES ? follow_values(run, stage, &next)
+                                          : follow_host(run, stage, &next);
+      drop_dead(run, stage);
+    }
+    pthread_mutex_lock(&model->lock);
+    stage_leave(stage);
+    pthread_mutex_unlock(&model->lock);
+    if (!next) break;
+    stage = next;
+  }
+  return status;
+}
+
+/* ---- The call ------------------------------------------------------------------------------ */
+
+static bool open_run(model_run *run) {
+  const onnx_graph *graph = model_graph(run->model);
+  run->inputs = base_allocate(graph->input_count, sizeof *run->inputs);
+  run->places = base_allocate(graph->output_count, sizeof *run->places);
+  run->wanted = base_allocate(graph->output_count, sizeof *run->wanted);
+  run->made = base_allocate(run->output_count, sizeof *run->made);
+  run->table_count = graph->input_count;
+  return run->inputs && run->places && run->wanted && run->made &&
+         !base_grow((void **)&run->table, &run->table_capacity, graph->input_count + 1,
+                    sizeof *run->table);
+}
+
+static void close_run(model_run *run, compute_status status) {
+  const size_t own = model_graph(run->model)->input_count;
+  for (size_t i = own; run->table && i < run->table_count; i++)
+    compute_tensor_release(run->table[i]);
+  for (size_t i = 0; run->made && i < run->output_count; i++)
+    if (status)
+      compute_tensor_release(run->made[i]);
+    else if (run->made[i])
+      run->outputs[i].tensor = run->made[i];
+  base_release(run->inputs);
+  base_release(run->places);
+  base_release(run->wanted);
+  base_release(run->made);
+  base_release(run->table);
+}
+
+compute_status compute_model_run(compute_model *model, const compute_model_binding *inputs,
+                                 size_t input_count, compute_model_binding *outputs,
+                                 size_t output_count) {
+  compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model);
+  if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
+  if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
+  if (status) return status;
+  model_run run = {.model = model, .outputs = outputs, .output_count = output_count};
+  status = open_run(&run) ? bind_inputs(&run, inputs, input_count) : no_memory(&run);
+  if (!status) status = bind_outputs(&run);
+  if (!status) status = run_stages(&run);
+  pthread_mutex_lock(&model->lock);
+  model->runs++;
+  model->hits += !status && run.all_found;
+  pthread_mutex_unlock(&model->lock);
+  close_run(&run, status);
+  return status;
+}
+
+compute_status compute_model_explain(compute_model *model, char **text) {
+  const compute_status status =
+      error_if_null(model ? model->context : NULL, "compute_model_explain", model, text);
+  return status ? status : stage_explain(model, "compute_model_explain", text);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing a model back: as ONNX, all of the file as it was but the initializers of the main graph,
+ * whose elements are those that their tensors have now; or these tensors as safetensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "compute/io.h"
+#include "io/new_file.h"
+#include "model/model.h"
+
+#define OPERATION "compute_model_save"
+
+/* Fields of the messages that are taken apart. */
+enum { MODEL_GRAPH = 7, GRAPH_INITIALIZER = 5 };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+
+/* ---- Writing fields ------------------------------------------------------------------------- */
+
+typedef struct bytes_buffer {
+  uint8_t *data;
+  size_t count, capacity;
+  bool failed;
+} bytes_buffer;
+
+static void put(bytes_buffer *to, const void *data, size_t bytes) {
+  if (to->failed || base_grow((void **)&to->data, &to->capacity, to->count + bytes, 1)) {
+    to->failed = true;
+    return;
+  }
+  if (bytes) memcpy(to->data + to->count, data, bytes);
+  to->count += bytes;
+}
+
+static void put_varint(bytes_buffer *to, uint64_t value) {
+  uint8_t bytes[10];
+  size_t count = 0;
+  do {
+    bytes[count++] = (uint8_t)((value & 127) | (value > 127 ? 128 : 0));
+    value >>= 7;
+  } while (value);
+  put(to, bytes, count);
+}
+
+static void put_key(bytes_buffer *to, uint32_t number, wire_type type) {
+  put_varint(to, (uint64_t)number << 3 | (uint64_t)type);
+}
+
+static void put_length(bytes_buffer *to, uint32_t number, uint64_t bytes) {
+  put_key(to, number, WIRE_BYTES);
+  put_varint(to, bytes);
+}
+
+/* A field as it was. */
+static void put_field(bytes_buffer *to, const wire_field *field) {
+  put_key(to, field->number, field->type);
+  switch (field->type) {
+  case WIRE_VARINT: put_varint(to, field->value); break;
+  case WIRE_FIXED64: put(to, &field->value, 8); break;
+  case WIRE_FIXED32: put(to, &field->value, 4); break;
+  case WIRE_BYTES:
+    put_varint(to, wire_bytes(field->bytes));
+    put(to, field->bytes.at, wire_bytes(field->bytes));
+    break;
+  }
+}
+
+/* ---- Weights ------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const onnx_tensor *tensor) {
+  return (uint64_t)tensor->count * compute_dtype_size(onnx_dtype(tensor->type));
+}
+
+/* Whether a tensor's elements can be written: dtypes here are ONNX's, but those of less than 8 bits
+ * and strings, which nobody trains, are left as they are. */
+static bool is_rewritten(const compute_model *model, const onnx_tensor *tensor) {
+  return weight_find(model, tensor) && onnx_type_of(onnx_dtype(tensor->type)) == tensor->type;
+}
+
+/* All fields of an initializer but its elements. */
+static void put_head(bytes_buffer *to, const onnx_tensor *tensor) {
+  for (int32_t i = 0; i < tensor->rank; i++) {
+    put_key(to, TENSOR_DIMS, WIRE_VARINT);
+    put_varint(to, (uint64_t)tensor->shape.size[i]);
+  }
+  put_key(to, TENSOR_TYPE, WIRE_VARINT);
+  put_varint(to, (uint64_t)tensor->type);
+  put_length(to, TENSOR_NAME, strlen(tensor->name));
+  put(to, tensor->name, strlen(tensor->name));
+}
+
+static void put_weight(const compute_model *model, bytes_buffer *to, const onnx_tensor *tensor) {
+  bytes_buffer head = {0};
+  put_head(&head, tensor);
+  const uint64_t bytes = bytes_of(tensor);
+  put_length(&head, TENSOR_RAW, bytes);
+  put_length(to, GRAPH_INITIALIZER, head.count + bytes);
+  put(to, head.data, head.count);
+  to->failed |= head.failed;
+  base_release(head.data);
+  void *data = base_allocate((size_t)bytes, 1);
+  if (!data || (bytes && compute_tensor_read(weight_find(model, tensor), data, (size_t)bytes)))
+    to->failed = true;
+  else
+    put(to, data, (size_t)bytes);
+  base_release(data);
+}
+
+/* The graph's message: initializers come in the order in which the decoder found them. */
+static void put_graph(const compute_model *model, bytes_buffer *to, wire message) {
+  const onnx_graph *graph = model_graph(model);
+  wire_field field;
+  size_t initializer = 0;
+  while (wire_next(&message, &field) == WIRE_FIELD) {
+    if (field.number != GRAPH_INITIALIZER || field.type != WIRE_BYTES) {
+      put_field(to, &field);
+      continue;
+    }
+    const onnx_tensor *tensor = &graph->initializers[initializer++];
+    if (is_rewritten(model, tensor))
+      put_weight(model, to, tensor);
+    else
+      put_field(to, &field);
+  }
+}
+
+static compute_status save_onnx(const compute_model *model, const char *path) {
+  bytes_buffer whole = {0}, graph = {0};
+  wire message = model->storage->file.message;
+  wire_field field;
+  while (wire_next(&message, &field) == WIRE_FIELD) {
+    if (field.number != MODEL_GRAPH || field.type != WIRE_BYTES) {
+      put_field(&whole, &field);
+      continue;
+    }
+    put_graph(model, &graph, field.bytes);
+    put_length(&whole, MODEL_GRAPH, graph.count);
+    put(&whole, graph.data, graph.count);
+  }
+  compute_status status = COMPUTE_OK;
+  if (whole.failed || graph.failed)
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+  new_file file;
+  if (!status) status = new_file_open(model->context, OPERATION, path, &file);
+  if (!status) {
+    status = new_file_write(&file, whole.data, whole.count);
+    status = new_file_close(&file, status);
+  }
+  base_release(whole.data);
+  base_release(graph.data);
+  return status;
+}
+
+/* ---- Safetensors ----------------------------------------------------------------------------- */
+
+static compute_status save_weights(compute_model *model, const char *path) {
+  const onnx_graph *graph = model_graph(model);
+  compute_named_tensor *named = base_allocate(graph->initializer_count, sizeof *named);
+  if (!named)
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+  compute_status status = COMPUTE_OK;
+  size_t count = 0;
+  for (size_t i = 0; !status && i < graph->initializer_count; i++) {
+    const onnx_tensor *tensor = &graph->initializers[i];
+    if (onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE || tensor->rank < 0) continue;
+    named[count].name = tensor->name;
+    named[count].tensor = weight_tensor(model, OPERATION, tensor);
+    if (!named[count++].tensor) status = COMPUTE_ERROR_OUT_OF_MEMORY;
+  }
+  if (!status) status = compute_tensor_file_write(model->context, path, named, count);
+  base_release(named);
+  return status;
+}
+
+static bool ends_in(const char *path, const char *ending) {
+  const size_t length = strlen(path), more = strlen(ending);
+  return length >= more && strcmp(path + length - more, ending) == 0;
+}
+
+compute_status compute_model_save(compute_model *model, const char *path) {
+  compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, path);
+  if (status) return status;
+  const bool onnx = ends_in(path, ".onnx");
+  if (!onnx && !ends_in(path, ".safetensors"))
+    return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+                     "'%s' ends in neither .onnx nor .safetensors", path);
+  pthread_mutex_lock(&model->lock);
+  status = onnx ? save_onnx(model, path) : save_weights(model, path);
+  pthread_mutex_unlock(&model->lock);
+  return status;
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+/* The tree of stages: making one, finding it again, giving it up. */
+#include "model/stage.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+/* ---- Keys ---------------------------------------------------------------------------------- */
+
+/* What a value contributes: its dtype and shape. */
+typedef struct shape_key {
+  int64_t dtype, rank, size[COMPUTE_MAX_RANK];
+} shape_key;
+
+static shape_key key_of(compute_dtype dtype, compute_shape shape) {
+  shape_key key = {.dtype = dtype, .rank = shape.rank};
+  for (int32_t i = 0; i < shape.rank; i++) key.size[i] = shape.size[i];
+  return key;
+}
+
+static size_t slot_bytes(const stage_slot *slot) {
+  int64_t count = 0;
+  compute_shape_count(slot->shape, &count);
+  return (size_t)count * compute_dtype_size(slot->dtype);
+}
+
+static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t bytes) {
+  for (model_stage *child = parent->children; child; child = child->sibling)
+    if (child->key_bytes == bytes && memcmp(child->key, key, bytes) == 0) return child;
+  return NULL;
+}
+
+/* ---- Giving up ----------------------------------------------------------------------------- */
+
+static void release_stage(compute_model *model, model_stage *stage) {
+  compute_plan_release(stage->plan);
+  base_release(stage->inputs.slots);
+  base_release(stage->outputs.slots);
+  base_release(stage->asked.slots);
+  base_release(stage->key);
+  arena_release(&stage->arena);
+  base_release(stage);
+  model->stages--;
+}
+
+static void unlink_stage(model_stage *stage) {
+  model_stage **link = &stage->parent->children;
+  while (*link != stage) link = &(*link)->sibling;
+  *link = stage->sibling;
+}
+
+/* The stage after `stage` in an order in which children come before their parent. */
+static model_stage *deepest(model_stage *stage) {
+  while (stage->children) stage = stage->children;
+  return stage;
+}
+
+void stage_release_all(compute_model *model) {
+  while (model->root.children) {
+    model_stage *leaf = deepest(model->root.children);
+    unlink_stage(leaf);
+    release_stage(model, leaf);
+  }
+}
+
+static model_stage *next_stage(const compute_model *model, model_stage *stage) {
+  if (stage->children) return stage->children;
+  while (stage != &model->root && !stage->sibling) stage = stage->parent;
+  return stage == &model->root ? NULL : stage->sibling;
+}
+
+static void give_up_oldest(compute_model *model) {
+  model_stage *oldest = NULL;
+  for (model_stage *at = next_stage(model, &model->root); at; at = next_stage(model, at))
+    if (!at->children && !at->users && (!oldest || at->last_used < oldest->last_used)) oldest = at;
+  if (!oldest) return;
+  unlink_stage(oldest);
+  release_stage(model, oldest);
+}
+
+/* All stages that nobody uses; those in use go with the next that is made. */
+void stage_forget(compute_model *model) {
+  for (uint64_t before = model->stages + 1; model->stages < before;) {
+    before = model->stages;
+    give_up_oldest(model);
+  }
+}
+
+/* ---- Going on where another stage ended ------------------------------------------------------ */
+
+static compute_status no_memory(const compute_model *model, const char *operation) {
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+}
+
+/* A copy of `values` that belong to no graph yet. */
+static model_value *copy_values(model_arena *arena, const model_value *values, size_t count) {
+  model_value *copy = arena_allocate(arena, count, sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++) {
+    copy[i] = values[i];
+    copy[i].node = (compute_node){0};
+    if (!values[i].item_count) continue;
+    copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
+    if (!copy[i].items) return NULL;
+  }
+  return copy;
+}
+
+static model_frame *copy_frames(model_arena *arena, const model_frame *top) {
+  model_frame *first = NULL, **link = &first;
+  for (const model_frame *frame = top; frame; frame = frame->caller) {
+    model_frame *copy = arena_allocate(arena, 1, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *frame;
+    copy->values = copy_values(arena, frame->values, frame->graph->value_count);
+    copy->held.values = copy_values(arena, frame->held.values, frame->held.count);
+    copy->held.capacity = frame->held.count;
+    if (!copy->values || !copy->held.values) return NULL;
+    *link = copy;
+    link = &copy->caller;
+  }
+  return first;
+}
+
+typedef void (*value_visitor)(void *user, model_value *value);
+
+static void visit_value(model_value *value, value_visitor visit, void *user) {
+  if (value->kind == VALUE_TENSOR) visit(user, value);
+  model_value *items = (model_value *)(uintptr_t)value->items;
+  for (size_t i = 0; i < value->item_count; i++) visit(user, &items[i]);
+}
+
+/* Every value that what is still to be recorded may use. */
+static void visit_live(const compute_model *model, model_frame *top, value_visitor visit,
+                       void *user) {
+  for (model_frame *frame = top; frame; frame = frame->caller) {
+    for (size_t i = 0; i < frame->graph->value_count; i++)
+      if (record_last_use(model, frame->graph, (int32_t)i) >= (int64_t)frame->next)
+        visit_value(&frame->values[i], visit, user);
+    for (size_t i = 0; i < frame->held.count; i++) visit_value(&frame->held.values[i], visit, user);
+  }
+}
+
+typedef struct known_value {
+  int64_t id;
+  const void *data;
+} known_value;
+
+static void become_known(void *user, model_value *value) {
+  const known_value *known = user;
+  if (value->id != known->id || value->host) return;
+  value->host = known->data;
+  value->id = -1;
+}
+
+/* ---- Ending a stage -------------------------------------------------------------------------- */
+
+typedef struct live_collector {
+  model_stage *stage;
+  int64_t first_id; /* of this stage */
+  int64_t *ids;
+  size_t count, capacity;
+  bool failed;
+} live_collector;
+
+static void *grow(slot_list *list) {
+  if (base_grow((void **)&list->slots, &list->capacity, list->count + 1, sizeof *list->slots))
+    return NULL;
+  return &list->slots[list->count++];
+}
+
+static void collect(void *user, model_value *value) {
+  live_collector *live = user;
+  if (value->id < 0 || value->host) return;
+  for (size_t i = 0; i < live->count; i++)
+    if (live->ids[i] == value->id) return;
+  if (base_grow((void **)&live->ids, &live->capacity, live->count + 1, sizeof *live->ids)) {
+    live->failed = true;
+    return;
+  }
+  live->ids[live->count++] = value->id;
+  if (value->id < live->first_id) return;
+  stage_slot *slot = grow(&live->stage->outputs);
+  if (slot)
+    *slot = (stage_slot){value->id, value->node, value->dtype, value->shape};
+  else
+    live->failed = true;
+}
+
+static compute_status end_with_asked(model_recorder *recorder, model_stage *stage) {
+  for (size_t i = 0; i < recorder->asked_count; i++) {
+    const model_value *value = recorder->asked[i];
+    stage_slot *slot = grow(&stage->asked);
+    if (!slot) return no_memory(recorder->model, recorder->operation);
+    *slot = (stage_slot){value->id, {0}, value->dtype, value->shape};
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status end_with_host(model_recorder *recorder, model_stage *stage) {
+  const model_call *call = recorder->host_call;
+  stage->function = recorder->function;
+  stage->host_node = *call;
+  stage->host_node.recorder = NULL;
+  stage->host_inputs = arena_allocate(&stage->arena, call->input_count, sizeof *stage->host_inputs);
+  if (!stage->host_inputs) return no_memory(recorder->model, recorder->operation);
+  for (size_t i = 0; i < call->input_count; i++) {
+    const model_value *value = call->inputs[i];
+    host_input *input = &stage->host_inputs[i];
+    *input = (host_input){value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
+                          {(void *)(uintptr_t)value->host, value->dtype, value->shape},
+                          value->dtype,
+                          value->shape};
+    if (value->kind == VALUE_ABSENT) input->known = (host_tensor){0};
+  }
+  stage->host_output = recorder->next_id;
+  recorder->next_id += (int64_t)call->output_count;
+  return COMPUTE_OK;
+}
+
+/* The model's outputs, whatever they are: computed here, earlier, or known. */
+static compute_status end_with_results(model_recorder *recorder, model_stage *stage,
+                                       const bool *wanted) {
+  const onnx_graph *graph = recorder->top->graph;
+  stage->results = arena_allocate(&stage->arena, graph->output_count, sizeof *stage->results);
+  if (!stage->results) return no_memory(recorder->model, recorder->operation);
+  for (size_t i = 0; i < graph->output_count; i++) {
+    stage->results[i].id = -1;
+    if (!wanted[i]) continue;
+    model_value *value = &recorder->top->values[graph->outputs[i].value];
+    if (value->kind != VALUE_TENSOR)
+      return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                       "output '%s' is not a tensor of numbers", graph->outputs[i].name);
+    const compute_node node = record_node(recorder, value);
+    if (!compute_node_is_valid(node))
+      return compute_graph_status(recorder->graph) ? compute_graph_status(recorder->graph)
+                                                   : COMPUTE_ERROR_OUT_OF_MEMORY;
+    stage_slot *slot = grow(&stage->outputs);
+    if (!slot) return no_memory(recorder->model, recorder->operation);
+    *slot = (stage_slot){recorder->next_id++, node, value->dtype, value->shape};
+    stage->results[i] = *slot;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status compile_stage(model_recorder *recorder, model_stage *stage) {
+  const compute_model *model = recorder->model;
+  if (stage->outputs.count == 0) return COMPUTE_OK;
+  compute_node *nodes = base_allocate(stage->outputs.count, sizeof *nodes);
+  if (!nodes) return no_memory(model, recorder->operation);
+  for (size_t i = 0; i < stage->outputs.count; i++) nodes[i] = stage->outputs.slots[i].node;
+  const compute_plan_options options = {.device = model->options.device,
+                                        .fallback = model->options.fallback,
+                                        .flags = model->options.flags,
+                                        .name = model_graph(model)->name};
+  const compute_status status =
+      compute_compile(recorder->graph, nodes, stage->outputs.count, &options, &stage->plan);
+  base_release(nodes);
+  return status;
+}
+
+static compute_status end_stage(model_recorder *recorder, model_stage *stage, int64_t first_id,
+                                const bool *wanted) {
+  compute_status status = COMPUTE_OK;
+  if (stage->end == STAGE_ENDS) {
+    status = end_with_results(recorder, stage, wanted);
+  } else {
+    live_collector live = {.stage = stage, .first_id = first_id};
+    visit_live(recorder->model, recorder->top, collect, &live);
+    stage->live = arena_allocate(&stage->arena, live.count, sizeof *stage->live);
+    if (stage->live && live.count) memcpy(stage->live, live.ids, live.count * sizeof *live.ids);
+    stage->live_count = live.count;
+    base_release(live.ids);
+    if (live.failed || !stage->live) return no_memory(recorder->model, recorder->operation);
+    status = stage->end == STAGE_VALUES ? end_with_asked(recorder, stage)
+                                        : end_with_host(recorder, stage);
+  }
+  if (!status) status = compile_stage(recorder, stage);
+  stage->inputs = recorder->inputs;
+  recorder->inputs = (slot_list){0};
+  stage->top = recorder->top;
+  stage->next_id = recorder->next_id;
+  return status;
+}
+
+/* ---- Making a stage -------------------------------------------------------------------------- */
+
+static compute_status record_stage(model_recorder *recorder, model_stage *stage,
+                                   const bool *wanted) {
+  compute_model *model = recorder->model;
+  const int64_t first_id = recorder->next_id;
+  recorder->graph = compute_graph_create(model->context);
+  if (!recorder->graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  compute_status status = record_run(recorder, &stage->end);
+  if (!status) status = end_stage(recorder, stage, first_id, wanted);
+  compute_graph_release(recorder->graph);
+  base_release(recorder->inputs.slots);
+  base_release(recorder->weights.slots);
+  base_release(recorder->asked);
+  return status;
+}
+
+static model_stage *new_stage(model_stage *parent, const uint8_t *key, size_t key_bytes) {
+  model_stage *stage = base_allocate(1, sizeof *stage);
+  if (!stage) return NULL;
+  stage->key = base_allocate(key_bytes, 1);
+  if (!stage->key) {
+    base_release(stage);
+    return NULL;
+  }
+  if (key_bytes) memcpy(stage->key, key, key_bytes);
+  stage->key_bytes = key_bytes;
+  stage->parent = parent;
+  return stage;
+}
+
+static void use(compute_model *model, model_stage *stage) {
+  stage->users++;
+  stage->last_used = ++model->clock;
+}
+
+static compute_status keep(compute_model *model, compute_status status, model_stage *stage,
+                           model_stage **result) {
+  model->stages++;
+  if (status) {
+    release_stage(model, stage);
+    return status;
+  }
+  model->stages_made++;
+  stage->sibling = stage->parent->children;
+  stage->parent->children = stage;
+  use(model, stage);
+  if (model->stages > model->options.max_plans) give_up_oldest(model);
+  *result = stage;
+  return COMPUTE_OK;
+}
+
+/* Which nodes of the main graph the wanted outputs need. */
+static compute_status find_needed(const compute_model *model, const char *operation,
+                                  model_arena *arena, const bool *wanted, const bool **result) {
+  const onnx_graph *graph = model_graph(model);
+  bool *values = arena_allocate(arena, graph->value_count, sizeof *values);
+  bool *needed = arena_allocate(arena, graph->node_count, sizeof *needed);
+  if (!values || !needed) return no_memory(model, operation);
+  for (size_t i = 0; i < graph->output_count; i++)
+    if (wanted[i]) values[graph->outputs[i].value] = true;
+  record_mark_needed(graph, NULL, values, needed);
+  *result = needed;
+  return COMPUTE_OK;
+}
+
+/* Values of the main graph's inputs: ids 0 … are theirs. */
+static void take_inputs(const onnx_graph *graph, model_frame *frame,
+                        const compute_tensor *const *inputs) {
+  for (size_t i = 0; i < graph->input_count; i++) {
+    if (!inputs[i]) continue;
+    model_value *value = &frame->values[graph->inputs[i].value];
+    const compute_dtype dtype = compute_tensor_dtype(inputs[i]);
+    const int32_t type = graph->inputs[i].type;
+    *value = (model_value){.kind = VALUE_TENSOR,
+                           .id = (int64_t)i,
+                           .name = value->name,
+                           .dtype = dtype,
+                           .shape = compute_tensor_shape(inputs[i]),
+                           .type = onnx_dtype(type) == dtype ? type : onnx_type_of(dtype)};
+  }
+}
+
+compute_status stage_first(compute_model *model, const char *operation,
+                           const compute_tensor *const *inputs, const bool *wanted,
+                           model_stage **result) {
+  const onnx_graph *graph = model_graph(model);
+  const size_t bytes = graph->input_count * sizeof(shape_key) + graph->output_count;
+  uint8_t *key = base_allocate(bytes + 1, 1);
+  if (!key) return no_memory(model, operation);
+  for (size_t i = 0; i < graph->input_count; i++) {
+    const shape_key one =
+        inputs[i] ? key_of(compute_tensor_dtype(inputs[i]), compute_tensor_shape(inputs[i]))
+                  : (shape_key){0};
+    memcpy(key + i * sizeof one, &one, sizeof one);
+  }
+  for (size_t i = 0; i < graph->output_count; i++)
+    key[graph->input_count * sizeof(shape_key) + i] = wanted[i];
+  *result = find_child(&model->root, key, bytes);
+  if (*result) {
+    use(model, *result);
+    base_release(key);
+    return COMPUTE_OK;
+  }
+  model_stage *stage = new_stage(&model->root, key, bytes);
+  base_release(key);
+  if (!stage) return no_memory(model, operation);
+  model_recorder recorder = {.model = model,
+                             .operation = operation,
+                             .arena = &stage->arena,
+                             .next_id = (int64_t)graph->input_count};
+  model_frame *frame = record_push(&recorder, graph);
+  compute_status status = frame ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
+  if (!status) {
+    take_inputs(graph, frame, inputs);
+    status = find_needed(model, operation, &stage->arena, wanted, &frame->needed);
+  }
+  if (!status) status = record_stage(&recorder, stage, wanted);
+  return keep(model, status, stage, result);
+}
+
+/* Gives the values that were asked for to the frames of a new stage. */
+static compute_status set_values(const compute_model *model, const char *operation,
+                                 const model_stage *parent, model_stage *stage, model_frame *top,
+                                 const uint8_t *key) {
+  for (size_t i = 0; i < parent->asked.count; i++) {
+    const size_t bytes = slot_bytes(&parent->asked.slots[i]);
+    void *data = arena_allocate(&stage->arena, bytes, 1);
+    if (!data) return no_memory(model, operation);
+    if (bytes) memcpy(data, key, bytes);
+    key += bytes;
+    known_value known = {parent->asked.slots[i].id, data};
+    visit_live(model, top, become_known, &known);
+  }
+  return COMPUTE_OK;
+}
+
+/* Gives the outputs of a function of the host to its node, and goes to the next. */
+static void set_made(const model_stage *parent, model_frame *top, const host_tensor *made) {
+  const onnx_node *node = parent->host_node.node;
+  for (size_t i = 0; i < node->output_count; i++) {
+    if (node->outputs[i] < 0 || made[i].dtype == COMPUTE_DTYPE_NONE) continue;
+    model_value *value = &top->values[node->outputs[i]];
+    *value = (model_value){.kind = VALUE_TENSOR,
+                           .id = parent->host_output + (int64_t)i,
+                           .name = value->name,
+                           .dtype = made[i].dtype,
+                           .shape = made[i].shape,
+                           .type = onnx_type_of(made[i].dtype)};
+  }
+  top->next++;
+}
+
+static uint8_t *values_key(const model_stage *parent, const void *const *values, size_t *bytes) {
+  *bytes = 0;
+  for (size_t i = 0; i < parent->asked.count; i++) *bytes += slot_bytes(&parent->asked.slots[i]);
+  uint8_t *key = base_allocate(*bytes, 1), *at = key;
+  for (size_t i = 0; key && i < parent->asked.count; i++) {
+    const size_t size = slot_bytes(&parent->asked.slots[i]);
+    if (size) memcpy(at, values[i], size);
+    at += size;
+  }
+  return key;
+}
+
+static uint8_t *made_key(const model_stage *parent, const host_tensor *made, size_t *bytes) {
+  const size_t count = parent->host_node.output_count;
+  *bytes = count * sizeof(shape_key);
+  uint8_t *key = base_allocate(*bytes, 1);
+  for (size_t i = 0; key && i < count; i++) {
+    const shape_key one = key_of(made[i].dtype, made[i].shape);
+    memcpy(key + i * sizeof one, &one, sizeof one);
+  }
+  return key;
+}
+
+static compute_status make_next(compute_model *model, const char *operation, model_stage *parent,
+                                const host_tensor *made, const bool *wanted, model_stage *stage) {
+  model_recorder recorder = {
+      .model = model, .operation = operation, .arena = &stage->arena, .next_id = parent->next_id};
+  recorder.top = copy_frames(&stage->arena, parent->top);
+  if (!recorder.top) return no_memory(model, operation);
+  if (parent->end == STAGE_HOST) {
+    set_made(parent, recorder.top, made);
+  } else {
+    const compute_status status =
+        set_values(model, operation, parent, stage, recorder.top, stage->key);
+    if (status) return status;
+  }
+  return record_stage(&recorder, stage, wanted);
+}
+
+compute_status stage_next(compute_model *model, const char *operation, model_stage *parent,
+                          const void *const *values, const host_tensor *made, const bool *wanted,
+                          model_stage **result) {
+  size_t bytes;
+  uint8_t *key = parent->end == STAGE_HOST ? made_key(parent, made, &bytes)
+                                           : values_key(parent, values, &bytes);
+  if (!key) return no_memory(model, operation);
+  *result = find_child(parent, key, bytes);
+  if (*result) {
+    use(model, *result);
+    base_release(key);
+    return COMPUTE_OK;
+  }
+  model_stage *stage = new_stage(parent, key, bytes);
+  base_release(key);
+  if (!stage) return no_memory(model, operation);
+  return keep(model, make_next(model, operation, parent, made, wanted, stage), stage, result);
+}
+
+void stage_leave(model_stage *stage) {
+  stage->users--;
+}
+
+/* ---- Showing ------------------------------------------------------------------------------- */
+
+static const char *const end_texts[] = {
+    [STAGE_ENDS] = "the end",
+    [STAGE_VALUES] = "what follows depends on values",
+    [STAGE_HOST] = "a function of the host follows",
+};
+
+static compute_status explain_one(const model_stage *stage, text_buffer *text) {
+  text_add(text, "-- stage of %zu input%s, to %s\n", stage->inputs.count,
+           stage->inputs.count == 1 ? "" : "s", end_texts[stage->end]);
+  if (!stage->plan) return COMPUTE_OK;
+  char *plan = NULL;
+  const compute_status status = compute_explain(stage->plan, &plan);
+  if (!status) text_add(text, "%s\n", plan);
+  compute_text_free(plan);
+  return status;
+}
+
+compute_status stage_explain(compute_model *model, const char *operation, char **result) {
+  text_buffer text = {0};
+  compute_status status = COMPUTE_OK;
+  pthread_mutex_lock(&model->lock);
+  text_add(&text, "%zu stage%s\n", (size_t)model->stages, model->stages == 1 ? "" : "s");
+  for (const model_stage *at = next_stage(model, &model->root); !status && at;
+       at = next_stage(model, (model_stage *)(uintptr_t)at))
+    status = explain_one(at, &text);
+  pthread_mutex_unlock(&model->lock);
+  if (!status && text.failed) status = no_memory(model, operation);
+  if (status)
+    text_release(&text);
+  else
+    *result = text.data;
+  return status;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* The weights of a model as tensors: where they lie in the file, if the device and their place in
+ * it allow that. */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "model/model.h"
+
+void storage_release(void *user, void *data) {
+  (void)data;
+  model_storage *storage = user;
+  if (__atomic_sub_fetch(&storage->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  onnx_release(&storage->file);
+  base_release(storage);
+}
+
+compute_device *model_device(const compute_model *model) {
+  if (model->options.device) return model->options.device;
+  const bool automatic = (model->options.flags & COMPUTE_PLAN_AUTO) || model->context->automatic;
+  return automatic && model->context->cpu ? model->context->cpu
+                                          : compute_default_device(model->context);
+}
+
+static size_t place_of(const weight_entry *entries, size_t capacity, const onnx_tensor *tensor) {
+  size_t at = (size_t)hash_u64(HASH_SEED, (uintptr_t)tensor) & (capacity - 1);
+  while (entries[at].tensor && entries[at].tensor != tensor) at = (at + 1) & (capacity - 1);
+  return at;
+}
+
+/* Keeps a quarter of the table free. */
+static bool make_room(compute_model *model) {
+  if (4 * (model->weight_count + 1) <= 3 * model->weight_capacity) return true;
+  const size_t capacity = model->weight_capacity ? 2 * model->weight_capacity : 64;
+  weight_entry *entries = base_allocate(capacity, sizeof *entries);
+  if (!entries) return false;
+  for (size_t i = 0; i < model->weight_capacity; i++)
+    if (model->weights[i].tensor)
+      entries[place_of(entries, capacity, model->weights[i].tensor)] = model->weights[i];
+  base_release(model->weights);
+  model->weights = entries;
+  model->weight_capacity = capacity;
+  return true;
+}
+
+static compute_status make_tensor(compute_model *model, const onnx_tensor *tensor,
+                                  compute_tensor **result) {
+  compute_device *device = model_device(model);
+  const compute_dtype dtype = onnx_dtype(tensor->type);
+  if (tensor->count == 0) return compute_tensor_create(device, dtype, tensor->shape, result);
+  void *data = (void *)(uintptr_t)tensor->data;
+  /* what lies in the caller's memory must not be trained there */
+  if (device == model->context->cpu && tensor->in_file && model->storage->file.mapped &&
+      (uintptr_t)data % compute_dtype_size(dtype) == 0) {
+    __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+    if (!compute_tensor_wrap(device, dtype, tensor->shape, NULL, data, storage_release,
+                             model->storage, result))
+      return COMPUTE_OK;
+    __atomic_sub_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+  }
+  return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
+}
+
+compute_tensor *weight_tensor(compute_model *model, const char *operation,
+                              const onnx_tensor *tensor) {
+  if (!make_room(model)) {
+    error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    return NULL;
+  }
+  weight_entry *entry = &model->weights[place_of(model->weights, model->weight_capacity, tensor)];
+  if (entry->tensor) return entry->on_device;
+  compute_tensor *made;
+  if (make_tensor(model, tensor, &made)) return NULL;
+  *entry = (weight_entry){tensor, made};
+  model->weight_count++;
+  return made;
+}
+
+compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor) {
+  if (!model->weight_capacity) return NULL;
+  return model->weights[place_of(model->weights, model->weight_capacity, tensor)].on_device;
+}
+
+void weights_release(compute_model *model) {
+  for (size_t i = 0; i < model->weight_capacity; i++)
+    compute_tensor_release(model->weights[i].on_device);
+  base_release(model->weights);
+}

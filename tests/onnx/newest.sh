@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# The node tests of the newest onnx on PyPI, which a virtual environment in the scratch folder gets and
+# keeps. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER. With COMPUTE_UPDATE_DOCS=1 the table in
+# docs/reference/onnx.md is written again.
+set -euo pipefail
+tree=$1 scratch=$3 runner=$4
+skip() { echo "skipped: $1"; exit 77; }
+mkdir -p "$scratch"
+python=$scratch/venv/bin/python
+if ! [[ -x $python ]]; then
+  python3 -m venv "$scratch/venv" >"$scratch/log" 2>&1 ||
+    skip "no virtual environment for Python can be made (Debian: python3-venv)"
+fi
+# Without the network, what an earlier run has installed will do.
+"$python" -m pip install --quiet --disable-pip-version-check --timeout 30 --retries 1 --upgrade onnx \
+  >"$scratch/log" 2>&1 || true
+version=$("$python" -c 'import onnx; print(onnx.__version__)' 2>/dev/null) ||
+  skip "onnx cannot be installed from PyPI: $(tail -n 1 "$scratch/log")"
+nodes=$scratch/nodes-$version
+if ! [[ -d $nodes ]]; then
+  rm -rf "$scratch"/nodes-*
+  "$python" "$tree/tests/onnx/generate.py" "$nodes.part" 2>"$scratch/log" ||
+    { tail -n 5 "$scratch/log"; exit 1; }
+  mv "$nodes.part" "$nodes"
+fi
+arguments=(--expect "$tree/tests/onnx/expected.txt")
+table=()
+if [[ ${COMPUTE_UPDATE_DOCS-} == 1 ]]; then
+  table=(--table "$tree/docs/reference/onnx.md" --title "The node tests of onnx $version")
+fi
+result=0
+"$runner" "${arguments[@]}" --complete "${table[@]}" "$nodes" || result=$?
+"$runner" --constants "${arguments[@]}" "$nodes" || result=$?
+exit "$result"

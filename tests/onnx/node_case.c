@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* Running one of ONNX's node tests: see node_case.h. */
+#include "onnx/node_case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/model.h"
+#include "model/types.h"
+#include "onnx/rewrite.h"
+
+enum { MOST_VALUES = 64, PATH_BYTES = 1024 };
+
+/* A file in memory. */
+typedef struct content {
+  uint8_t *data;
+  size_t bytes;
+} content;
+
+typedef struct node_case {
+  compute_context *context;
+  char *reason;
+  content model, input_files[MOST_VALUES], output_files[MOST_VALUES];
+  test_value inputs[MOST_VALUES], outputs[MOST_VALUES];
+  size_t input_count, output_count;
+  onnx_file file; /* the model as it was decoded, for the types of its inputs and outputs */
+  test_tensors in, out;
+  message rewritten;
+  compute_model *loaded;
+  compute_model_binding *given, *wanted;
+} node_case;
+
+static bool COMPUTE_PRINTF(2, 3) refuse(node_case *c, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(c->reason, REASON_BYTES, format, list);
+  va_end(list);
+  return false;
+}
+
+static bool refuse_status(node_case *c, const char *when, compute_status status) {
+  return refuse(c, "%s: %s: %s", when, compute_status_name(status),
+                compute_error_message(c->context));
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static bool read_file(const char *path, content *result) {
+  FILE *file = fopen(path, "rb");
+  if (!file) return false;
+  fseek(file, 0, SEEK_END);
+  const long bytes = ftell(file);
+  rewind(file);
+  result->data = malloc(bytes > 0 ? (size_t)bytes : 1);
+  if (result->data) result->bytes = fread(result->data, 1, (size_t)bytes, file);
+  fclose(file);
+  return result->data && result->bytes == (size_t)bytes;
+}
+
+static wire content_wire(const content *from) {
+  return (wire){from->data, from->data + from->bytes};
+}
+
+static bool is_initializer(const onnx_graph *graph, const onnx_value_info *info) {
+  for (size_t i = 0; i < graph->initializer_count; i++)
+    if (graph->initializer_values[i] == info->value) return true;
+  return false;
+}
+
+/* Files input_0.pb, …, one for each input that is no initializer, as far as there are some. */
+static bool read_values(node_case *c, const char *folder, const char *kind,
+                        const onnx_value_info *infos, size_t info_count, content *files,
+                        test_value *values, size_t *count) {
+  char path[PATH_BYTES];
+  for (size_t i = 0; i < info_count && *count < MOST_VALUES; i++) {
+    if (infos == c->file.graph.inputs && is_initializer(&c->file.graph, &infos[i])) continue;
+    snprintf(path, sizeof path, "%s/%s_%zu.pb", folder, kind, *count);
+    if (access(path, F_OK)) return true;
+    if (!read_file(path, &files[*count])) return refuse(c, "%s cannot be read", path);
+    if (!test_value_read(content_wire(&files[*count]), &infos[i], &values[*count]))
+      return refuse(c, "%s is damaged", path);
+    ++*count;
+  }
+  return true;
+}
+
+static bool read_case(node_case *c, const char *folder, const char *set) {
+  char path[PATH_BYTES];
+  snprintf(path, sizeof path, "%s/model.onnx", folder);
+  if (!read_file(path, &c->model)) return refuse(c, "%s cannot be read", path);
+  const compute_status status =
+      onnx_decode(c->context, "test", "it", content_wire(&c->model), folder, &c->file);
+  if (status) return refuse_status(c, "decoding", status);
+  const onnx_graph *graph = &c->file.graph;
+  return read_values(c, set, "input", graph->inputs, graph->input_count, c->input_files, c->inputs,
+                     &c->input_count) &&
+         read_values(c, set, "output", graph->outputs, graph->output_count, c->output_files,
+                     c->outputs, &c->output_count);
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------- */
+
+/* An expected or given tensor, decoded. */
+typedef struct decoded {
+  onnx_file file;
+  onnx_tensor tensor;
+  int64_t number;
+} decoded;
+
+static bool decode(node_case *c, const test_tensor *from, decoded *result) {
+  const onnx_tensor *tensor;
+  *result = (decoded){.number = from->number};
+  if (from->is_number) {
+    const bool truth = from->number != 0;
+    result->tensor = (onnx_tensor){
+        .type = from->is_bool ? ONNX_BOOL : ONNX_INT64, .count = 1, .data = &result->number};
+    if (from->is_bool) memcpy(&result->number, &truth, sizeof truth);
+    return true;
+  }
+  const compute_status status =
+      onnx_decode_tensor(c->context, "test", from->name, from->tensor, &result->file, &tensor);
+  if (status) return refuse_status(c, "decoding data", status);
+  result->tensor = *tensor;
+  if (tensor->type == ONNX_STRING)
+    refuse(c, "'%s' has strings", from->name);
+  else if (onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE)
+    refuse(c, "'%s' has elements of type %s", from->name, onnx_type_name(tensor->type));
+  else if (tensor->rank < 0)
+    refuse(c, "'%s' has more than %d axes", from->name, COMPUTE_MAX_RANK);
+  else
+    return true;
+  onnx_release(&result->file);
+  return false;
+}
+
+static bool make_tensor(node_case *c, const test_tensor *from, compute_tensor **tensor) {
+  static const uint64_t nothing;
+  decoded d;
+  if (!decode(c, from, &d)) return false;
+  const compute_status status =
+      compute_tensor_from_host(compute_default_device(c->context), onnx_dtype(d.tensor.type),
+                               d.tensor.shape, d.tensor.data ? d.tensor.data : &nothing, tensor);
+  onnx_release(&d.file);
+  return !status || refuse_status(c, from->name, status);
+}
+
+/* ---- Comparison ---------------------------------------------------------------------------- */
+
+typedef struct tolerance {
+  double relative, absolute;
+} tolerance;
+
+/* ONNX's own runner allows 1e-3 and 1e-7 for all of them. */
+static tolerance tolerance_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return (tolerance){1e-6, 1e-8};
+  case COMPUTE_F32: return (tolerance){1e-3, 1e-5};
+  case COMPUTE_F16: return (tolerance){4e-3, 2e-3};
+  case COMPUTE_BF16: return (tolerance){2e-2, 1e-2};
+  default: return (tolerance){0, 0};
+  }
+}
+
+static double from_f16(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
+                      : exponent == 0 ? ldexp(fraction, -24)
+                                      : ldexp(fraction + 1024, exponent - 25);
+  return bits >> 15 ? -size : size;
+}
+
+/* A float as it is, an integer as a float where that is exact enough to be shown. */
+static double element(compute_dtype dtype, const void *values, int64_t index) {
+  const unsigned char *at =
+      (const unsigned char *)values + (size_t)index * compute_dtype_size(dtype);
+  union {
+#define FIELD(code, number, name, kind, bytes, type, element) element element_##name;
+    COMPUTE_DTYPES(FIELD)
+#undef FIELD
+    uint32_t bits;
+    float number;
+  } value = {0};
+  memcpy(&value, at, compute_dtype_size(dtype));
+  if (dtype == COMPUTE_F16) return from_f16(value.element_f16);
+  if (dtype == COMPUTE_BF16) {
+    value.bits = (uint32_t)value.element_bf16 << 16;
+    return (double)value.number;
+  }
+  switch (dtype) {
+#define CASE(code, number, name, ...)                                                              \
+  case COMPUTE_##code: return (double)value.element_##name;
+    COMPUTE_DTYPES(CASE)
+#undef CASE
+  case COMPUTE_DTYPE_NONE: break;
+  }
+  return 0;
+}
+
+static bool is_near(tolerance allowed, double value, double expected) {
+  if (value == expected || (isnan(value) && isnan(expected))) return true;
+  if (!isfinite(value) || !isfinite(expected)) return false;
+  return fabs(value - expected) <= allowed.absolute + allowed.relative * fabs(expected);
+}
+
+static bool compare_elements(node_case *c, const char *name, const onnx_tensor *expected,
+                             const unsigned char *values) {
+  const compute_dtype dtype = onnx_dtype(expected->type);
+  const size_t size = compute_dtype_size(dtype);
+  const tolerance allowed = tolerance_of(dtype);
+  int64_t first = -1, wrong = 0;
+  for (int64_t i = 0; i < expected->count; i++) {
+    const size_t at = (size_t)i * size;
+    if (!memcmp(values + at, (const unsigned char *)expected->data + at, size)) continue;
+    /* Integers are equal or not, beyond 2^53, too. */
+    if (allowed.relative > 0 &&
+        is_near(allowed, element(dtype, values, i), element(dtype, expected->data, i)))
+      continue;
+    if (first < 0) first = i;
+    wrong++;
+  }
+  if (first < 0) return true;
+  return refuse(c,
+                "'%s': %" PRId64 " of %" PRId64 " elements differ, the first at %" PRId64
+                ": %.9g, expected %.9g",
+                name, wrong, expected->count, first, element(dtype, values, first),
+                element(dtype, expected->data, first));
+}
+
+static bool compare(node_case *c, const char *name, const compute_tensor *tensor,
+                    const onnx_tensor *expected) {
+  char text[128], other[128];
+  const compute_dtype dtype = compute_tensor_dtype(tensor), wanted = onnx_dtype(expected->type);
+  const compute_shape shape = compute_tensor_shape(tensor);
+  if (dtype != wanted)
+    return refuse(c, "'%s' is %s, expected %s", name, compute_dtype_name(dtype),
+                  compute_dtype_name(wanted));
+  if (!compute_shape_equal(shape, expected->shape))
+    return refuse(c, "'%s' has the shape %s, expected %s", name,
+                  compute_shape_text(shape, text, sizeof text),
+                  compute_shape_text(expected->shape, other, sizeof other));
+  const size_t bytes = (size_t)expected->count * compute_dtype_size(wanted);
+  unsigned char *values = malloc(bytes ? bytes : 1);
+  if (!values) return refuse(c, "out of memory");
+  const compute_status status = compute_tensor_read(tensor, values, bytes);
+  const bool good =
+      status ? refuse_status(c, name, status) : compare_elements(c, name, expected, values);
+  free(values);
+  return good;
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+static bool has_only_tensors(const test_value *values, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (values[i].optional || values[i].sequence || values[i].info->type == ONNX_STRING)
+      return false;
+  return true;
+}
+
+static void take_as_is(const test_value *values, size_t count, test_tensors *list) {
+  list->items = calloc(count + 1, sizeof *list->items);
+  for (size_t i = 0; list->items && i < count; i++)
+    list->items[list->count++] =
+        (test_tensor){.name = strdup(values[i].info->name), .tensor = values[i].tensors[0]};
+}
+
+static bool load(node_case *c, const char *folder, bool constants) {
+  wire model = content_wire(&c->model);
+  const compute_model_options options = {.folder = folder};
+  if (constants || !has_only_tensors(c->inputs, c->input_count) ||
+      !has_only_tensors(c->outputs, c->output_count)) {
+    c->rewritten = rewrite_model(model, c->inputs, c->input_count, c->outputs, c->output_count,
+                                 constants, &c->in, &c->out);
+    model = message_wire(&c->rewritten);
+  } else {
+    take_as_is(c->inputs, c->input_count, &c->in);
+    take_as_is(c->outputs, c->output_count, &c->out);
+  }
+  const compute_status status =
+      compute_model_load_memory(c->context, model.at, wire_bytes(model), &options, &c->loaded);
+  return !status || refuse_status(c, "loading", status);
+}
+
+static bool run(node_case *c) {
+  c->given = calloc(c->in.count + 1, sizeof *c->given);
+  c->wanted = calloc(c->out.count + 1, sizeof *c->wanted);
+  if (!c->given || !c->wanted) return refuse(c, "out of memory");
+  for (size_t i = 0; i < c->in.count; i++) {
+    c->given[i].name = c->in.items[i].name;
+    if (!make_tensor(c, &c->in.items[i], &c->given[i].tensor)) return false;
+  }
+  for (size_t i = 0; i < c->out.count; i++) c->wanted[i].name = c->out.items[i].name;
+  const compute_status status =
+      compute_model_run(c->loaded, c->given, c->in.count, c->wanted, c->out.count);
+  return !status || refuse_status(c, "running", status);
+}
+
+static bool check(node_case *c) {
+  bool good = true;
+  for (size_t i = 0; i < c->out.count && good; i++) {
+    decoded expected;
+    good = decode(c, &c->out.items[i], &expected);
+    if (!good) break;
+    if (c->out.items[i].is_number) expected.tensor.data = &expected.number;
+    good = compare(c, c->out.items[i].name, c->wanted[i].tensor, &expected.tensor);
+    onnx_release(&expected.file);
+  }
+  return good;
+}
+
+static void release(node_case *c) {
+  for (size_t i = 0; c->given && i < c->in.count; i++) compute_tensor_release(c->given[i].tensor);
+  for (size_t i = 0; c->wanted && i < c->out.count; i++)
+    compute_tensor_release(c->wanted[i].tensor);
+  free(c->given);
+  free(c->wanted);
+  compute_model_release(c->loaded);
+  onnx_release(&c->file);
+  test_tensors_release(&c->in);
+  test_tensors_release(&c->out);
+  message_release(&c->rewritten);
+  free(c->model.data);
+  for (size_t i = 0; i < MOST_VALUES; i++) {
+    free(c->inputs[i].tensors);
+    free(c->outputs[i].tensors);
+    free(c->input_files[i].data);
+    free(c->output_files[i].data);
+  }
+}
+
+bool node_case_run(compute_context *context, const char *folder, bool constants,
+                   char reason[REASON_BYTES]) {
+  bool good = true;
+  for (int i = 0; good; i++) {
+    char set[PATH_BYTES];
+    snprintf(set, sizeof set, "%s/test_data_set_%d", folder, i);
+    if (i > 0 && access(set, F_OK)) break;
+    node_case c = {.context = context, .reason = reason};
+    good = read_case(&c, folder, set) && load(&c, folder, constants) && run(&c) && check(&c);
+    release(&c);
+  }
+  return good;
+}
