@@ -96,7 +96,7 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
 endif()
 
 # The same programs on the device. Nothing may be left to the CPU.
-set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=5
+set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=10
   ${cuda_environment})
 set(variant_labels default full)
 foreach(name cast convolution elementwise random_graphs typed_graphs sources eager)
@@ -105,10 +105,10 @@ foreach(name cast convolution elementwise random_graphs typed_graphs sources eag
 endforeach()
 # Each program costs a run of the C compiler: another share of the samples than PoCL's.
 foreach(name gradients indexed matmul network reduction row structural)
-  compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=3")
+  compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
-compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=3")
+compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
@@ -119,7 +119,7 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training jo
 endforeach()
 foreach(name train_trainer train_replicas train_faults)
   compute_add_variant(${name} cuda
-    "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=5;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
+    "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=10;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")

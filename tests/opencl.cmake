@@ -16,8 +16,10 @@ if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_
 endif()
 
 # PoCL compiles at a kernel's first launch and keeps what it has compiled: one folder for all tests.
+# Not optimised they are there in half of the time; the conformance suites run optimised ones.
 set(opencl_environment
   OCL_ICD_VENDORS=${COMPUTE_POCL_ICD}
+  POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
   COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl
   COMPUTE_TUNING_FILE=none)
 
@@ -45,12 +47,12 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
-# The same programs on the device. Nothing may be left to the CPU. PoCL takes a quarter of a second
+# The same programs on the device. Nothing may be left to the CPU. PoCL takes a tenth of a second
 # for each program, and there is one for each pattern of strides: operations and dtypes share the
 # samples among them. The CPU runs them all, and the stand-in for CUDA has another share.
-set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=9
+set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=18
   ${opencl_environment})
-set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=8 COMPUTE_TEST_SPREAD=30)
+set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
 set(variant_labels default full)
 foreach(name cast convolution random_graphs typed_graphs sources eager)
   compute_add_variant(operations_${name} opencl "${on_device}")
@@ -92,7 +94,7 @@ compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUT
 foreach(name operations_indexed operations_matmul operations_network operations_reduction
         operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
-    "${on_device_sampled};COMPUTE_TEST_SAMPLES=24;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+    "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
 
 if(NOT COMPUTE_OCLGRIND_ICD)

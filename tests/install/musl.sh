@@ -30,7 +30,7 @@ fi
 
 export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
 # Nothing of what lies in /usr/include; without AVX, which is the same code and the longest to compile.
-options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_C_COMPILER=musl-gcc
+options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCOMPUTE_CPU_OPTIMISATION=-O1 -DCMAKE_C_COMPILER=musl-gcc
   -DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root" -DCOMPUTE_OPENCL_INCLUDE=
   -DCOMPUTE_CPU_VECTORS=OFF -DCOMPUTE_BENCH=OFF)
 quietly cmake -S "$tree" -B "$folder/build" "${options[@]}" -DCOMPUTE_TESTS=ON
@@ -43,7 +43,7 @@ quietly cmake --build "$folder/build" --target compute "${tests[@]}"
   --tests-regex "^($(IFS='|'; echo "${tests[*]}"))\$")
 
 # A program without a loader: the CPU backend is in it, and no other can be.
-quietly cmake -S "$tree" -B "$folder/static" "${options[@]}" -DCOMPUTE_TESTS=OFF \
+quietly cmake -S "$tree" -B "$folder/static" "${options[@]}" -DCMAKE_C_FLAGS_RELEASE=-O0 -DCOMPUTE_CPU_OPTIMISATION=-O0 -DCOMPUTE_TESTS=OFF \
   -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_PREFIX="$folder/prefix"
 quietly cmake --build "$folder/static"
 quietly cmake --install "$folder/static"

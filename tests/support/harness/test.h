@@ -42,7 +42,7 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
-/* COMPUTE_TEST_SEED: where a run takes samples only, take an eighth of them, others for another
+/* COMPUTE_TEST_SEED: where a run takes samples only, take a quarter of them, others for another
  * number. tests/run.sh gives the day's, so that short runs see everything in time. 0 without it. */
 uint64_t test_seed(void);
 
