@@ -20,11 +20,11 @@ static int64_t count_of(compute_shape shape) {
 
 /* Floats of the file with names are weights: they may change, and nothing that is computed from
  * them is known. */
-static bool is_weight(const model_value *value) {
+static bool is_weight(const compute_model *model, const model_value *value) {
   return value->tensor && value->tensor->name[0] &&
          (value->dtype == COMPUTE_F32 || value->dtype == COMPUTE_F64 ||
           value->dtype == COMPUTE_F16 || value->dtype == COMPUTE_BF16) &&
-         value->tensor->count > 1;
+         (value->tensor->count > 1 || model->exposed);
 }
 
 static bool is_random(const char *type) {
@@ -40,7 +40,8 @@ bool evaluate_can(const model_call *call) {
   for (size_t i = 0; i < call->input_count; i++) {
     const model_value *value = call->inputs[i];
     if (value->kind == VALUE_ABSENT) continue;
-    if (value->kind != VALUE_TENSOR || !value->host || is_weight(value)) return false;
+    if (value->kind != VALUE_TENSOR || !value->host || is_weight(call->recorder->model, value))
+      return false;
     if (count_of(value->shape) > LARGEST) return false;
     any = true;
   }

@@ -136,7 +136,8 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
       .model = model, .operation = OPERATION, .graph = graph, .arena = &arena, .training = true};
   const size_t nodes_before = graph->count;
   pthread_mutex_lock(&model->lock);
-  stage_forget(model); /* what these plans took for constants may be trained from now on */
+  if (!model->exposed) stage_forget(model); /* what its plans took for constants may be trained */
+  model->exposed = true;
   status = record_part(&recorder, inputs, input_count, outputs, output_count);
   pthread_mutex_unlock(&model->lock);
   if (status) {

@@ -211,7 +211,7 @@ static bool has_initializer(const onnx_graph *graph, int32_t value) {
   return false;
 }
 
-/* Initializers that old files list among the inputs are weights, not inputs; they come last. */
+/* Old files list their initializers among the inputs: such an input has a default. */
 static void describe(const onnx_graph *graph, const onnx_value_info *info, bool input,
                      compute_model_port *port) {
   *port = (compute_model_port){.name = info->name,

@@ -113,6 +113,7 @@ struct compute_model {
   size_t uses_count;
   model_stage root; /* no plan: its children are the first stages */
   uint64_t clock, stages, stages_made, hits, runs;
+  bool exposed; /* recorded into a graph of the caller's: even single numbers may be trained */
 };
 
 static inline const onnx_graph *model_graph(const compute_model *model) {

@@ -395,7 +395,8 @@ compute_status stage_first(compute_model *model, const char *operation,
   model_recorder recorder = {.model = model,
                              .operation = operation,
                              .arena = &stage->arena,
-                             .next_id = (int64_t)graph->input_count};
+                             .next_id = (int64_t)graph->input_count,
+                             .training = model->exposed};
   model_frame *frame = record_push(&recorder, graph);
   compute_status status = frame ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
   if (!status) {
@@ -463,8 +464,11 @@ static uint8_t *made_key(const model_stage *parent, const host_tensor *made, siz
 
 static compute_status make_next(compute_model *model, const char *operation, model_stage *parent,
                                 const host_tensor *made, const bool *wanted, model_stage *stage) {
-  model_recorder recorder = {
-      .model = model, .operation = operation, .arena = &stage->arena, .next_id = parent->next_id};
+  model_recorder recorder = {.model = model,
+                             .operation = operation,
+                             .arena = &stage->arena,
+                             .next_id = parent->next_id,
+                             .training = model->exposed};
   recorder.top = copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, operation);
   if (parent->end == STAGE_HOST) {

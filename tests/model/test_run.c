@@ -298,6 +298,27 @@ static void weights_can_be_trained_and_written(void **state) {
   compute_model_release(model);
 }
 
+/* Single numbers are constants of plans, until the model is in a graph where they may be trained.
+ */
+static void single_numbers_can_be_trained(void **state) {
+  (void)state;
+  proto message = graph_message("x", "s");
+  put_message(&message, GRAPH_INITIALIZER, vector_message("w", (float[]){1}, 1));
+  add_node(&message, "Add", "x,w", "s");
+  compute_model *model = load(message, NULL);
+  compute_tensor *x = numbers(2, (float[]){1, 0});
+  for (int round = 0; round < 2; round++) {
+    compute_model_binding in = {"x", x}, out = {"s", NULL};
+    assert_ok(compute_model_run(model, &in, 1, &out, 1));
+    /* d/dw ((1 + w)^2 + w^2) = 2 + 4 w: w = 1 becomes 1 - 6 / 4 */
+    assert_values(out.tensor, round ? (float[]){0.5f, -0.5f} : (float[]){2, 1}, 2);
+    compute_tensor_release(out.tensor);
+    if (!round) train(model);
+  }
+  compute_tensor_release(x);
+  compute_model_release(model);
+}
+
 static void parts_need_their_inputs(void **state) {
   (void)state;
   compute_model *model = load(small_graph(), NULL);
@@ -325,6 +346,7 @@ int main(void) {
       cmocka_unit_test(wrong_bindings_are_named),
       cmocka_unit_test(operators_can_be_added),
       cmocka_unit_test(weights_can_be_trained_and_written),
+      cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);
