@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "model/evaluate.h"
 #include "model/model.h"
 
 /* ---- Errors and memory ---------------------------------------------------------------------- */
@@ -301,18 +300,6 @@ compute_node call_scalar_like(model_call *call, compute_node x, double value) {
 
 compute_node call_zeros(model_call *call, compute_dtype dtype, compute_shape shape) {
   return compute_full(call->graph, dtype, shape, 0);
-}
-
-compute_status call_on_host(model_call *call, host_function function) {
-  bool done;
-  const compute_status status = evaluate_host(call, function, &done);
-  if (status || done) return status;
-  model_call *kept = call_allocate(call, 1, sizeof *kept);
-  if (!kept) return call_out_of_memory(call);
-  *kept = *call;
-  call->recorder->function = function;
-  call->recorder->host_call = kept;
-  return COMPUTE_OK;
 }
 
 compute_status call_record_graph(model_call *call, const onnx_graph *graph,

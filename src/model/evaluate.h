@@ -15,14 +15,4 @@ bool evaluate_can(const model_call *call);
  * the host, or the result is large. */
 compute_status evaluate_now(model_call *call, model_rule rule, bool *done);
 
-/* Calls a function of the host at once, if all inputs are known. */
-compute_status evaluate_host(model_call *call, host_function function, bool *done);
-
-/* What a function of the host makes its outputs with. */
-struct host_call {
-  const compute_context *context;
-  const model_call *call;
-  const char *operation;
-};
-
 #endif

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "model/evaluate.h"
+#include "model/host.h"
 #include "model/stage.h"
 
 #define OPERATION "compute_model_run"

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Values of a recording: their nodes in the graph that is being recorded, and the frames they are
+ * in. */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "model/model.h"
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+static bool is_float(compute_dtype dtype) {
+  return dtype == COMPUTE_F32 || dtype == COMPUTE_F64 || dtype == COMPUTE_F16 ||
+         dtype == COMPUTE_BF16;
+}
+
+compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
+                             model_value *value) {
+  const compute_context *context = recorder->model->context;
+  *value = (model_value){.kind = VALUE_TENSOR,
+                         .type = tensor->type,
+                         .shape = tensor->shape,
+                         .dtype = onnx_dtype(tensor->type),
+                         .id = -1,
+                         .tensor = tensor,
+                         .name = tensor->name};
+  if (tensor->rank < 0)
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                     "tensor '%s' has more than %d dimensions", tensor->name, COMPUTE_MAX_RANK);
+  if (tensor->type == ONNX_STRING) {
+    value->kind = VALUE_STRINGS;
+    value->strings = tensor->strings;
+    return COMPUTE_OK;
+  }
+  if (value->dtype == COMPUTE_DTYPE_NONE)
+    return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                     "tensor '%s' has elements of type %s, which has no dtype here", tensor->name,
+                     onnx_type_name(tensor->type));
+  const size_t size = compute_dtype_size(value->dtype);
+  value->host = tensor->data;
+  if ((uintptr_t)tensor->data % size == 0) {
+    if (!value->host) value->host = recorder; /* no elements: anything that is not NULL */
+    return COMPUTE_OK;
+  }
+  void *aligned = arena_allocate(recorder->arena, (size_t)tensor->count, size);
+  if (!aligned)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation, "out of memory");
+  memcpy(aligned, tensor->data, (size_t)tensor->count * size);
+  value->host = aligned;
+  return COMPUTE_OK;
+}
+
+static compute_status no_memory(const model_recorder *recorder) {
+  return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
+                   "out of memory");
+}
+
+static stage_slot *add_slot(slot_list *list) {
+  if (base_grow((void **)&list->slots, &list->capacity, list->count + 1, sizeof *list->slots))
+    return NULL;
+  return &list->slots[list->count++];
+}
+
+static compute_node input_node(model_recorder *recorder, model_value *value) {
+  for (size_t i = 0; i < recorder->inputs.count; i++)
+    if (recorder->inputs.slots[i].id == value->id) return recorder->inputs.slots[i].node;
+  stage_slot *slot = add_slot(&recorder->inputs);
+  if (!slot) {
+    no_memory(recorder);
+    return (compute_node){0};
+  }
+  const compute_node node = compute_input(recorder->graph, value->dtype, value->shape);
+  *slot = (stage_slot){value->id, node, value->dtype, value->shape};
+  return node;
+}
+
+/* Floats are what is trained; a single number is a constant unless it may be. */
+static bool is_parameter(const model_recorder *recorder, const model_value *value) {
+  const onnx_tensor *tensor = value->tensor;
+  if (!tensor || !tensor->name[0]) return tensor && tensor->count > 4096;
+  return is_float(value->dtype) ? recorder->training || tensor->count > 1 : tensor->count > 4096;
+}
+
+static compute_node weight_node(model_recorder *recorder, const model_value *value) {
+  for (size_t i = 0; i < recorder->weights.count; i++)
+    if (recorder->weights.slots[i].id == (int64_t)(intptr_t)value->tensor)
+      return recorder->weights.slots[i].node;
+  compute_tensor *tensor = weight_tensor(recorder->model, recorder->operation, value->tensor);
+  stage_slot *slot = tensor ? add_slot(&recorder->weights) : NULL;
+  if (tensor && !slot) no_memory(recorder);
+  if (!slot) return (compute_node){0};
+  slot->id = (int64_t)(intptr_t)value->tensor;
+  slot->node = compute_parameter(recorder->graph, tensor);
+  if (value->tensor->name[0]) compute_name(recorder->graph, slot->node, value->tensor->name);
+  return slot->node;
+}
+
+compute_node record_node(model_recorder *recorder, model_value *value) {
+  if (value->kind != VALUE_TENSOR) return (compute_node){0};
+  if (compute_node_is_valid(value->node)) return value->node;
+  if (is_parameter(recorder, value))
+    value->node = weight_node(recorder, value);
+  else if (value->host)
+    value->node = compute_constant(recorder->graph, value->dtype, value->shape, value->host);
+  else
+    value->node = input_node(recorder, value);
+  if (!compute_node_is_valid(value->node)) record_refuse(recorder);
+  return value->node;
+}
+
+void record_refuse(model_recorder *recorder) {
+  if (!recorder->refused.status) compute_error_get(recorder->model->context, &recorder->refused);
+}
+
+/* ---- Frames -------------------------------------------------------------------------------- */
+
+model_frame *record_push(model_recorder *recorder, const onnx_graph *graph) {
+  model_frame *frame = arena_allocate(recorder->arena, 1, sizeof *frame);
+  model_value *values = arena_allocate(recorder->arena, graph->value_count, sizeof *values);
+  if (!frame || !values) {
+    no_memory(recorder);
+    return NULL;
+  }
+  *frame = (model_frame){.caller = recorder->top, .graph = graph, .values = values};
+  for (size_t i = 0; i < graph->value_count; i++) {
+    values[i].id = -1;
+    values[i].name = graph->values[i];
+  }
+  for (size_t i = 0; i < graph->initializer_count; i++)
+    if (record_tensor(recorder, &graph->initializers[i], &values[graph->initializer_values[i]]))
+      return NULL;
+  recorder->top = frame;
+  return frame;
+}
+
+int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value) {
+  size_t low = 0, high = model->uses_count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if ((uintptr_t)model->uses[middle].graph < (uintptr_t)graph)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < model->uses_count ? model->uses[low].last[value] : INT64_MAX;
+}
