@@ -145,7 +145,7 @@ static compute_status convolve(model_call *call, compute_node *y) {
   if (status) return status;
   const compute_shape filter = call_shape(call, 1);
   status =
-      window_read(call, call_shape(call, 0), filter.size + 2, false, c.windows + first_axis(&c));
+      window_take(call, call_shape(call, 0), filter.size + 2, false, c.windows + first_axis(&c));
   if (status) return status;
   const window *depth = &c.windows[0];
   if (c.axes == 3 && depth->count * depth->size > INT32_MAX)
@@ -386,7 +386,7 @@ static compute_status deform_conv(model_call *call) {
                 .groups = call_attribute_i(call, "group", 1),
                 .offset_groups = call_attribute_i(call, "offset_group", 1)};
   compute_status status = check_filter(call, d.x, d.filter);
-  if (!status) status = window_read(call, d.x, d.filter.size + 2, false, d.windows);
+  if (!status) status = window_take(call, d.x, d.filter.size + 2, false, d.windows);
   if (status) return status;
   d.axes = d.x.rank - 2;
   d.batch = d.x.size[0];

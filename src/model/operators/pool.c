@@ -152,7 +152,7 @@ static compute_status begin(model_call *call, pool_kind kind, pool *p) {
   const compute_status status = window_list(call, "kernel_shape", (size_t)p->axes, &sizes);
   if (status) return status;
   if (!sizes) return call_fail(call, COMPUTE_ERROR_FORMAT, "kernel_shape is missing");
-  return window_read(call, x, sizes, call_attribute_i(call, "ceil_mode", 0) != 0, p->windows);
+  return window_take(call, x, sizes, call_attribute_i(call, "ceil_mode", 0) != 0, p->windows);
 }
 
 /* ---- MaxPool's second output ----------------------------------------------------------------- */

@@ -68,7 +68,7 @@ static compute_status count_windows(model_call *call, bool ceiling, window *w) {
   return COMPUTE_OK;
 }
 
-compute_status window_read(model_call *call, compute_shape x, const int64_t *sizes, bool ceiling,
+compute_status window_take(model_call *call, compute_shape x, const int64_t *sizes, bool ceiling,
                            window *windows) {
   const size_t axes = (size_t)x.rank - 2;
   const char *automatic = call_attribute_s(call, "auto_pad", "NOTSET");

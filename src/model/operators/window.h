@@ -25,7 +25,7 @@ int64_t window_reach(const window *w);
 
 /* The spatial axes, for windows of `sizes`, after strides, dilations, pads and auto_pad. `ceiling`:
  * windows that begin inside count although they end outside. */
-compute_status window_read(model_call *call, compute_shape x, const int64_t *sizes, bool ceiling,
+compute_status window_take(model_call *call, compute_shape x, const int64_t *sizes, bool ceiling,
                            window *windows);
 
 /* All but the padding and the count, for those that find them in another way. */
