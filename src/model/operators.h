@@ -7,18 +7,23 @@
 
 #define OPERATOR_FAMILIES(FAMILY)                                                                  \
   FAMILY(attention)                                                                                \
+  FAMILY(attention_runtime)                                                                        \
   FAMILY(control)                                                                                  \
   FAMILY(conv)                                                                                     \
   FAMILY(elementwise)                                                                              \
+  FAMILY(flex)                                                                                     \
   FAMILY(index)                                                                                    \
   FAMILY(loss)                                                                                     \
   FAMILY(norm)                                                                                     \
+  FAMILY(packed)                                                                                   \
   FAMILY(pool)                                                                                     \
   FAMILY(product)                                                                                  \
   FAMILY(quantize)                                                                                 \
+  FAMILY(quantized)                                                                                \
   FAMILY(recurrent)                                                                                \
   FAMILY(reduce)                                                                                   \
   FAMILY(resize)                                                                                   \
+  FAMILY(rotary)                                                                                   \
   FAMILY(select)                                                                                   \
   FAMILY(sequence)                                                                                 \
   FAMILY(shape)                                                                                    \

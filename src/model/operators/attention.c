@@ -425,14 +425,6 @@ static compute_status linear_attention(model_call *call) {
 static const operator_row rows[] = {
     {"", "Attention", 23, attention_rule},
     {"", "LinearAttention", 27, linear_attention},
-    {"", "RotaryEmbedding", 23, rotary_rule},
-    {"ai.onnx.preview", "FlexAttention", 1, flex_attention_rule},
-    {"com.microsoft", "Attention", 1, runtime_attention_rule},
-    {"com.microsoft", "EmbedLayerNormalization", 1, embed_layer_norm_rule},
-    {"com.microsoft", "GroupQueryAttention", 1, group_query_attention_rule},
-    {"com.microsoft", "MultiHeadAttention", 1, multi_head_attention_rule},
-    {"com.microsoft", "QAttention", 1, quantized_attention_rule},
-    {"com.microsoft", "RotaryEmbedding", 1, runtime_rotary_rule},
 };
 
 const operator_family operators_attention = OPERATOR_FAMILY(rows);

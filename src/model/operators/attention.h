@@ -57,15 +57,4 @@ compute_node attention_append(model_call *call, compute_node past, compute_node 
 compute_status attention_rotate(model_call *call, compute_node cosines, compute_node sines,
                                 int64_t width, bool interleaved, compute_node *x);
 
-/* ONNX Runtime's operators. */
-compute_status runtime_attention_rule(model_call *call);
-compute_status quantized_attention_rule(model_call *call);
-compute_status multi_head_attention_rule(model_call *call);
-compute_status group_query_attention_rule(model_call *call);
-compute_status runtime_rotary_rule(model_call *call);
-compute_status embed_layer_norm_rule(model_call *call);
-
-compute_status flex_attention_rule(model_call *call);
-compute_status rotary_rule(model_call *call);
-
 #endif

@@ -2,6 +2,7 @@
 /* ONNX Runtime's attention: operators of com.microsoft that exporters and optimizers write. */
 #include <inttypes.h>
 
+#include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
@@ -163,13 +164,13 @@ static compute_node with_bias(model_call *call, compute_node x) {
   return call_has(call, 2) ? compute_add(call->graph, x, call_input(call, 2)) : x;
 }
 
-compute_status runtime_attention_rule(model_call *call) {
+static compute_status runtime_attention_rule(model_call *call) {
   const compute_node all = compute_matmul(call->graph, call_input(call, 0), call_input(call, 1));
   return attend(call, with_bias(call, all), &(attention_places){.mask = 3, .past = 4, .bias = 5});
 }
 
 /* Its input and weights are quantized. */
-compute_status quantized_attention_rule(model_call *call) {
+static compute_status quantized_attention_rule(model_call *call) {
   const compute_node scale =
       compute_mul(call->graph, quantized_scale(call, 3, false), quantized_scale(call, 4, false));
   const compute_node sums = op_cast(call, quantized_product(call, 0, 6, 1, 7), COMPUTE_F32);
@@ -222,7 +223,7 @@ static compute_status read_operands(model_call *call, attention *a) {
   return status ? status : unpacked_part(call, 2, heads, 2 * width, &a->v);
 }
 
-compute_status multi_head_attention_rule(model_call *call) {
+static compute_status multi_head_attention_rule(model_call *call) {
   attention a = begin(call);
   compute_node y, scores;
   if (call_has(call, 9)) /* in one buffer with the present, or shared among beams */
@@ -358,7 +359,7 @@ static void read_frontier(model_call *call, attention *a, const cache *c) {
   attention_window(call, a, offset, c->past, window > 0 ? window - 1 : -1, 0);
 }
 
-compute_status group_query_attention_rule(model_call *call) {
+static compute_status group_query_attention_rule(model_call *call) {
   attention a = begin(call);
   cache c;
   compute_node y, scores;
@@ -390,7 +391,7 @@ static compute_node token_places(model_call *call) {
   return compute_index(call->graph, COMPUTE_I64, call_shape(call, 0), 1);
 }
 
-compute_status embed_layer_norm_rule(model_call *call) {
+static compute_status embed_layer_norm_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape tokens = call_shape(call, 0);
   if (tokens.rank != 2)
@@ -410,3 +411,13 @@ compute_status embed_layer_norm_rule(model_call *call) {
   call_output(call, 1, ends);
   return call_output(call, 2, sum);
 }
+
+static const operator_row rows[] = {
+    {"com.microsoft", "Attention", 1, runtime_attention_rule},
+    {"com.microsoft", "EmbedLayerNormalization", 1, embed_layer_norm_rule},
+    {"com.microsoft", "GroupQueryAttention", 1, group_query_attention_rule},
+    {"com.microsoft", "MultiHeadAttention", 1, multi_head_attention_rule},
+    {"com.microsoft", "QAttention", 1, quantized_attention_rule},
+};
+
+const operator_family operators_attention_runtime = OPERATOR_FAMILY(rows);

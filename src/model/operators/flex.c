@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* FlexAttention: attention whose scores, and weights, pass through graphs of the model's own. */
+#include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
 
@@ -64,7 +65,7 @@ static compute_status finish_scores(model_call *call, const void *state,
   return status ? status : use_scores(call, scores);
 }
 
-compute_status flex_attention_rule(model_call *call) {
+static compute_status flex_attention_rule(model_call *call) {
   const bool plain = !call_attribute(call, "score_mod") && !call_attribute(call, "prob_mod");
   const int32_t precision = (int32_t)call_attribute_i(call, "softmax_precision", ONNX_UNDEFINED);
   const attention a = {.q = call_input(call, 0),
@@ -82,3 +83,9 @@ compute_status flex_attention_rule(model_call *call) {
   return modify(call, "score_mod", scores, finish_scores, &status) ? status
                                                                    : use_scores(call, scores);
 }
+
+static const operator_row rows[] = {
+    {"ai.onnx.preview", "FlexAttention", 1, flex_attention_rule},
+};
+
+const operator_family operators_flex = OPERATOR_FAMILY(rows);

@@ -3,6 +3,7 @@
  * packed in memory: graphs unpack them where they are used. */
 #include <inttypes.h>
 
+#include "model/operators.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 
@@ -84,7 +85,7 @@ static compute_node first_columns(model_call *call, const packed_matrix *m, comp
                                             : compute_slice(call->graph, x, 1, 0, m->columns, 1);
 }
 
-compute_status matmul_bits_rule(model_call *call) {
+static compute_status matmul_bits_rule(model_call *call) {
   compute_graph *graph = call->graph;
   packed_matrix m;
   const compute_status status = read_matrix(call, &m);
@@ -134,7 +135,7 @@ static compute_node in_blocks(model_call *call, compute_node x, int64_t blocks) 
   return compute_reshape(call->graph, x, shape);
 }
 
-compute_status gather_block_quantized_rule(model_call *call) {
+static compute_status gather_block_quantized_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape data = call_shape(call, 0), scales = call_shape(call, 2);
   const int64_t bits = call_attribute_i(call, "bits", 4);
@@ -170,3 +171,10 @@ compute_status gather_block_quantized_rule(model_call *call) {
   return call_output(call, 0,
                      op_cast(call, compute_reshape(graph, y, result), call_dtype(call, 2)));
 }
+
+static const operator_row rows[] = {
+    {"com.microsoft", "GatherBlockQuantized", 1, gather_block_quantized_rule},
+    {"com.microsoft", "MatMulNBits", 1, matmul_bits_rule},
+};
+
+const operator_family operators_packed = OPERATOR_FAMILY(rows);

@@ -24,23 +24,4 @@ compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t
 /* Input i, a scale, as f32 that broadcasts to a product. */
 compute_node quantized_scale(model_call *call, size_t i, bool rows);
 
-/* Operators on quantized numbers. */
-compute_status matmul_integer_rule(model_call *call);
-compute_status matmul_integer_to_float_rule(model_call *call);
-compute_status dynamic_quantize_matmul_rule(model_call *call);
-compute_status qlinear_matmul_rule(model_call *call);
-compute_status qgemm_rule(model_call *call);
-compute_status conv_integer_rule(model_call *call);
-compute_status qlinear_conv_rule(model_call *call);
-compute_status qlinear_binary_rule(model_call *call);
-compute_status qlinear_activation_rule(model_call *call);
-compute_status qlinear_pool_rule(model_call *call);
-compute_status qlinear_concat_rule(model_call *call);
-compute_status qlinear_softmax_rule(model_call *call);
-compute_status qlinear_where_rule(model_call *call);
-
-/* Weights packed in bytes. */
-compute_status matmul_bits_rule(model_call *call);
-compute_status gather_block_quantized_rule(model_call *call);
-
 #endif

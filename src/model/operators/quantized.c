@@ -49,7 +49,7 @@ compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t
                         less(call, call_input(call, b), of_matrix(call, b_zero, false), dtype));
 }
 
-compute_status matmul_integer_rule(model_call *call) {
+static compute_status matmul_integer_rule(model_call *call) {
   return call_output(call, 0, quantized_product(call, 0, 2, 1, 3));
 }
 
@@ -62,13 +62,13 @@ static compute_status scaled(model_call *call, compute_node sums, compute_node s
   return call_output(call, 0, op_cast(call, y, dtype));
 }
 
-compute_status matmul_integer_to_float_rule(model_call *call) {
+static compute_status matmul_integer_to_float_rule(model_call *call) {
   const compute_node scale =
       compute_mul(call->graph, quantized_scale(call, 2, true), quantized_scale(call, 3, false));
   return scaled(call, quantized_product(call, 0, 4, 1, 5), scale, 6, call_dtype(call, 2));
 }
 
-compute_status dynamic_quantize_matmul_rule(model_call *call) {
+static compute_status dynamic_quantize_matmul_rule(model_call *call) {
   const dynamic_quantization a =
       quantize_dynamic(call, op_cast(call, call_input(call, 0), COMPUTE_F32));
   const compute_node b = less(call, call_input(call, 1), of_matrix(call, 3, false), COMPUTE_I32);
@@ -78,7 +78,7 @@ compute_status dynamic_quantize_matmul_rule(model_call *call) {
   return scaled(call, sums, scale, 4, call_dtype(call, 0));
 }
 
-compute_status qlinear_matmul_rule(model_call *call) {
+static compute_status qlinear_matmul_rule(model_call *call) {
   compute_graph *graph = call->graph;
   compute_node scale =
       compute_mul(graph, quantized_scale(call, 1, true), quantized_scale(call, 4, false));
@@ -95,7 +95,7 @@ static compute_node gemm_operand(model_call *call, size_t i, size_t zero, const 
   return less(call, x, of_matrix(call, zero, false), COMPUTE_I32);
 }
 
-compute_status qgemm_rule(model_call *call) {
+static compute_status qgemm_rule(model_call *call) {
   compute_graph *graph = call->graph;
   for (size_t i = 0; i < 4; i += 3)
     if (call_shape(call, i).rank != 2)
@@ -174,13 +174,13 @@ static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t
   return status;
 }
 
-compute_status conv_integer_rule(model_call *call) {
+static compute_status conv_integer_rule(model_call *call) {
   compute_node sums;
   const compute_status status = convolve(call, 0, 2, 1, 3, &sums);
   return status ? status : call_output(call, 0, sums);
 }
 
-compute_status qlinear_conv_rule(model_call *call) {
+static compute_status qlinear_conv_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const int32_t rank = call_shape(call, 0).rank;
   compute_node sums, filter_scale = quantized_scale(call, 4, false);
@@ -212,14 +212,14 @@ static compute_status requantize(model_call *call, compute_node x, size_t i, int
   return finish(call, x, of_matrix(call, i + 1, false), type);
 }
 
-compute_status qlinear_binary_rule(model_call *call) {
+static compute_status qlinear_binary_rule(model_call *call) {
   const compute_node a = plain(call, 0), b = plain(call, 3);
   const bool adds = strcmp(call->node->type, "QLinearAdd") == 0;
   return requantize(call, adds ? compute_add(call->graph, a, b) : compute_mul(call->graph, a, b), 6,
                     call_type(call, 0));
 }
 
-compute_status qlinear_activation_rule(model_call *call) {
+static compute_status qlinear_activation_rule(model_call *call) {
   const compute_node x = plain(call, 0);
   const compute_node y =
       strcmp(call->node->type, "QLinearSigmoid") == 0
@@ -228,7 +228,7 @@ compute_status qlinear_activation_rule(model_call *call) {
   return requantize(call, y, 3, call_type(call, 0));
 }
 
-compute_status qlinear_pool_rule(model_call *call) {
+static compute_status qlinear_pool_rule(model_call *call) {
   const int32_t rank = call_shape(call, 0).rank;
   const bool last = call_attribute_i(call, "channels_last", 0) != 0 && rank > 2;
   compute_node x = plain(call, 0);
@@ -238,7 +238,7 @@ compute_status qlinear_pool_rule(model_call *call) {
   return requantize(call, last ? op_move_axis(call, x, 1, rank - 1) : x, 3, call_type(call, 0));
 }
 
-compute_status qlinear_concat_rule(model_call *call) {
+static compute_status qlinear_concat_rule(model_call *call) {
   const size_t count = call->input_count < 2 ? 0 : (call->input_count - 2) / 3;
   int32_t axis;
   if (count == 0 || call->input_count != 2 + 3 * count)
@@ -253,7 +253,7 @@ compute_status qlinear_concat_rule(model_call *call) {
 }
 
 /* Before opset 13 all axes from `axis` on count as one. */
-compute_status qlinear_softmax_rule(model_call *call) {
+static compute_status qlinear_softmax_rule(model_call *call) {
   const bool flat = call_attribute_i(call, "opset", 13) < 13;
   compute_node x = plain(call, 0);
   const compute_shape shape = compute_node_shape(call->graph, x);
@@ -268,8 +268,29 @@ compute_status qlinear_softmax_rule(model_call *call) {
   return requantize(call, compute_reshape(call->graph, x, shape), 3, call_type(call, 0));
 }
 
-compute_status qlinear_where_rule(model_call *call) {
+static compute_status qlinear_where_rule(model_call *call) {
   const compute_node y =
       compute_select(call->graph, call_input(call, 0), plain(call, 1), plain(call, 4));
   return requantize(call, y, 7, call_type(call, 1));
 }
+
+static const operator_row rows[] = {
+    {"", "MatMulInteger", 10, matmul_integer_rule},
+    {"", "ConvInteger", 10, conv_integer_rule},
+    {"", "QLinearMatMul", 10, qlinear_matmul_rule},
+    {"", "QLinearConv", 10, qlinear_conv_rule},
+    {"com.microsoft", "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul_rule},
+    {"com.microsoft", "MatMulIntegerToFloat", 1, matmul_integer_to_float_rule},
+    {"com.microsoft", "QGemm", 1, qgemm_rule},
+    {"com.microsoft", "QLinearAdd", 1, qlinear_binary_rule},
+    {"com.microsoft", "QLinearAveragePool", 1, qlinear_pool_rule},
+    {"com.microsoft", "QLinearConcat", 1, qlinear_concat_rule},
+    {"com.microsoft", "QLinearGlobalAveragePool", 1, qlinear_pool_rule},
+    {"com.microsoft", "QLinearLeakyRelu", 1, qlinear_activation_rule},
+    {"com.microsoft", "QLinearMul", 1, qlinear_binary_rule},
+    {"com.microsoft", "QLinearSigmoid", 1, qlinear_activation_rule},
+    {"com.microsoft", "QLinearSoftmax", 1, qlinear_softmax_rule},
+    {"com.microsoft", "QLinearWhere", 1, qlinear_where_rule},
+};
+
+const operator_family operators_quantized = OPERATOR_FAMILY(rows);

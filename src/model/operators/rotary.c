@@ -2,6 +2,7 @@
 /* Rotary embeddings: pairs of elements turned by angles that grow with the position. */
 #include <inttypes.h>
 
+#include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
 
@@ -74,7 +75,7 @@ static compute_status rotate_input(model_call *call, compute_node cosines, compu
   return status ? status : call_output(call, 0, flat ? attention_join(call, x) : x);
 }
 
-compute_status rotary_rule(model_call *call) {
+static compute_status rotary_rule(model_call *call) {
   compute_node cosines = call_input(call, 1), sines = call_input(call, 2);
   if (call_has(call, 3)) {
     const compute_node places = call_input(call, 3);
@@ -85,7 +86,7 @@ compute_status rotary_rule(model_call *call) {
 }
 
 /* Positions are one for each element, or the first one of all sequences. */
-compute_status runtime_rotary_rule(model_call *call) {
+static compute_status runtime_rotary_rule(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape x = call_shape(call, 0), caches = call_shape(call, 2);
   compute_node places = op_cast(call, call_input(call, 1), COMPUTE_I64);
@@ -104,3 +105,10 @@ compute_status runtime_rotary_rule(model_call *call) {
   return rotate_input(call, compute_gather(graph, call_input(call, 2), places, 0),
                       compute_gather(graph, call_input(call, 3), places, 0), heads);
 }
+
+static const operator_row rows[] = {
+    {"", "RotaryEmbedding", 23, rotary_rule},
+    {"com.microsoft", "RotaryEmbedding", 1, runtime_rotary_rule},
+};
+
+const operator_family operators_rotary = OPERATOR_FAMILY(rows);
