@@ -127,8 +127,8 @@ compute_status call_integers(model_call *call, size_t i, const int64_t **values,
 }
 
 compute_status call_integer(model_call *call, size_t i, int64_t *value) {
-  const int64_t *values;
-  size_t count;
+  const int64_t *values = NULL;
+  size_t count = 0;
   const compute_status status = call_integers(call, i, &values, &count);
   if (status) return status;
   if (count != 1)

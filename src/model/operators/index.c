@@ -115,7 +115,7 @@ static compute_status gather_nd(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
   const int32_t batch = (int32_t)call_attribute_i(call, "batch_dims", 0);
-  int32_t k;
+  int32_t k = 0;
   const compute_status status = check_tuples(call, batch, &k);
   if (status) return status;
   const int64_t batches = op_count(shape, 0, batch), rows = op_count(shape, batch, batch + k);
@@ -220,7 +220,7 @@ static compute_status scatter_rows(model_call *call, const scatter *s) {
 static compute_status scatter_nd(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
-  int32_t k;
+  int32_t k = 0;
   const compute_status status = check_tuples(call, 0, &k);
   if (status) return status;
   const compute_node at = join_indices(call, indices_input(call, 1), shape, 0, k);

@@ -436,7 +436,7 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
   compute_call_share(y->size[0] * bins, part, parts, &first, &end);
   for (int64_t i = first; i < end; i++) {
     const int64_t r = i / bins, bin = i % bins;
-    const float *corner = corners + 4 * r, *planes;
+    const float *corner = corners + 4 * r, *planes = NULL;
     region_side rows, columns;
     const compute_status status = image_of(a, r, images[r], &planes);
     if (status) return status;
@@ -476,7 +476,7 @@ static compute_status pool_regions(void *user, const compute_call_arguments *a, 
   compute_call_share(y->size[0] * y->size[1] * bins, part, parts, &first, &end);
   for (int64_t i = first; i < end; i++) {
     const int64_t bin = i % bins, c = i / bins % y->size[1], r = i / bins / y->size[1];
-    const float *region = (const float *)a->inputs[1].data + 5 * r, *planes;
+    const float *region = (const float *)a->inputs[1].data + 5 * r, *planes = NULL;
     int64_t top, bottom, left, right;
     const double image = (double)region[0];
     const compute_status status =
