@@ -99,12 +99,12 @@ endif()
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=10
   ${cuda_environment})
 set(variant_labels default full)
-foreach(name cast convolution elementwise random_graphs typed_graphs sources eager)
+foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 # Each program costs a run of the C compiler: another share of the samples than PoCL's.
-foreach(name gradients indexed matmul network reduction row structural)
+foreach(name gradients indexed matmul reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
@@ -124,6 +124,11 @@ endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
 set(variant_labels full) # what follows takes long
+compute_add_variant(operations_random_graphs cuda "${on_device}")
+compute_add_variant(operations_network cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
+foreach(name random_graphs network)
+  compute_record_errors(operations_${name}_cuda operations_${name})
+endforeach()
 compute_add_variant(faults_long_run cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=8;${cuda_environment}")
 compute_add_variant(faults_open cuda "${cuda_environment}")

@@ -54,7 +54,7 @@ set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SP
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
 set(variant_labels default full)
-foreach(name cast convolution random_graphs typed_graphs sources eager)
+foreach(name cast convolution random_graphs typed_graphs sources)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
@@ -65,9 +65,11 @@ foreach(name gradients indexed matmul network reduction row structural)
 endforeach()
 compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
 compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
-compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=30")
+compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=45;COMPUTE_TEST_SAMPLES=2")
+compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
+compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training plan_endurance job_job graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view public_use batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset
@@ -75,7 +77,7 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training pl
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name eager_eager threads_plans)
+foreach(name eager_eager job_job plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")

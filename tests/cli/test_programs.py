@@ -403,6 +403,34 @@ class Bench(unittest.TestCase):
         self.assertNotIn("\r", self.on_terminal("--plant", "leak", TERM="dumb").replace("\r\n", "\n"))
         self.assertTrue(self.planted("miss")[0].stderr.startswith("opening the device\n"))
 
+    def test_list_names_suites_and_cases(self):
+        result = run("compute-bench", "--list")
+        self.assertEqual(result.returncode, 0)
+        for word in ("elementwise", "matmul_4096", "reduce", "memory", "overhead", "conv3x3_128_wino",
+                     "max_pool_2x2", "batch_norm_32", "cnn_step_128"):
+            self.assertIn(word, result.stdout)
+        self.assertNotIn("matmul_64", run("compute-bench", "--list", "--suite", "reduce").stdout)
+
+    def test_wrong_arguments_are_refused(self):
+        for arguments in (("--wrong",), ("--suite", "nothing"), ("--threads", "none"), ("--json",),
+                          ("stray",), ("--plant", "roses")):
+            result = run("compute-bench", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn("compute-bench:", result.stderr)
+
+    def test_a_device_that_is_not_there_is_an_error(self):
+        result = run("compute-bench", "--device", "nothing:7")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("nothing:7", result.stderr)
+
+    def test_a_file_that_cannot_be_written_is_an_error(self):
+        result = run("compute-bench", "--quick", "--peers", "none", "--filter", "pool_hit*",
+                     "--json", "/nowhere/bench.json")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/bench.json", result.stderr)
+
+
+class BenchSuites(unittest.TestCase):
     def test_what_may_be_slow_has_a_goal_and_is_right_however_busy_the_machine_is(self):
         with tempfile.TemporaryDirectory() as folder:
             result, data = benchmark(folder, "--suite", "batch", "--filter", "source_bound")
@@ -443,32 +471,6 @@ class Bench(unittest.TestCase):
         for key in ("fma_f32_gflops", "fma_f64_gflops", "stream_copy_gbytes_s",
                     "stream_add_gbytes_s"):
             self.assertGreater(environment["limits"][key], 0)
-
-    def test_list_names_suites_and_cases(self):
-        result = run("compute-bench", "--list")
-        self.assertEqual(result.returncode, 0)
-        for word in ("elementwise", "matmul_4096", "reduce", "memory", "overhead", "conv3x3_128_wino",
-                     "max_pool_2x2", "batch_norm_32", "cnn_step_128"):
-            self.assertIn(word, result.stdout)
-        self.assertNotIn("matmul_64", run("compute-bench", "--list", "--suite", "reduce").stdout)
-
-    def test_wrong_arguments_are_refused(self):
-        for arguments in (("--wrong",), ("--suite", "nothing"), ("--threads", "none"), ("--json",),
-                          ("stray",), ("--plant", "roses")):
-            result = run("compute-bench", *arguments)
-            self.assertEqual(result.returncode, 2, arguments)
-            self.assertIn("compute-bench:", result.stderr)
-
-    def test_a_device_that_is_not_there_is_an_error(self):
-        result = run("compute-bench", "--device", "nothing:7")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("nothing:7", result.stderr)
-
-    def test_a_file_that_cannot_be_written_is_an_error(self):
-        result = run("compute-bench", "--quick", "--peers", "none", "--filter", "pool_hit*",
-                     "--json", "/nowhere/bench.json")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("/nowhere/bench.json", result.stderr)
 
 
 class Examples(unittest.TestCase):

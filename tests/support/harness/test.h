@@ -42,8 +42,9 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
-/* COMPUTE_TEST_SEED: where a run takes samples only, take a quarter of them, others for another
- * number. tests/run.sh gives the day's, so that short runs see everything in time. 0 without it. */
+/* COMPUTE_TEST_SEED: of many samples take half, on devices that compile a quarter or less; others
+ * for another number. tests/run.sh gives the day's, so that short runs see everything in time. 0
+ * without it. */
 uint64_t test_seed(void);
 
 /* COMPUTE_TEST_SPREAD, for devices that compile anew for every pattern of strides: tests of many
