@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compute/call.h"
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 
@@ -25,6 +26,24 @@ typedef struct model {
 static compute_context *context;
 static model m;
 
+static void nap(int milliseconds) {
+  nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
+}
+
+/* While it is set, what takes its time does not get beyond its first step, however long the thread
+ * that submitted it is kept from going on. */
+static atomic_bool held;
+
+static compute_status copy_when_released(void *user, const compute_call_arguments *a, int32_t part,
+                                         int32_t parts) {
+  (void)user;
+  (void)part;
+  (void)parts;
+  while (atomic_load(&held)) nap(1);
+  memcpy(a->outputs[0].data, a->inputs[0].data, (size_t)a->outputs[0].count * sizeof(float));
+  return COMPUTE_OK;
+}
+
 static compute_node scalar(double value) {
   return compute_scalar(m.graph, COMPUTE_F32, value);
 }
@@ -39,7 +58,10 @@ static int set_up(void **state) {
               .side = strcmp(info.backend, "cuda") == 0 ? 16 : 160};
   m.x = compute_input(m.graph, COMPUTE_F32, COMPUTE_SHAPE(N));
   m.y = compute_add(m.graph, compute_mul(m.graph, m.x, scalar(2)), scalar(1));
-  m.a = m.b = compute_input(m.graph, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side));
+  m.a = compute_input(m.graph, COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side));
+  m.b = compute_call(m.graph, copy_when_released, NULL, &m.a, 1,
+                     &(compute_call_output){COMPUTE_F32, COMPUTE_SHAPE(m.side, m.side)}, 1, NULL,
+                     NULL);
   for (int i = 0; i < 60; i++)
     m.b = compute_mul(m.graph, compute_matmul(m.graph, m.b, m.a), scalar(0.001));
   m.plan = test_compile(m.graph, &m.y, 1, 0);
@@ -47,12 +69,9 @@ static int set_up(void **state) {
   return 0;
 }
 
-static void nap(int milliseconds) {
-  nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
-}
-
 static int tear_down(void **state) {
   (void)state;
+  atomic_store(&held, false);
   compute_plan_release(m.plan);
   compute_plan_release(m.slow);
   compute_graph_release(m.graph);
@@ -140,10 +159,12 @@ static void a_job_computes_what_a_run_does(void **state) {
 static void submitting_returns_before_the_work_is_done(void **state) {
   (void)state;
   bool done = true;
+  atomic_store(&held, true);
   compute_job *job = submit_slow(NULL);
   assert_ok(compute_job_poll(job, &done));
   assert_false(done);
   assert_fails(compute_job_wait(job, 1e-9), COMPUTE_ERROR_TIMEOUT);
+  atomic_store(&held, false);
   finish(job, COMPUTE_OK);
 }
 
@@ -374,6 +395,7 @@ static void count_cancelled(void *user, compute_job *job, compute_status status)
 static void a_waiting_job_ends_at_once_when_cancelled(void **state) {
   (void)state;
   atomic_int cancelled = 0;
+  atomic_store(&held, true);
   compute_job *first = submit_slow(NULL), *second = NULL, *third = NULL;
   compute_tensor *x = values(1), *y = room();
   compute_submit_options options = {
@@ -389,6 +411,7 @@ static void a_waiting_job_ends_at_once_when_cancelled(void **state) {
   bool done = true;
   assert_ok(compute_job_poll(first, &done));
   assert_false(done);
+  atomic_store(&held, false);
   finish(first, COMPUTE_OK);
   compute_error_clear(context);
   compute_tensor_release(x);
@@ -481,6 +504,7 @@ static void one_failing_job_after_another_is_no_harm(void **state) {
 /* A long chain that is cancelled at its root must not run down the stack. */
 static void a_long_chain_is_cancelled_as_a_whole(void **state) {
   (void)state;
+  atomic_store(&held, true);
   compute_job *root = submit_slow(NULL), *jobs[MANY];
   compute_tensor *x = values(1), *y = room();
   for (int i = 0; i < MANY; i++) {
@@ -489,6 +513,7 @@ static void a_long_chain_is_cancelled_as_a_whole(void **state) {
   }
   assert_ok(compute_job_cancel(jobs[0]));
   for (int i = 0; i < MANY; i++) finish(jobs[i], COMPUTE_ERROR_CANCELLED);
+  atomic_store(&held, false);
   finish(root, COMPUTE_OK);
   compute_error_clear(context);
   compute_tensor_release(x);
@@ -509,6 +534,7 @@ static void a_time_limit_ends_a_job_between_two_steps(void **state) {
 
 static void a_context_with_a_running_job_stays_open(void **state) {
   (void)state;
+  atomic_store(&held, true);
   compute_job *job = submit_slow(NULL);
   compute_job_release(job); /* it goes on */
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
