@@ -373,7 +373,9 @@ static void count_weights(onnx_file *file, const onnx_graph *graph) {
   for (size_t i = 0; i < graph->initializer_count; i++) {
     const onnx_tensor *tensor = &graph->initializers[i];
     file->weight_bytes += tensor_bytes(tensor);
-    if (tensor->in_file) file->mapped_bytes += tensor_bytes(tensor);
+    if (tensor->in_file &&
+        (uintptr_t)tensor->data % compute_dtype_size(onnx_dtype(tensor->type)) == 0)
+      file->mapped_bytes += tensor_bytes(tensor);
   }
 }
 

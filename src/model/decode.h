@@ -70,6 +70,10 @@ compute_status external_find(onnx_decoder *decoder, const tensor_message *raw, u
 compute_status external_map_model(onnx_decoder *decoder, const char *path);
 void external_release(onnx_file *file);
 
+/* Gives the pages back that lie wholly within these bytes of a mapped file; they are read again if
+ * they are needed again. */
+void external_forget(const void *data, size_t bytes);
+
 /* Numbers the values of all graphs, finds what names stand for, sorts nodes. */
 compute_status resolve_names(onnx_decoder *decoder);
 

@@ -48,6 +48,13 @@ void external_release(onnx_file *file) {
   }
 }
 
+void external_forget(const void *data, size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t first = ((uintptr_t)data + page - 1) / page * page;
+  const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+  if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 static compute_status map_content(const onnx_decoder *decoder, int descriptor, const char *path,
                                   mapped_file *mapped) {
   struct stat status;

@@ -167,8 +167,13 @@ int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int
 
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
+/* Elements at an address that their type can be read from: where they are, or copied once for as
+ * long as the model lives. NULL on failure. model->lock is held. */
+const void *weight_elements(compute_model *model, const onnx_tensor *tensor);
+
 /* The tensor of a weight on the model's device; not retained. NULL on failure. model->lock is held.
  */
+
 compute_tensor *weight_tensor(compute_model *model, const char *operation,
                               const onnx_tensor *tensor);
 

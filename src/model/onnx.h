@@ -56,7 +56,7 @@ typedef struct onnx_tensor {
   int64_t count;
   /* Elements of onnx_dtype(type), dense and little-endian, at least `count` of them, perhaps not
    * aligned: in the file, or in the arena where the file has them in another form. NULL for types
-   * without a dtype, and if count is 0. */
+   * without a dtype, and if count is 0. weight_elements aligns what is used. */
   const void *data;
   bool in_file;               /* data points into the file or one beside it */
   const char *const *strings; /* ONNX_STRING: `count` of them */

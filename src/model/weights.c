@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The weights of a model as tensors: where they lie in the file, if the device and their place in
- * it allow that. */
+ * it allow that. A message of Protocol Buffers aligns nothing, so that weights within it often lie
+ * at addresses that their type must not be read from. */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "model/decode.h"
 #include "model/model.h"
 
 void storage_release(void *user, void *data) {
@@ -45,15 +47,35 @@ static bool make_room(compute_model *model) {
   return true;
 }
 
-static compute_status make_tensor(compute_model *model, const onnx_tensor *tensor,
-                                  compute_tensor **result) {
+const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
+  const size_t size = compute_dtype_size(onnx_dtype(tensor->type));
+  const size_t bytes = (size_t)tensor->count * size;
+  if ((uintptr_t)tensor->data % size == 0) return tensor->data;
+  onnx_file *file = &model->storage->file;
+  void *aligned = arena_allocate(&file->arena, bytes, 1);
+  if (!aligned) return NULL;
+  memcpy(aligned, tensor->data, bytes);
+  if (tensor->in_file && file->mapped) external_forget(tensor->data, bytes);
+  onnx_tensor *own = (onnx_tensor *)(uintptr_t)tensor; /* of the model's file */
+  own->data = aligned;
+  own->in_file = false;
+  return aligned;
+}
+
+static compute_status weight_no_memory(const compute_model *model, const char *operation) {
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+}
+
+static compute_status make_tensor(compute_model *model, const char *operation,
+                                  const onnx_tensor *tensor, compute_tensor **result) {
   compute_device *device = model_device(model);
   const compute_dtype dtype = onnx_dtype(tensor->type);
   if (tensor->count == 0) return compute_tensor_create(device, dtype, tensor->shape, result);
+  if (!weight_elements(model, tensor)) return weight_no_memory(model, operation);
   void *data = (void *)(uintptr_t)tensor->data;
   /* what lies in the caller's memory must not be trained there */
-  if (device == model->context->cpu && tensor->in_file && model->storage->file.mapped &&
-      (uintptr_t)data % compute_dtype_size(dtype) == 0) {
+  const bool ours = !tensor->in_file || model->storage->file.mapped;
+  if (device == model->context->cpu && ours) {
     __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
     if (!compute_tensor_wrap(device, dtype, tensor->shape, NULL, data, storage_release,
                              model->storage, result))
@@ -66,13 +88,13 @@ static compute_status make_tensor(compute_model *model, const onnx_tensor *tenso
 compute_tensor *weight_tensor(compute_model *model, const char *operation,
                               const onnx_tensor *tensor) {
   if (!make_room(model)) {
-    error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    weight_no_memory(model, operation);
     return NULL;
   }
   weight_entry *entry = &model->weights[place_of(model->weights, model->weight_capacity, tensor)];
   if (entry->tensor) return entry->on_device;
   compute_tensor *made;
-  if (make_tensor(model, tensor, &made)) return NULL;
+  if (make_tensor(model, operation, tensor, &made)) return NULL;
   *entry = (weight_entry){tensor, made};
   model->weight_count++;
   return made;

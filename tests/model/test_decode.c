@@ -84,8 +84,9 @@ static void a_graph_arrives_as_it_is(void **state) {
   assert_int_equal(file.nodes, 1);
   assert_int_equal(file.weights, 1);
   assert_int_equal(file.weight_bytes, 8);
-  assert_int_equal(file.mapped_bytes, 8);
   const onnx_graph *read = &file.graph;
+  const bool aligned = (uintptr_t)read->initializers[0].data % sizeof(float) == 0;
+  assert_int_equal(file.mapped_bytes, aligned ? 8 : 0);
   assert_string_equal(read->name, "name");
   assert_int_equal(read->value_count, 3);
   assert_string_equal(read->values[0], "x");

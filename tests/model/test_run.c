@@ -62,6 +62,38 @@ static void a_model_runs(void **state) {
   compute_model_release(model);
 }
 
+/* A file aligns nothing: whatever the address of a weight, it is used, and trained, once. */
+static void weights_lie_anywhere(void **state) {
+  (void)state;
+  static const char path[] = TEST_SCRATCH_DIR "/anywhere.onnx";
+  static const char *const names[] = {"w", "ww", "www", "wwww"};
+  for (size_t i = 0; i < 4; i++) {
+    char inputs[16];
+    snprintf(inputs, sizeof inputs, "x,%s", names[i]);
+    proto graph = graph_message("x", "y");
+    put_message(&graph, GRAPH_INITIALIZER, vector_message(names[i], (float[]){1, 2, 3}, 3));
+    add_node(&graph, "Mul", inputs, "y");
+    proto message = model_message(graph);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(message.data, 1, message.bytes, file), message.bytes);
+    assert_int_equal(fclose(file), 0);
+    free(message.data);
+    compute_model *model;
+    assert_ok(compute_model_load(test_context, path, NULL, &model));
+    for (int64_t rows = 1; rows < 3; rows++) {
+      compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(rows, 3),
+                                      (float[]){1, 1, 1, 1, 1, 1});
+      compute_model_binding in = {"x", x}, out = {"y", NULL};
+      assert_ok(compute_model_run(model, &in, 1, &out, 1));
+      assert_values(out.tensor, (float[]){1, 2, 3, 1, 2, 3}, 3 * rows);
+      compute_tensor_release(out.tensor);
+      compute_tensor_release(x);
+    }
+    compute_model_release(model);
+  }
+}
+
 static void plans_are_kept_by_size(void **state) {
   (void)state;
   proto graph = graph_message("x", "y");
@@ -339,6 +371,7 @@ static void parts_need_their_inputs(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_model_runs),
+      cmocka_unit_test(weights_lie_anywhere),
       cmocka_unit_test(plans_are_kept_by_size),
       cmocka_unit_test(results_may_depend_on_values),
       cmocka_unit_test(threads_share_a_model),
