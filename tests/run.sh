@@ -21,8 +21,8 @@ printed and fails nothing.
   --build DIR   build folder (default: build/ beside tests/)
   --            passes what follows to ctest: -R plan, for example, selects tests by name
 
-Without --full, devices that compile run a sample of the operations, drawn by COMPUTE_TEST_SEED, which
-is printed; by default it is made from the date. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
+Devices that compile run a sample of the operations, drawn by COMPUTE_TEST_SEED or, with --full,
+COMPUTE_TEST_SAMPLE_SEED, which is printed; by default it is made from the date. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
 
@@ -63,11 +63,14 @@ if ((full)); then optional+=("${SETUP_FULL_TEST_PACKAGES[@]}"); fi
 setup_packages "${SETUP_BUILD_PACKAGES[@]}" "${SETUP_TEST_PACKAGES[@]}" --optional "${optional[@]}"
 setup_openblas "$build"
 setup_build "$build" -DCOMPUTE_TESTS=ON
+# A prime apart, so that the seeds that tests count up from it are new ones every day.
+today=$(($(date +%s) / 86400 * 10007))
 if ((full)); then
+  export COMPUTE_TEST_SAMPLE_SEED=${COMPUTE_TEST_SAMPLE_SEED:-$today}
+  echo "samples are drawn by COMPUTE_TEST_SAMPLE_SEED=$COMPUTE_TEST_SAMPLE_SEED"
   select=()
 else
-  # A prime apart, so that the seeds that tests count up from it are new ones every day.
-  export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$(($(date +%s) / 86400 * 10007))}
+  export COMPUTE_TEST_SEED=${COMPUTE_TEST_SEED:-$today}
   echo "samples are drawn by COMPUTE_TEST_SEED=$COMPUTE_TEST_SEED"
   select=(--label-regex '^default$')
 fi

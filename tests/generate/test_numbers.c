@@ -35,12 +35,12 @@ static uint32_t mixed(const char *name) {
   return hash >> 8;
 }
 
-/* Of those one in twelve, and those that are cut up; all if COMPUTE_TEST_LONG is set or the command
+/* Of those one in 24, and those that are cut up; all if COMPUTE_TEST_LONG is set or the command
  * line names them. Fits have data of their own: test_fit.c. */
 static bool selected(const sample_kernel *s) {
   if (s->descriptor.kind == COMPUTE_KERNEL_FIT) return false;
   const bool skipped = is_abundant(s->descriptor.kind) && s->tuning_count == 0 &&
-                       mixed(s->name) % 12 != 0 && !filter[0] && !getenv("COMPUTE_TEST_LONG");
+                       mixed(s->name) % 24 != 0 && !filter[0] && !getenv("COMPUTE_TEST_LONG");
   return !s->large && !skipped && strstr(s->name, filter);
 }
 

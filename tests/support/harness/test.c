@@ -79,8 +79,13 @@ static size_t step_of(const char *variable) {
   return step > 0 ? step : 1;
 }
 
+static bool is_sampled(void) {
+  return step_of("COMPUTE_TEST_SPREAD") > 1 || step_of("COMPUTE_TEST_SAMPLES") > 1;
+}
+
 uint64_t test_seed(void) {
   const char *text = getenv("COMPUTE_TEST_SEED");
+  if (!text && is_sampled()) text = getenv("COMPUTE_TEST_SAMPLE_SEED");
   return text ? strtoull(text, NULL, 10) : 0;
 }
 

@@ -44,7 +44,9 @@ int test_group_close(void **state);
 
 /* COMPUTE_TEST_SEED: of many samples take half, on devices that compile a quarter or less; others
  * for another number. tests/run.sh gives the day's, so that short runs see everything in time. 0
- * without it. */
+ * without it.
+ *
+ * COMPUTE_TEST_SAMPLE_SEED: the same where a run takes samples only anyway (below). */
 uint64_t test_seed(void);
 
 /* COMPUTE_TEST_SPREAD, for devices that compile anew for every pattern of strides: tests of many
