@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Well-known networks as ONNX files with random weights: ResNet-50, MobileNetV2, EfficientNet-B0, a YOLOv8n-like
-detector, BERT-base, and GPT-2's prefill and decoding step.
+detector, BERT-base, and GPT-2's prefill and decoding step, with a past that grows and with caches of fixed capacity.
 
     networks.py FOLDER [NAME...]
 
@@ -20,8 +20,8 @@ OPSET = 17
 class Network:
     """A graph under construction; methods append nodes and return the name of the result."""
 
-    def __init__(self, name, inputs):
-        self.name = name
+    def __init__(self, name, inputs, opset=OPSET):
+        self.name, self.opset = name, opset
         self.nodes, self.weights, self.outputs = [], [], []
         self.inputs = [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs]
         self.random = np.random.default_rng(17)
@@ -84,7 +84,7 @@ class Network:
 
     def save(self, folder):
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
         onnx.save(model, os.path.join(folder, self.name + ".onnx"))
 
 
@@ -211,12 +211,15 @@ def heads(n, x, tokens, width=768, count=12):
     return n.node("Transpose", x, perm=[0, 2, 1, 3])
 
 
-def attend(n, q, k, v, mask, width=768):
+def attend(n, q, k, v, mask, width=768, count=12):
     scores = n.node("MatMul", q, n.node("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = n.node("Div", scores, n.constant(np.float32(8)))
+    scores = n.node("Div", scores, n.constant(np.float32(np.sqrt(width // count))))
     if mask:
         scores = n.node("Add", scores, mask)
-    y = n.node("MatMul", n.node("Softmax", scores, axis=-1), v)
+    return merge(n, n.node("MatMul", n.node("Softmax", scores, axis=-1), v), width)
+
+
+def merge(n, y, width):
     return n.node("Reshape", n.node("Transpose", y, perm=[0, 2, 1, 3]), n.ints(0, 0, width))
 
 
@@ -235,31 +238,65 @@ def bert(tokens=128, layers=12, width=768):
     return n
 
 
-def gpt2(name, tokens, past, layers=12, width=768):
-    """Prefill without a past, or a decoding step of `tokens` after `past`, all sizes fixed."""
-    inputs = [("ids", TensorProto.INT64, ["batch", tokens])]
-    for i in range(layers if past else 0):
-        inputs += [(f"{w}{i}", TensorProto.FLOAT, ["batch", 12, past, 64]) for w in ("past_key", "past_value")]
-    n = Network(name, inputs)
-    words = n.weight(50257, width, fan=2500)
-    x = n.node("Add", n.node("Gather", words, "ids"), n.weight(1, tokens, width, fan=2500))
-    mask = np.triu(np.full((tokens, tokens), -1e4, np.float32), 1)[None, None]
-    mask = n.constant(mask) if not past else None
-    for i in range(layers):
+class Sizes:
+    """Of a GPT; `places` is the longest sequence."""
+
+    def __init__(self, layers=12, width=768, count=12, words=50257, places=1024):
+        self.layers, self.width, self.count, self.words, self.places = layers, width, count, words, places
+
+
+def gpt(n, s, tokens, places, attention):
+    """What the forms below share; attention(i, q, k, v) adds what layer i does with these."""
+    width = s.width
+    words = n.weight(s.words, width, fan=2500)
+    x = n.node("Add", n.node("Gather", words, "ids"), n.node("Gather", n.weight(s.places, width, fan=2500), places))
+    for i in range(s.layers):
         y = n.linear(n.layer_norm(x, width), width, 3 * width)
         parts = n.node("Split", y, n.ints(width, width, width), axis=2, count=3)
-        q, k, v = (heads(n, part, tokens) for part in parts)
+        y = attention(i, *(heads(n, part, tokens, width, s.count) for part in parts))
+        x = n.node("Add", x, n.linear(y, width, width))
+        y = n.linear(n.gelu_tanh(n.linear(n.layer_norm(x, width), width, 4 * width)), 4 * width, width)
+        x = n.node("Add", x, y)
+    n.output(n.node("MatMul", n.layer_norm(x, width), n.node("Transpose", words, perm=[1, 0])), "logits")
+    return n
+
+
+def caches(s, length):
+    names = [f"{what}{i}" for i in range(s.layers) for what in ("key", "value")]
+    return [("past_" + name, TensorProto.FLOAT, ["batch", s.count, length, s.width // s.count]) for name in names]
+
+
+def gpt2(name, tokens, past, s=Sizes()):
+    """Prefill without a past, or a decoding step of `tokens` after `past`, which grows by them: all sizes fixed."""
+    n = Network(name, [("ids", TensorProto.INT64, ["batch", tokens])] + (caches(s, past) if past else []))
+    mask = np.triu(np.full((tokens, tokens), -1e4, np.float32), 1)[None, None]
+    mask = n.constant(mask) if not past else None
+
+    def attention(i, q, k, v):
         if past:
             k = n.node("Concat", f"past_key{i}", k, axis=2)
             v = n.node("Concat", f"past_value{i}", v, axis=2)
         n.output(k, f"present_key{i}")
         n.output(v, f"present_value{i}")
-        x = n.node("Add", x, n.linear(attend(n, q, k, v, mask), width, width))
-        y = n.linear(n.gelu_tanh(n.linear(n.layer_norm(x, width), width, 4 * width)), 4 * width, width)
-        x = n.node("Add", x, y)
-    x = n.layer_norm(x, width)
-    n.output(n.node("MatMul", x, n.node("Transpose", words, perm=[1, 0])), "logits")
-    return n
+        return attend(n, q, k, v, mask, s.width, s.count)
+
+    return gpt(n, s, tokens, n.ints(*range(past, past + tokens)), attention)
+
+
+def gpt2_cache(name, s=Sizes(), capacity=256):
+    """A decoding step of one token with caches of fixed capacity, as opset 24 has them: `position` is both the token's
+    place in the sequence and where its key and value are written."""
+    n = Network(name, [("ids", TensorProto.INT64, ["batch", 1]), ("position", TensorProto.INT64, [1])] +
+                caches(s, capacity), opset=24)
+    length = n.node("Add", "position", n.ints(1))
+
+    def attention(i, q, k, v):
+        k, v = (n.node("TensorScatter", f"past_{what}{i}", new, "position") for what, new in (("key", k), ("value", v)))
+        n.output(k, f"present_key{i}")
+        n.output(v, f"present_value{i}")
+        return merge(n, n.node("Attention", q, k, v, "", "", "", length), s.width)
+
+    return gpt(n, s, 1, "position", attention)
 
 
 NETWORKS = {
@@ -270,6 +307,7 @@ NETWORKS = {
     "bert": bert,
     "gpt2_prefill": lambda: gpt2("gpt2_prefill", 64, 0),
     "gpt2_decode": lambda: gpt2("gpt2_decode", 1, 64),
+    "gpt2_cache": lambda: gpt2_cache("gpt2_cache"),
 }
 
 

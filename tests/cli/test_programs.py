@@ -497,6 +497,12 @@ class Examples(unittest.TestCase):
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("nothing:7", wrong.stderr)
 
+    def test_decode_says_what_is_wrong_with_its_model(self):
+        self.assertEqual(run("example_decode", folder="EXAMPLES").returncode, 2)
+        result = run("example_decode", "/nowhere.onnx", "5", "1", folder="EXAMPLES")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere.onnx", result.stderr)
+
     def test_own_kernel_draws_or_says_what_is_missing(self):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu",
                     COMPUTE_CC="none")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # The node tests of the newest onnx on PyPI, which a virtual environment in the scratch folder gets and
-# keeps. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER. With COMPUTE_UPDATE_DOCS=1 the table in
+# keeps; and the example of a decoder. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER DECODE. With COMPUTE_UPDATE_DOCS=1 the table in
 # docs/reference/onnx.md is written again.
 set -euo pipefail
-tree=$1 scratch=$3 runner=$4
+tree=$1 scratch=$3 runner=$4 decode=$5
 skip() { echo "skipped: $1"; exit 77; }
 mkdir -p "$scratch"
 python=$scratch/venv/bin/python
@@ -31,4 +31,5 @@ fi
 result=0
 "$runner" "${arguments[@]}" --complete "${table[@]}" "$nodes" || result=$?
 "$runner" --constants "${arguments[@]}" "$nodes" || result=$?
+if [[ -x $decode ]]; then "$python" "$tree/tests/onnx/decode.py" "$tree" "$decode" "$scratch" || result=$?; fi
 exit "$result"
