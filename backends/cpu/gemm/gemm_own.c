@@ -467,11 +467,12 @@ static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
   const int64_t splits = cpu_divide_up(threads, problem->batches);
   if (splits == 1 || problem->k / splits < schedule->block_k) return;
   if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
+  const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
   const double unit = unit_cost(gemm, schedule, problem->m, problem->n, splits);
   const double elements = (double)(problem->batches * splits * problem->m * problem->n);
   const double split_cost = (double)cpu_divide_up(problem->batches * splits, threads) * unit +
                             SPLIT_OPERATIONS + elements / problem->type->columns;
-  if (split_cost >= cost) return;
+  if (split_cost >= cost && !stream) return;
   schedule->splits = splits;
   schedule->tile_m = problem->m;
   schedule->tile_n = problem->n;

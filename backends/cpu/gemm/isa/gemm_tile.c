@@ -381,10 +381,10 @@ static void gemm_dot(const cpu_gemm_block *block) {
 }
 
 /* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
- * constants. The rows of B after them are asked for meanwhile. */
+ * constants. The rows of B from row `ahead` on are asked for meanwhile. */
 GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gemm_block *block,
                                   const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
-                                  int64_t columns) {
+                                  int64_t columns, int64_t ahead) {
   gemm_vector left[4][4];
   const int64_t b_k = block->b_k, c_row = block->c_row;
   GEMM_UNROLL
@@ -399,7 +399,7 @@ GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gem
     GEMM_UNROLL
     for (int p = 0; p < depth; p++) {
       right[p] = *(const gemm_vector_at *)(b + p * b_k + j);
-      __builtin_prefetch(b + (depth + p) * b_k + j);
+      __builtin_prefetch(b + (ahead + p) * b_k + j);
     }
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
@@ -419,18 +419,19 @@ GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gem
   }
 }
 
-/* Some rows of B, as many at a time as leave registers for A's elements. */
+/* Elements of B that are on their way from memory. */
+enum { GEMM_AHEAD = 8192 / sizeof(GEMM_ELEMENT) };
+
+/* Some rows of B, one at a time: one run of memory reaches the full speed of reading, several side
+ * by side do not. */
 GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, int64_t first,
                                    int64_t depth, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
                                    int64_t columns) {
   const GEMM_ELEMENT *a = (const GEMM_ELEMENT *)block->a + first * block->a_row;
   GEMM_ELEMENT *to = c + first * block->c_row;
-  const int step = rows > 2 ? 2 : 4;
-  int64_t p = 0;
-  for (; p + step <= depth; p += step)
-    gemm_stream_rows(rows, step, block, a + p * block->a_k, b + p * block->b_k, to, columns);
-  for (; p < depth; p++)
-    gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns);
+  const int64_t ahead = 1 + GEMM_AHEAD / columns;
+  for (int64_t p = 0; p < depth; p++)
+    gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns, ahead);
 }
 
 static void gemm_stream(const cpu_gemm_block *block) {
