@@ -221,7 +221,7 @@ COMPUTE_API compute_status compute_model_save(compute_model *model, const char *
 
 typedef struct compute_model_export_options {
   const char *graph_name;  /**< NULL: "graph" */
-  const char *description; /**< of the graph, or NULL */
+  const char *description; /**< of the model, or NULL */
   uint64_t reserved[8];    /**< must be zero */
 } compute_model_export_options;
 

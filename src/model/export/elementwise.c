@@ -65,9 +65,30 @@ export_value export_relu(exporter *to, const export_call *call) {
   return EMIT(to, is_unsigned(call->dtype) ? "Identity" : "Relu", call->inputs[0]);
 }
 
+/* x · (1 + y) / 2 */
+static export_value half_of(exporter *to, const export_call *call, export_value y) {
+  const export_value half = EMIT(to, "Mul", call->inputs[0], number(to, call, 0.5));
+  return EMIT(to, "Mul", half, EMIT(to, "Add", y, number(to, call, 1)));
+}
+
+/* Gelu's definition has constants of f32. */
+export_value export_gelu(exporter *to, const export_call *call) {
+  const export_value x = call->inputs[0];
+  if (call->dtype != COMPUTE_F64) return EMIT(to, "Gelu", x);
+  const export_value scaled = EMIT(to, "Mul", x, number(to, call, 0.70710678118654752440));
+  return half_of(to, call, EMIT(to, "Erf", scaled));
+}
+
 export_value export_gelu_tanh(exporter *to, const export_call *call) {
-  export_set_text(to, "approximate", "tanh");
-  return EMIT(to, "Gelu", call->inputs[0]);
+  const export_value x = call->inputs[0];
+  if (call->dtype != COMPUTE_F64) {
+    export_set_text(to, "approximate", "tanh");
+    return EMIT(to, "Gelu", x);
+  }
+  const export_value cube = EMIT(to, "Mul", x, EMIT(to, "Mul", x, x));
+  const export_value sum = EMIT(to, "Add", x, EMIT(to, "Mul", cube, number(to, call, 0.044715)));
+  const double root = 0.79788456080286535588; /* of 2 / pi */
+  return half_of(to, call, EMIT(to, "Tanh", EMIT(to, "Mul", sum, number(to, call, root))));
 }
 
 export_value export_silu(exporter *to, const export_call *call) {

@@ -81,11 +81,10 @@ export_value export_emit(exporter *to, const char *type, const export_value *inp
 }
 
 export_value export_second_output(exporter *to) {
+  const export_value output = export_new_value(to);
   if (to->failed) return 0;
-  export_step *step = &to->steps[to->step_count - 1];
-  step->outputs[1] = step->outputs[0];
-  step->outputs[0] = 0;
-  return step->outputs[1];
+  to->steps[to->step_count - 1].outputs[1] = output;
+  return output;
 }
 
 /* ---- Constants ------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ typedef struct export_step {
   const char *type; /* the ONNX operator */
   size_t first_input, input_count;
   size_t first_attribute, attribute_bytes; /* written already */
-  export_value outputs[2];                 /* the first may be 0 */
+  export_value outputs[2];                 /* the second may be 0 */
 } export_step;
 
 /* An initializer. */
@@ -68,6 +68,7 @@ typedef struct export_form {
 #define EXPORT_FLOATS        (EXPORT_WIDE | EXPORT_BIT(F16) | EXPORT_BIT(BF16))
 #define EXPORT_LONG_INTEGERS (EXPORT_BIT(I32) | EXPORT_BIT(I64) | EXPORT_BIT(U32) | EXPORT_BIT(U64))
 #define EXPORT_BYTES         (EXPORT_BIT(I8) | EXPORT_BIT(U8))
+#define EXPORT_SHORTS        (EXPORT_BIT(I16) | EXPORT_BIT(U16))
 #define EXPORT_ALL           UINT32_MAX
 
 /* The row of an operation; NULL if it has none. */
@@ -91,7 +92,7 @@ export_value export_emit(exporter *to, const char *type, const export_value *inp
   export_emit((to), (type), (const export_value[]){__VA_ARGS__},                                   \
               sizeof((const export_value[]){__VA_ARGS__}) / sizeof(export_value))
 
-/* The second output of the node that was emitted last, which then has no first one. */
+/* A second output of the node that was emitted last. */
 export_value export_second_output(exporter *to);
 
 /* Constants: a scalar, and a list of i64. */
@@ -152,6 +153,7 @@ EXPORT_RULE(expm1)
 EXPORT_RULE(log1p)
 EXPORT_RULE(trunc)
 EXPORT_RULE(relu)
+EXPORT_RULE(gelu)
 EXPORT_RULE(gelu_tanh)
 EXPORT_RULE(silu)
 EXPORT_RULE(is_finite)

@@ -12,7 +12,13 @@
 enum { IR_VERSION = 10 };
 
 /* Fields of messages. */
-enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_PRODUCER_VERSION = 3, MODEL_OPSET = 8 };
+enum {
+  MODEL_IR_VERSION = 1,
+  MODEL_PRODUCER = 2,
+  MODEL_PRODUCER_VERSION = 3,
+  MODEL_DESCRIPTION = 6,
+  MODEL_OPSET = 8
+};
 enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum {
   GRAPH_NODE = 1,
@@ -33,9 +39,9 @@ static void put_step(const exporter *from, wire_buffer *to, const export_step *s
   wire_buffer node = {0};
   for (size_t i = 0; i < step->input_count; i++)
     wire_put_text(&node, NODE_INPUT, name_of(from, from->inputs[step->first_input + i]));
-  for (int i = 0; i < (step->outputs[1] ? 2 : 1); i++)
+  for (int i = 0; i < 2 && step->outputs[i]; i++)
     wire_put_text(&node, NODE_OUTPUT, name_of(from, step->outputs[i]));
-  wire_put_text(&node, NODE_NAME, name_of(from, step->outputs[step->outputs[1] ? 1 : 0]));
+  wire_put_text(&node, NODE_NAME, name_of(from, step->outputs[0]));
   wire_put_text(&node, NODE_TYPE, step->type);
   wire_put(&node, from->attributes.data + step->first_attribute, step->attribute_bytes);
   wire_put_message(to, GRAPH_NODE, &node);
@@ -62,7 +68,6 @@ static void put_graph(const exporter *from, const export_ports *ports, wire_buff
                       const compute_model_export_options *options) {
   for (size_t i = 0; i < from->step_count; i++) put_step(from, to, &from->steps[i]);
   wire_put_text(to, GRAPH_NAME, options->graph_name ? options->graph_name : "graph");
-  if (options->description) wire_put_text(to, GRAPH_DESCRIPTION, options->description);
   for (size_t i = 0; i < ports->input_count; i++)
     put_port(from, to, GRAPH_INPUT, &ports->inputs[i]);
   for (size_t i = 0; i < ports->output_count; i++)
@@ -114,6 +119,7 @@ static bool put_model(const exporter *from, const export_ports *ports, wire_buff
   wire_put_integer(to, MODEL_IR_VERSION, IR_VERSION);
   wire_put_text(to, MODEL_PRODUCER, "libcompute");
   wire_put_text(to, MODEL_PRODUCER_VERSION, compute_version_text());
+  if (options->description) wire_put_text(to, MODEL_DESCRIPTION, options->description);
   wire_put_text(&opset, OPSET_DOMAIN, "");
   wire_put_integer(&opset, OPSET_VERSION, COMPUTE_MODEL_EXPORT_OPSET);
   wire_put_message(to, MODEL_OPSET, &opset);

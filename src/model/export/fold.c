@@ -52,20 +52,26 @@ export_value export_cumulative_sum(exporter *to, const export_call *call) {
   return EMIT(to, "CumSum", call->inputs[0], axis);
 }
 
-/* The k first of an order: their places, or themselves. */
-static export_value first(exporter *to, const export_call *call, bool largest) {
+/* The k first of an order, and their places. */
+static export_value first(exporter *to, const export_call *call, bool largest,
+                          export_value *places) {
   const int32_t axis = call->node->attributes.axis;
   export_set_integer(to, "axis", axis);
   export_set_integer(to, "largest", largest);
-  return EMIT(to, "TopK", call->inputs[0], export_integer(to, call->node->shape.size[axis]));
+  const export_value values =
+      EMIT(to, "TopK", call->inputs[0], export_integer(to, call->node->shape.size[axis]));
+  *places = export_second_output(to);
+  return values;
 }
 
 export_value export_top_k(exporter *to, const export_call *call) {
-  first(to, call, !call->node->attributes.smallest);
-  return export_second_output(to);
+  export_value places;
+  first(to, call, !call->node->attributes.smallest, &places);
+  return places;
 }
 
 export_value export_sort(exporter *to, const export_call *call) {
-  const export_value values = first(to, call, call->node->attributes.descending);
-  return call->node->op == OP_sort ? values : export_second_output(to);
+  export_value places;
+  const export_value values = first(to, call, call->node->attributes.descending, &places);
+  return call->node->op == OP_sort ? values : places;
 }
