@@ -216,6 +216,7 @@ static void try_row(const elementwise_row *row, compute_dtype dtype) {
     sample.operands[0] = (operand){COMPUTE_BOOL, SHAPE(40), 0, 1, false};
   }
   if (row->arity == 2) sample.operands[1].shape = COMPUTE_SHAPE(7, 40);
+  sample.operands[0].special = integer && row->arity == 2;
   try_dtype(&sample, dtype);
 }
 
@@ -391,6 +392,21 @@ y[0] = compute_conv2d_transpose(graph, x[0], x[1], x[2],
 return 1;
 }
 
+/* Gradients by data, whose geometry no builder asks for: rows and columns that no window reaches.
+ */
+BUILD(by_data)
+const compute_conv2d_options back = {.dilation = {3, 3}, .output_padding = {2, 1}};
+const compute_node stretched = compute_conv2d_transpose(graph, x[0], x[1], x[2], &back);
+const compute_node shrunk = compute_conv2d(graph, x[3], x[1], (compute_node){0},
+                                           &(compute_conv2d_options){.stride = {2, 4}});
+const compute_node loss = compute_add(
+    graph, compute_sum(graph, compute_square(graph, stretched), (compute_axes){0}, false),
+    compute_sum(graph, compute_square(graph, shrunk), (compute_axes){0}, false));
+const compute_node of[] = {x[0], x[3]};
+compute_gradients(graph, loss, of, 2, y);
+return 2;
+}
+
 static const compute_pool2d_options pools[] = {
     {.size = {2}},
     {.size = {3}, .stride = {2}, .padding = {1, -1}},
@@ -470,6 +486,12 @@ static const export_sample samples[] = {
      "float",
      {NUMBERS(2, 4, 5, 3), NUMBERS(4, 3, 3, 2), NUMBERS(3)},
      64},
+    {"by_data",
+     by_data,
+     NULL,
+     "float",
+     {NUMBERS(2, 4, 5, 3), NUMBERS(4, 3, 3, 2), NUMBERS(3), NUMBERS(2, 3, 8, 9)},
+     256},
     {"pools", build_pools, &pools[0], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_padded", build_pools, &pools[1], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_ceil", build_pools, &pools[2], "float", {NUMBERS(2, 3, 8, 7)}, 16},

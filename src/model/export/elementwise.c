@@ -102,26 +102,37 @@ export_value export_is_finite(exporter *to, const export_call *call) {
 
 /* ---- Quotients ------------------------------------------------------------------------------- */
 
-/* Of integers, 0 where the divisor is 0: ONNX leaves open what is then. */
-static export_value quotient(exporter *to, const export_call *call, const char *type) {
-  const export_value a = call->inputs[0], b = call->inputs[1];
-  export_value divisor = b, none = 0, zero = 0;
-  if (!is_float(call->dtype)) {
-    zero = number(to, call, 0);
-    none = EMIT(to, "Equal", b, zero);
-    divisor = EMIT(to, "Where", none, number(to, call, 1), b);
+/* Where ONNX leaves open what a quotient of integers is, the divisor is 1 instead: where it is 0,
+ * and where it is −1, since the smallest number has no negative. */
+typedef struct safe_divisor {
+  export_value value, zero, minus_one; /* where it was 0, and −1 (0 for unsigned integers) */
+} safe_divisor;
+
+static safe_divisor make_safe(exporter *to, const export_call *call) {
+  const export_value b = call->inputs[1], one = number(to, call, 1);
+  safe_divisor safe = {.zero = EMIT(to, "Equal", b, number(to, call, 0))};
+  export_value unsafe = safe.zero;
+  if (!is_unsigned(call->dtype)) {
+    safe.minus_one = EMIT(to, "Equal", b, number(to, call, -1));
+    unsafe = EMIT(to, "Or", safe.zero, safe.minus_one);
   }
-  if (call->node->op == OP_mod) export_set_integer(to, "fmod", 1);
-  const export_value result = EMIT(to, type, a, divisor);
-  return none ? EMIT(to, "Where", none, zero, result) : result;
+  safe.value = EMIT(to, "Where", unsafe, one, b);
+  return safe;
 }
 
 export_value export_div(exporter *to, const export_call *call) {
-  return quotient(to, call, "Div");
+  if (is_float(call->dtype)) return EMIT(to, "Div", call->inputs[0], call->inputs[1]);
+  const safe_divisor safe = make_safe(to, call);
+  export_value result = EMIT(to, "Div", call->inputs[0], safe.value);
+  if (safe.minus_one) result = EMIT(to, "Where", safe.minus_one, EMIT(to, "Neg", result), result);
+  return EMIT(to, "Where", safe.zero, number(to, call, 0), result);
 }
 
+/* A remainder by 1 is 0, which is what it is by 0 and −1. */
 export_value export_mod(exporter *to, const export_call *call) {
-  return quotient(to, call, "Mod");
+  const export_value b = is_float(call->dtype) ? call->inputs[1] : make_safe(to, call).value;
+  export_set_integer(to, "fmod", 1);
+  return EMIT(to, "Mod", call->inputs[0], b);
 }
 
 export_value export_not_equal(exporter *to, const export_call *call) {

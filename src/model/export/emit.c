@@ -87,6 +87,14 @@ export_value export_second_output(exporter *to) {
   return output;
 }
 
+export_value export_plain(exporter *to, const export_call *call) {
+  return export_emit(to, call->form->text, call->inputs, call->node->input_count);
+}
+
+const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index) {
+  return &from->graph->nodes[call->node->inputs[index]];
+}
+
 /* ---- Constants ------------------------------------------------------------------------------- */
 
 export_value export_add_tensor(exporter *to, compute_dtype dtype, compute_shape shape,

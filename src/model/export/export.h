@@ -77,8 +77,6 @@ const export_form *export_form_of(graph_op op);
 /* The node's result as a value, by its operation's row. */
 export_value export_operation(exporter *to, const export_call *call);
 
-const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index);
-
 /* ---- Emitting nodes (emit.c) ----------------------------------------------------------------- */
 
 /* Attributes of the node that is emitted next. */
@@ -91,6 +89,12 @@ export_value export_emit(exporter *to, const char *type, const export_value *inp
 #define EMIT(to, type, ...)                                                                        \
   export_emit((to), (type), (const export_value[]){__VA_ARGS__},                                   \
               sizeof((const export_value[]){__VA_ARGS__}) / sizeof(export_value))
+
+/* One node with the operator that the form's text names. */
+export_value export_plain(exporter *to, const export_call *call);
+
+/* The node of the graph that is operand number `index`. */
+const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index);
 
 /* A second output of the node that was emitted last. */
 export_value export_second_output(exporter *to);
@@ -140,9 +144,6 @@ compute_status export_write(const exporter *from, const export_ports *ports, con
                             const char *path, const compute_model_export_options *options);
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
-
-/* One node with the operator that the form's text names. */
-export_value export_plain(exporter *to, const export_call *call);
 
 #define EXPORT_RULE(name) export_value export_##name(exporter *to, const export_call *call);
 /* elementwise.c */

@@ -125,14 +125,6 @@ const export_form *export_form_of(graph_op op) {
   return op > OP_NONE && op < OP_COUNT && forms[op].text ? &forms[op] : NULL;
 }
 
-export_value export_plain(exporter *to, const export_call *call) {
-  return export_emit(to, call->form->text, call->inputs, call->node->input_count);
-}
-
-const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index) {
-  return &from->graph->nodes[call->node->inputs[index]];
-}
-
 /* The first dtype of `dtypes` that holds all that `dtype` does. */
 static compute_dtype widened(compute_dtype dtype, uint32_t dtypes) {
   static const compute_dtype floats[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_DTYPE_NONE};

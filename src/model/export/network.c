@@ -46,17 +46,24 @@ export_value export_conv(exporter *to, const export_call *call) {
   return more ? cropped(to, y, c->result_size) : y;
 }
 
+/* Rows and columns that no window reaches are output padding where ONNX Runtime takes it, which is
+ * less than the stride, and zeros that are appended elsewhere. */
 export_value export_conv_transpose(exporter *to, const export_call *call) {
   const compute_conv_attributes *c = call->node->constant;
   int64_t end[2], more[2];
+  bool large = false;
   for (int i = 0; i < 2; i++) {
     const int64_t left = reach(c, i) - c->padding[i] - c->data_size[i];
     end[i] = at_least_0(left);
     more[i] = at_least_0(-left);
+    large |= more[i] >= c->stride[i] && more[i] > 0;
   }
   set_convolution(to, c, end);
-  export_set_integers(to, "output_padding", more, 2);
-  return EMIT(to, "ConvTranspose", call->inputs[0], call->inputs[1]);
+  if (!large) export_set_integers(to, "output_padding", more, 2);
+  const export_value y = EMIT(to, "ConvTranspose", call->inputs[0], call->inputs[1]);
+  if (!large) return y;
+  const int64_t pads[] = {0, 0, 0, 0, 0, 0, more[0], more[1]};
+  return EMIT(to, "Pad", y, export_list(to, pads, 8), export_number(to, call->dtype, 0));
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
