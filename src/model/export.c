@@ -166,6 +166,21 @@ static compute_status resolve(const request *r, const char *what, size_t index, 
                    "%s[%zu] is not a node of the graph", what, index);
 }
 
+/* From the outputs back to the inputs, which input nodes that the caller did not name join. */
+static void find_needed(request *r) {
+  for (size_t i = r->graph->count; i-- > 0;) {
+    const graph_node *at = &r->graph->nodes[i];
+    if (!r->needed[i] || r->given[i]) continue;
+    for (uint32_t k = 0; k < at->input_count; k++) r->needed[at->inputs[k]] = true;
+  }
+  for (size_t i = 0; i < r->graph->count; i++) {
+    const graph_node *at = &r->graph->nodes[i];
+    if (!r->needed[i] || r->given[i] || at->op != OP_input) continue;
+    r->given[i] = true;
+    r->ports[r->input_count++].node = at;
+  }
+}
+
 static compute_status read_ports(request *r, const compute_model_value *inputs, size_t input_count,
                                  const compute_model_value *outputs, size_t output_count) {
   compute_status status = COMPUTE_OK;
@@ -181,18 +196,8 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
     if ((status = resolve(r, "outputs", i, outputs[i].node, &node))) return status;
     r->needed[node] = true;
   }
-  for (size_t i = r->graph->count; i-- > 0;) {
-    const graph_node *at = &r->graph->nodes[i];
-    if (!r->needed[i] || r->given[i]) continue;
-    for (uint32_t k = 0; k < at->input_count; k++) r->needed[at->inputs[k]] = true;
-  }
   r->input_count = input_count;
-  for (size_t i = 0; i < r->graph->count; i++) {
-    const graph_node *at = &r->graph->nodes[i];
-    if (!r->needed[i] || r->given[i] || at->op != OP_input) continue;
-    r->given[i] = true;
-    r->ports[r->input_count++].node = at;
-  }
+  find_needed(r);
   r->output_count = output_count;
   for (size_t i = 0; i < output_count; i++) {
     r->ports[r->input_count + i].node = &r->graph->nodes[outputs[i].node.id - 1];
