@@ -214,6 +214,39 @@ COMPUTE_API compute_status compute_model_record(compute_model *model, compute_gr
  * _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_model_save(compute_model *model, const char *path);
 
+/* ---- Graphs as models ----------------------------------------------------------------------- */
+
+/** The operator set of ONNX's own domain that such files use; their IR version is 10. */
+#define COMPUTE_MODEL_EXPORT_OPSET 22
+
+typedef struct compute_model_export_options {
+  const char *graph_name;  /**< NULL: "graph" */
+  const char *description; /**< of the model, or NULL */
+  uint64_t reserved[8];    /**< must be zero */
+} compute_model_export_options;
+
+/** Writes what computes `outputs` as an ONNX file, for inference. `inputs` are nodes of any kind
+ * whose values the model is to be given: what computes them is left out. Input nodes
+ * (compute_input) that are needed and not among them come after them, in order of creation. A name
+ * that is NULL is the node's own (compute_name) or else made up, and so are names of other values.
+ * Parameters become initializers with the values that they have now, on whatever device, and
+ * constants likewise. Sizes are those of the graph. `inputs` with `input_count` 0, and `options`,
+ * may be NULL. The file appears when it is complete. docs/reference/onnx.md has the form of each
+ * operation.
+ *
+ * COMPUTE_ERROR_UNSUPPORTED for operations without one (random numbers, gradients of convolution
+ * and pooling, optimizer steps, functions of the caller's, fits), whose message names all of them
+ * with their first nodes, and for 2 GiB and more, which ONNX files cannot hold;
+ * _INVALID_ARGUMENT for no outputs, a node that is twice an input, and a name that two have or that
+ * is not UTF-8; _WRONG_GRAPH; the graph's own error; _FILE; _TRANSFER; _OUT_OF_MEMORY;
+ * _NULL_POINTER. Not while another thread extends the graph or changes parameters. */
+COMPUTE_API compute_status compute_graph_save_onnx(const compute_graph *graph,
+                                                   const compute_model_value *inputs,
+                                                   size_t input_count,
+                                                   const compute_model_value *outputs,
+                                                   size_t output_count, const char *path,
+                                                   const compute_model_export_options *options);
+
 #ifdef __cplusplus
 }
 #endif

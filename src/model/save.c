@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing a model back: as ONNX, all of the file as it was but the initializers of the main graph,
  * whose elements are those that their tensors have now; or these tensors as safetensors. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,62 +8,9 @@
 #include "compute/io.h"
 #include "io/new_file.h"
 #include "model/model.h"
+#include "model/wire_write.h"
 
 #define OPERATION "compute_model_save"
-
-/* Fields of the messages that are taken apart. */
-enum { MODEL_GRAPH = 7, GRAPH_INITIALIZER = 5 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
-
-/* ---- Writing fields ------------------------------------------------------------------------- */
-
-typedef struct bytes_buffer {
-  uint8_t *data;
-  size_t count, capacity;
-  bool failed;
-} bytes_buffer;
-
-static void put(bytes_buffer *to, const void *data, size_t bytes) {
-  if (to->failed || base_grow((void **)&to->data, &to->capacity, to->count + bytes, 1)) {
-    to->failed = true;
-    return;
-  }
-  if (bytes) memcpy(to->data + to->count, data, bytes);
-  to->count += bytes;
-}
-
-static void put_varint(bytes_buffer *to, uint64_t value) {
-  uint8_t bytes[10];
-  size_t count = 0;
-  do {
-    bytes[count++] = (uint8_t)((value & 127) | (value > 127 ? 128 : 0));
-    value >>= 7;
-  } while (value);
-  put(to, bytes, count);
-}
-
-static void put_key(bytes_buffer *to, uint32_t number, wire_type type) {
-  put_varint(to, (uint64_t)number << 3 | (uint64_t)type);
-}
-
-static void put_length(bytes_buffer *to, uint32_t number, uint64_t bytes) {
-  put_key(to, number, WIRE_BYTES);
-  put_varint(to, bytes);
-}
-
-/* A field as it was. */
-static void put_field(bytes_buffer *to, const wire_field *field) {
-  put_key(to, field->number, field->type);
-  switch (field->type) {
-  case WIRE_VARINT: put_varint(to, field->value); break;
-  case WIRE_FIXED64: put(to, &field->value, 8); break;
-  case WIRE_FIXED32: put(to, &field->value, 4); break;
-  case WIRE_BYTES:
-    put_varint(to, wire_bytes(field->bytes));
-    put(to, field->bytes.at, wire_bytes(field->bytes));
-    break;
-  }
-}
 
 /* ---- Weights ------------------------------------------------------------------------------- */
 
@@ -78,68 +24,49 @@ static bool is_rewritten(const compute_model *model, const onnx_tensor *tensor) 
   return weight_find(model, tensor) && onnx_type_of(onnx_dtype(tensor->type)) == tensor->type;
 }
 
-/* All fields of an initializer but its elements. */
-static void put_head(bytes_buffer *to, const onnx_tensor *tensor) {
-  for (int32_t i = 0; i < tensor->rank; i++) {
-    put_key(to, TENSOR_DIMS, WIRE_VARINT);
-    put_varint(to, (uint64_t)tensor->shape.size[i]);
-  }
-  put_key(to, TENSOR_TYPE, WIRE_VARINT);
-  put_varint(to, (uint64_t)tensor->type);
-  put_length(to, TENSOR_NAME, strlen(tensor->name));
-  put(to, tensor->name, strlen(tensor->name));
-}
-
-static void put_weight(const compute_model *model, bytes_buffer *to, const onnx_tensor *tensor) {
-  bytes_buffer head = {0};
-  put_head(&head, tensor);
+static void put_weight(const compute_model *model, wire_buffer *to, const onnx_tensor *tensor) {
   const uint64_t bytes = bytes_of(tensor);
-  put_length(&head, TENSOR_RAW, bytes);
-  put_length(to, GRAPH_INITIALIZER, head.count + bytes);
-  put(to, head.data, head.count);
-  to->failed |= head.failed;
-  base_release(head.data);
+  wire_put_initializer(to, tensor->name, tensor->type, tensor->shape, bytes);
   void *data = base_allocate((size_t)bytes, 1);
   if (!data || (bytes && compute_tensor_read(weight_find(model, tensor), data, (size_t)bytes)))
     to->failed = true;
   else
-    put(to, data, (size_t)bytes);
+    wire_put(to, data, (size_t)bytes);
   base_release(data);
 }
 
 /* The graph's message: initializers come in the order in which the decoder found them. */
-static void put_graph(const compute_model *model, bytes_buffer *to, wire message) {
+static void put_graph(const compute_model *model, wire_buffer *to, wire message) {
   const onnx_graph *graph = model_graph(model);
   wire_field field;
   size_t initializer = 0;
   while (wire_next(&message, &field) == WIRE_FIELD) {
     if (field.number != GRAPH_INITIALIZER || field.type != WIRE_BYTES) {
-      put_field(to, &field);
+      wire_put_field(to, &field);
       continue;
     }
     const onnx_tensor *tensor = &graph->initializers[initializer++];
     if (is_rewritten(model, tensor))
       put_weight(model, to, tensor);
     else
-      put_field(to, &field);
+      wire_put_field(to, &field);
   }
 }
 
 static compute_status save_onnx(const compute_model *model, const char *path) {
-  bytes_buffer whole = {0}, graph = {0};
+  wire_buffer whole = {0}, graph = {0};
   wire message = model->storage->file.message;
   wire_field field;
   while (wire_next(&message, &field) == WIRE_FIELD) {
     if (field.number != MODEL_GRAPH || field.type != WIRE_BYTES) {
-      put_field(&whole, &field);
+      wire_put_field(&whole, &field);
       continue;
     }
     put_graph(model, &graph, field.bytes);
-    put_length(&whole, MODEL_GRAPH, graph.count);
-    put(&whole, graph.data, graph.count);
+    wire_put_message(&whole, MODEL_GRAPH, &graph);
   }
   compute_status status = COMPUTE_OK;
-  if (whole.failed || graph.failed)
+  if (whole.failed)
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
   new_file file;
   if (!status) status = new_file_open(model->context, OPERATION, path, &file);
@@ -147,8 +74,7 @@ static compute_status save_onnx(const compute_model *model, const char *path) {
     status = new_file_write(&file, whole.data, whole.count);
     status = new_file_close(&file, status);
   }
-  base_release(whole.data);
-  base_release(graph.data);
+  wire_buffer_release(&whole);
   return status;
 }
 

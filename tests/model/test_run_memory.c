@@ -45,6 +45,7 @@ static compute_status use_model(compute_context *context, const proto *message, 
     compute_model_value output = {"z", {0}};
     status = compute_graph_status(graph);
     if (!status) status = compute_model_record(model, graph, &input, 1, &output, 1);
+    if (!status) status = compute_graph_save_onnx(graph, &input, 1, &output, 1, path, NULL);
   }
   if (!status) status = compute_model_save(model, path);
   compute_graph_release(graph);

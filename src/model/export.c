@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* A graph written as an ONNX file: what computes its outputs is found, each node becomes one or
+ * several of ONNX's by the table in export/forms.c, and all values get names of their own. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "model/export/export.h"
+
+#define OPERATION "compute_graph_save_onnx"
+
+/* An open hash table; names live longer. */
+typedef struct name_set {
+  const char **names;
+  size_t count, capacity; /* a power of two, or 0 */
+} name_set;
+
+typedef struct request {
+  const compute_graph *graph;
+  exporter to;
+  name_set taken;
+  export_value *values; /* of nodes; 0: none yet */
+  bool *needed, *given; /* nodes; given: whose values are inputs */
+  export_port *ports;   /* inputs, then outputs */
+  const char **names;   /* asked for, of ports; or NULL */
+  size_t input_count, output_count;
+} request;
+
+static compute_status fail_memory(const request *r) {
+  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+}
+
+static compute_status fail_argument(const request *r, const char *what, size_t index,
+                                    const char *why) {
+  return error_set(r->graph->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION, "%s[%zu] %s", what,
+                   index, why);
+}
+
+static bool is_text(const char *name) {
+  for (size_t length; *name; name += length)
+    if ((length = utf8_length(name)) == 0) return false;
+  return true;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static size_t place_of(const name_set *set, const char *name) {
+  size_t at = (size_t)hash_bytes(HASH_SEED, name, strlen(name)) & (set->capacity - 1);
+  while (set->names[at] && strcmp(set->names[at], name) != 0) at = (at + 1) & (set->capacity - 1);
+  return at;
+}
+
+static bool enlarge(name_set *set) {
+  name_set larger = {.count = set->count, .capacity = set->capacity ? 2 * set->capacity : 64};
+  larger.names = base_allocate(larger.capacity, sizeof *larger.names);
+  if (!larger.names) return false;
+  for (size_t i = 0; i < set->capacity; i++)
+    if (set->names[i]) larger.names[place_of(&larger, set->names[i])] = set->names[i];
+  base_release(set->names);
+  *set = larger;
+  return true;
+}
+
+/* Whether no value has the name, which then is taken; also false when memory is short. */
+static bool take_name(request *r, const char *name) {
+  name_set *set = &r->taken;
+  if (2 * (set->count + 1) > set->capacity && !enlarge(set)) {
+    r->to.failed = true;
+    return false;
+  }
+  const size_t at = place_of(set, name);
+  if (set->names[at]) return false;
+  set->names[at] = name;
+  set->count++;
+  return true;
+}
+
+/* The name of value number `value` that is like `stem`, with a number if there is one like it. */
+static const char *make_name(request *r, const char *stem, export_value value) {
+  char text[64];
+  snprintf(text, sizeof text, "%s%" PRIu32, stem, value);
+  for (size_t length = strlen(text); length < sizeof text - 1; text[length++] = '_') {
+    text[length] = 0;
+    const char *name = arena_text(&r->to.arena, text, length);
+    if (!name) r->to.failed = true;
+    if (r->to.failed || take_name(r, name)) return name;
+  }
+  r->to.failed = true; /* nobody takes that many names by accident */
+  return NULL;
+}
+
+static void set_name(request *r, export_value value, const char *name) {
+  if (value && !r->to.failed) r->to.names[value - 1] = name;
+}
+
+static const char *name_of(const request *r, export_value value) {
+  return value ? r->to.names[value - 1] : NULL;
+}
+
+/* The node's own name, if it can have it. */
+static void name_as_node(request *r, export_value value, const graph_node *node) {
+  if (!name_of(r, value) && node->name && node->name[0] && is_text(node->name) &&
+      take_name(r, node->name))
+    set_name(r, value, node->name);
+}
+
+static compute_status take_asked_names(request *r) {
+  for (size_t i = 0; i < r->input_count + r->output_count; i++) {
+    const bool input = i < r->input_count;
+    const char *name = r->names[i];
+    if (!name) continue;
+    const char *what = input ? "inputs" : "outputs";
+    const size_t index = input ? i : i - r->input_count;
+    if (!name[0] || !is_text(name))
+      return fail_argument(r, what, index, "has a name that is empty or not UTF-8");
+    if (!take_name(r, name)) {
+      if (r->to.failed) return fail_memory(r);
+      return fail_argument(r, what, index, "has a name that another one has");
+    }
+  }
+  return COMPUTE_OK;
+}
+
+/* An output that already is something with a name becomes a copy of it. */
+static void name_output(request *r, export_port *port, const char *asked) {
+  const graph_op op = port->node->op;
+  if (name_of(r, port->value) || op == OP_parameter || op == OP_constant) {
+    name_as_node(r, port->value, port->node);
+    port->value = EMIT(&r->to, "Identity", port->value);
+  }
+  set_name(r, port->value, asked);
+  name_as_node(r, port->value, port->node);
+  if (!name_of(r, port->value)) set_name(r, port->value, make_name(r, "output_", port->value));
+}
+
+static compute_status name_all(request *r) {
+  const compute_status status = take_asked_names(r);
+  if (status) return status;
+  for (size_t i = 0; i < r->input_count; i++) {
+    export_port *port = &r->ports[i];
+    set_name(r, port->value, r->names[i]);
+    name_as_node(r, port->value, port->node);
+    if (!name_of(r, port->value)) set_name(r, port->value, make_name(r, "input_", port->value));
+  }
+  for (size_t i = r->input_count; i < r->input_count + r->output_count; i++)
+    name_output(r, &r->ports[i], r->names[i]);
+  for (size_t i = 0; i < r->graph->count; i++)
+    if (r->values[i]) name_as_node(r, r->values[i], &r->graph->nodes[i]);
+  for (size_t i = 0; !r->to.failed && i < r->to.value_count; i++)
+    if (!r->to.names[i]) r->to.names[i] = make_name(r, "v", (export_value)i + 1);
+  return r->to.failed ? fail_memory(r) : COMPUTE_OK;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+static compute_status resolve(const request *r, const char *what, size_t index, compute_node node,
+                              size_t *result) {
+  *result = (size_t)node.id - 1;
+  if (node.graph == r->graph->serial && node.id >= 1 && node.id <= r->graph->count)
+    return COMPUTE_OK;
+  return error_set(r->graph->context, COMPUTE_ERROR_WRONG_GRAPH, OPERATION,
+                   "%s[%zu] is not a node of the graph", what, index);
+}
+
+/* From the outputs back to the inputs, which input nodes that the caller did not name join. */
+static void find_needed(request *r) {
+  for (size_t i = r->graph->count; i-- > 0;) {
+    const graph_node *at = &r->graph->nodes[i];
+    if (!r->needed[i] || r->given[i]) continue;
+    for (uint32_t k = 0; k < at->input_count; k++) r->needed[at->inputs[k]] = true;
+  }
+  for (size_t i = 0; i < r->graph->count; i++) {
+    const graph_node *at = &r->graph->nodes[i];
+    if (!r->needed[i] || r->given[i] || at->op != OP_input) continue;
+    r->given[i] = true;
+    r->ports[r->input_count++].node = at;
+  }
+}
+
+static compute_status read_ports(request *r, const compute_model_value *inputs, size_t input_count,
+                                 const compute_model_value *outputs, size_t output_count) {
+  compute_status status = COMPUTE_OK;
+  size_t node;
+  for (size_t i = 0; i < input_count; i++) {
+    if ((status = resolve(r, "inputs", i, inputs[i].node, &node))) return status;
+    if (r->given[node]) return fail_argument(r, "inputs", i, "is among them before");
+    r->given[node] = true;
+    r->ports[i].node = &r->graph->nodes[node];
+    r->names[i] = inputs[i].name;
+  }
+  for (size_t i = 0; i < output_count; i++) {
+    if ((status = resolve(r, "outputs", i, outputs[i].node, &node))) return status;
+    r->needed[node] = true;
+  }
+  r->input_count = input_count;
+  find_needed(r);
+  r->output_count = output_count;
+  for (size_t i = 0; i < output_count; i++) {
+    r->ports[r->input_count + i].node = &r->graph->nodes[outputs[i].node.id - 1];
+    r->names[r->input_count + i] = outputs[i].name;
+  }
+  return COMPUTE_OK;
+}
+
+static bool is_written(const request *r, size_t node) {
+  return r->needed[node] && !r->given[node];
+}
+
+/* "random_uniform (node 'noise': why)" for each operation that has no form. */
+static compute_status check_operations(const request *r) {
+  bool seen[OP_COUNT] = {false};
+  text_buffer text = {0};
+  size_t count = 0;
+  for (size_t i = 0; i < r->graph->count; i++) {
+    const graph_node *node = &r->graph->nodes[i];
+    const export_form *form = export_form_of(node->op);
+    if (!is_written(r, i) || (form && form->rule) || seen[node->op]) continue;
+    seen[node->op] = true;
+    text_add(&text, "%s%s (", count++ ? ", " : "", graph_op_describe(node->op)->name);
+    if (node->name)
+      text_add(&text, "node '%s'", node->name);
+    else
+      text_add(&text, "node %zu", i + 1);
+    text_add(&text, ": %s)", form ? form->text : "unknown");
+  }
+  compute_status status = COMPUTE_OK;
+  if (text.failed) status = fail_memory(r);
+  if (!status && count) {
+    log_write(COMPUTE_LOG_ERROR, "core", OPERATION ": without a form in ONNX: %s", text.data);
+    status = error_set(r->graph->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+                       "%zu operation%s no form in ONNX: %s", count, count == 1 ? " has" : "s have",
+                       text.data);
+  }
+  text_release(&text);
+  return status;
+}
+
+static void emit_node(request *r, size_t index) {
+  const graph_node *node = &r->graph->nodes[index];
+  export_value *inputs = arena_allocate(&r->to.arena, node->input_count, sizeof *inputs);
+  if (!inputs) {
+    r->to.failed = true;
+    return;
+  }
+  for (uint32_t i = 0; i < node->input_count; i++) inputs[i] = r->values[node->inputs[i]];
+  const export_call call = {export_form_of(node->op), node, node->dtype, inputs};
+  r->values[index] = export_operation(&r->to, &call);
+}
+
+static compute_status emit_all(request *r) {
+  for (size_t i = 0; i < r->graph->count; i++) {
+    if (r->given[i])
+      r->values[i] = export_new_value(&r->to);
+    else if (is_written(r, i))
+      emit_node(r, i);
+  }
+  for (size_t i = 0; i < r->input_count + r->output_count; i++)
+    r->ports[i].value = r->values[r->ports[i].node - r->graph->nodes];
+  return r->to.failed ? fail_memory(r) : COMPUTE_OK;
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static compute_status check_arguments(const compute_graph *graph, const compute_model_value *inputs,
+                                      size_t input_count, const compute_model_value *outputs,
+                                      size_t output_count, const char *path,
+                                      const compute_model_export_options *options) {
+  compute_context *context = graph ? graph->context : NULL;
+  const compute_status status = error_if_null(context, OPERATION, graph, outputs, path);
+  if (status) return status;
+  if (graph->status) {
+    error_restore(context, &graph->error);
+    return graph->status;
+  }
+  if (input_count && !inputs)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION, "inputs is NULL");
+  if (output_count == 0)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION, "there are no outputs");
+  for (size_t i = 0; options && i < sizeof options->reserved / sizeof *options->reserved; i++)
+    if (options->reserved[i])
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+                       "options.reserved[%zu] is not zero", i);
+  return COMPUTE_OK;
+}
+
+static compute_status allocate(request *r, size_t input_count, size_t output_count) {
+  const size_t nodes = r->graph->count;
+  const size_t most = input_count + output_count + nodes;
+  r->to.graph = r->graph;
+  r->values = arena_allocate(&r->to.arena, nodes, sizeof *r->values);
+  r->needed = arena_allocate(&r->to.arena, nodes, sizeof *r->needed);
+  r->given = arena_allocate(&r->to.arena, nodes, sizeof *r->given);
+  r->ports = arena_allocate(&r->to.arena, most, sizeof *r->ports);
+  r->names = arena_allocate(&r->to.arena, most, sizeof *r->names);
+  return r->values && r->needed && r->given && r->ports && r->names ? COMPUTE_OK : fail_memory(r);
+}
+
+compute_status compute_graph_save_onnx(const compute_graph *graph,
+                                       const compute_model_value *inputs, size_t input_count,
+                                       const compute_model_value *outputs, size_t output_count,
+                                       const char *path,
+                                       const compute_model_export_options *options) {
+  static const compute_model_export_options usual;
+  compute_status status =
+      check_arguments(graph, inputs, input_count, outputs, output_count, path, options);
+  if (status) return status;
+  request r = {.graph = graph};
+  status = allocate(&r, input_count, output_count);
+  if (!status) status = read_ports(&r, inputs, input_count, outputs, output_count);
+  if (!status) status = check_operations(&r);
+  if (!status) status = emit_all(&r);
+  if (!status) status = name_all(&r);
+  const export_ports ports = {r.ports, r.ports + r.input_count, r.input_count, r.output_count};
+  if (!status) status = export_write(&r.to, &ports, OPERATION, path, options ? options : &usual);
+  base_release(r.taken.names);
+  export_release(&r.to);
+  return status;
+}

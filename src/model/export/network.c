@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolution, pooling, attention. */
+#include <math.h>
+
+#include "model/export/export.h"
+
+/* ---- Convolution ----------------------------------------------------------------------------- */
+
+static int64_t at_least_0(int64_t value) {
+  return value > 0 ? value : 0;
+}
+
+/* Rows (i = 0) or columns from the first that a window of result 0 touches to the last of the last
+ * result's. */
+static int64_t reach(const compute_conv_attributes *c, int i) {
+  return (c->result_size[i] - 1) * c->stride[i] + (c->filter_size[i] - 1) * c->dilation[i] + 1;
+}
+
+static void set_convolution(exporter *to, const compute_conv_attributes *c, const int64_t end[2]) {
+  const int64_t pads[] = {c->padding[0], c->padding[1], end[0], end[1]};
+  export_set_integers(to, "kernel_shape", c->filter_size, 2);
+  export_set_integers(to, "strides", c->stride, 2);
+  export_set_integers(to, "dilations", c->dilation, 2);
+  export_set_integers(to, "pads", pads, 4);
+  export_set_integer(to, "group", c->groups);
+}
+
+/* The first `size` rows and columns of an image. */
+static export_value cropped(exporter *to, export_value x, const int64_t size[2]) {
+  const int64_t axes[] = {2, 3}, none[] = {0, 0};
+  return EMIT(to, "Slice", x, export_list(to, none, 2), export_list(to, size, 2),
+              export_list(to, axes, 2));
+}
+
+export_value export_conv(exporter *to, const export_call *call) {
+  const compute_conv_attributes *c = call->node->constant;
+  int64_t end[2];
+  bool more = false; /* the gradient of a transposed convolution may leave results out */
+  for (int i = 0; i < 2; i++) {
+    const int64_t left = reach(c, i) - c->padding[i] - c->data_size[i];
+    end[i] = at_least_0(left);
+    more |= -left >= c->stride[i];
+  }
+  set_convolution(to, c, end);
+  const export_value y = EMIT(to, "Conv", call->inputs[0], call->inputs[1]);
+  return more ? cropped(to, y, c->result_size) : y;
+}
+
+/* Rows and columns that no window reaches are output padding where ONNX Runtime takes it, which is
+ * less than the stride, and zeros that are appended elsewhere. */
+export_value export_conv_transpose(exporter *to, const export_call *call) {
+  const compute_conv_attributes *c = call->node->constant;
+  int64_t end[2], more[2];
+  bool large = false;
+  for (int i = 0; i < 2; i++) {
+    const int64_t left = reach(c, i) - c->padding[i] - c->data_size[i];
+    end[i] = at_least_0(left);
+    more[i] = at_least_0(-left);
+    large |= more[i] >= c->stride[i] && more[i] > 0;
+  }
+  set_convolution(to, c, end);
+  if (!large) export_set_integers(to, "output_padding", more, 2);
+  const export_value y = EMIT(to, "ConvTranspose", call->inputs[0], call->inputs[1]);
+  if (!large) return y;
+  const int64_t pads[] = {0, 0, 0, 0, 0, 0, more[0], more[1]};
+  return EMIT(to, "Pad", y, export_list(to, pads, 8), export_number(to, call->dtype, 0));
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+/* Windows of an average that counts its padding may reach beyond that, where nothing counts: then
+ * the padding becomes part of the data. */
+export_value export_pool(exporter *to, const export_call *call) {
+  const compute_window_attributes *w = call->node->constant;
+  const int64_t *p = w->padding;
+  int64_t pads[] = {p[0], p[1], 0, 0};
+  bool beyond = false;
+  for (int i = 0; i < 2; i++) {
+    const int64_t last = (w->result_size[i] - 1) * w->stride[i] - p[i];
+    pads[2 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - w->data_size[i]);
+    beyond |= w->count_padding && pads[2 + i] > p[i];
+  }
+  export_value x = call->inputs[0];
+  if (beyond) {
+    const int64_t around[] = {0, 0, p[0], p[1], 0, 0, p[0], p[1]};
+    x = EMIT(to, "Pad", x, export_list(to, around, 8), export_number(to, call->dtype, 0));
+    for (int i = 0; i < 2; i++) {
+      pads[i] = 0;
+      pads[2 + i] = at_least_0(pads[2 + i] - p[i]);
+    }
+  }
+  export_set_integers(to, "kernel_shape", w->size, 2);
+  export_set_integers(to, "strides", w->stride, 2);
+  export_set_integers(to, "dilations", w->dilation, 2);
+  export_set_integers(to, "pads", pads, 4);
+  if (w->operation == COMPUTE_WINDOW_AVERAGE)
+    export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
+  return EMIT(to, call->form->text, x);
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* [queries, keys]: whether a query sees a key. */
+static export_value causal_mask(exporter *to, int64_t queries, int64_t keys) {
+  const export_value rows = EMIT(to, "Add", export_count(to, queries),
+                                 export_number(to, COMPUTE_I64, (double)(keys - queries)));
+  const export_value column = export_reshape(to, rows, COMPUTE_SHAPE(queries, 1));
+  return EMIT(to, "LessOrEqual", export_count(to, keys), column);
+}
+
+/* A query that sees no key gives 0: its scores are all minus infinity, and their softmax, in which
+ * a difference of infinities appears, is not a number. */
+static export_value probabilities(exporter *to, const export_call *call, export_value scores) {
+  const export_value least = export_number(to, call->dtype, -INFINITY);
+  export_set_integer(to, "axis", -1);
+  const export_value usual = EMIT(to, "Softmax", scores);
+  const export_value largest = EMIT(to, "ReduceMax", scores, export_integer(to, -1));
+  const export_value none = EMIT(to, "Equal", largest, least);
+  return EMIT(to, "Where", none, export_number(to, call->dtype, 0), usual);
+}
+
+export_value export_attention(exporter *to, const export_call *call) {
+  const compute_attention_attributes *a = call->node->constant;
+  const int32_t rank = export_operand(to, call, 1)->shape.rank;
+  const compute_shape shape = call->node->shape;
+  int32_t order[COMPUTE_MAX_RANK];
+  for (int32_t i = 0; i < rank; i++) order[i] = i;
+  order[rank - 2] = rank - 1;
+  order[rank - 1] = rank - 2;
+  const export_value keys = export_permute(to, call->inputs[1], order, rank);
+  const export_value scale = export_number(to, call->dtype, a->scale);
+  export_value scores = EMIT(to, "MatMul", EMIT(to, "Mul", call->inputs[0], scale), keys);
+  if (a->biased) scores = EMIT(to, "Add", scores, call->inputs[3]);
+  if (a->causal) {
+    const export_value mask = causal_mask(to, shape.size[shape.rank - 2], a->keys);
+    scores = EMIT(to, "Where", mask, scores, export_number(to, call->dtype, -INFINITY));
+  }
+  if (a->causal || a->biased)
+    return EMIT(to, "MatMul", probabilities(to, call, scores), call->inputs[2]);
+  export_set_integer(to, "axis", -1);
+  return EMIT(to, "MatMul", EMIT(to, "Softmax", scores), call->inputs[2]);
+}
