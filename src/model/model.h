@@ -131,6 +131,7 @@ struct model_recorder {
   int64_t next_id;
   slot_list inputs;      /* of the plan */
   slot_list weights;     /* parameters of the graph: `id` is a place in model->weights */
+  size_t nodes;          /* that were recorded */
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
   compute_error refused; /* the first failure that a rule may not have seen, or none */
@@ -155,6 +156,10 @@ model_frame *record_push(model_recorder *recorder, const onnx_graph *graph);
 /* Fills in a value for a tensor of the file. */
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
                              model_value *value);
+
+/* Weights lie in the file as they happen to; few are looked at, and only these are copied: puts the
+ * elements of a value that are known to where they are aligned. False when memory is short. */
+bool record_align(model_recorder *recorder, model_value *value);
 
 /* Marks the nodes of a main graph that the marked values need, and the values that these use, but
  * goes no further where values are given (NULL: nowhere). */

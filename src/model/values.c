@@ -37,18 +37,21 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                      "tensor '%s' has elements of type %s, which has no dtype here", tensor->name,
                      onnx_type_name(tensor->type));
-  const size_t size = compute_dtype_size(value->dtype);
-  value->host = tensor->data;
-  if ((uintptr_t)tensor->data % size == 0) {
-    if (!value->host) value->host = recorder; /* no elements: anything that is not NULL */
-    return COMPUTE_OK;
-  }
-  void *aligned = arena_allocate(recorder->arena, (size_t)tensor->count, size);
-  if (!aligned)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation, "out of memory");
-  memcpy(aligned, tensor->data, (size_t)tensor->count * size);
-  value->host = aligned;
+  value->host = tensor->data ? tensor->data : recorder; /* no elements: anything but NULL */
   return COMPUTE_OK;
+}
+
+bool record_align(model_recorder *recorder, model_value *value) {
+  const size_t size = compute_dtype_size(value->dtype);
+  if (value->kind != VALUE_TENSOR || !value->host || (uintptr_t)value->host % size == 0)
+    return true;
+  int64_t count;
+  if (compute_shape_count(value->shape, &count)) return false;
+  void *aligned = arena_allocate(recorder->arena, (size_t)count, size);
+  if (!aligned) return false;
+  memcpy(aligned, value->host, (size_t)count * size);
+  value->host = aligned;
+  return true;
 }
 
 static compute_status no_memory(const model_recorder *recorder) {
