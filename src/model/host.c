@@ -46,9 +46,10 @@ static compute_status call_now(model_call *call, host_function function, bool *d
   host_tensor *outputs = call_allocate(call, call->output_count, sizeof *outputs);
   if (!inputs || !outputs) return call_out_of_memory(call);
   for (size_t i = 0; i < call->input_count; i++) {
-    const model_value *value = call->inputs[i];
+    model_value *value = call->inputs[i];
     if (value->kind == VALUE_ABSENT) continue;
-    if (value->kind != VALUE_TENSOR || !value->host) return COMPUTE_OK;
+    if (!value->host) return COMPUTE_OK;
+    if (!record_align(call->recorder, value)) return call_out_of_memory(call);
     inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape};
   }
   host_call host = {call->recorder->model->context, call, call->recorder->operation};
@@ -64,6 +65,9 @@ static compute_status call_now(model_call *call, host_function function, bool *d
 
 compute_status call_on_host(model_call *call, host_function function) {
   bool done;
+  for (size_t i = 0; i < call->input_count; i++)
+    if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
   const compute_status status = call_now(call, function, &done);
   if (status || done) return status;
   model_call *kept = call_allocate(call, 1, sizeof *kept);
