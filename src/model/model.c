@@ -24,6 +24,7 @@ typedef struct missing_operator {
 typedef struct missing_list {
   missing_operator *items;
   size_t count, capacity;
+  bool more; /* than are listed */
 } missing_list;
 
 static int64_t version_in(const onnx_opset *opsets, size_t count, const char *domain) {
@@ -41,12 +42,15 @@ static bool has_operator(const compute_model *model, const onnx_node *node, int6
 }
 
 static bool note_missing(missing_list *list, const onnx_node *node, int64_t version) {
+  enum { MOST_LISTED = 100 };
   for (size_t i = 0; i < list->count; i++)
     if (strcmp(list->items[i].name, node->type) == 0 &&
         strcmp(list->items[i].domain, node->domain) == 0) {
       list->items[i].count++;
       return true;
     }
+  list->more = list->count == MOST_LISTED;
+  if (list->more) return true;
   if (base_grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items))
     return false;
   list->items[list->count++] = (missing_operator){node->domain, node->type, version, 1};
@@ -79,17 +83,18 @@ static compute_status check_operators(const compute_model *model, const char *op
     text_add(&text, "%s%s%s%s, version %" PRId64 ", %zu time%s", i ? "; " : "",
              list.items[i].domain, list.items[i].domain[0] ? "." : "", list.items[i].name,
              list.items[i].version, list.items[i].count, list.items[i].count == 1 ? "" : "s");
+  if (list.more) text_add(&text, "; and others");
   compute_status status = COMPUTE_OK;
   if (!fine || text.failed) {
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   } else if (list.count) {
     log_write(COMPUTE_LOG_ERROR, "core", "%s: operators that are missing: %s", operation,
               text.data);
-    status =
-        error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
-                         "add them through compute_model_options.operators",
-                         "%zu operator%s of the model %s missing: %s", list.count,
-                         list.count == 1 ? "" : "s", list.count == 1 ? "is" : "are", text.data);
+    status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
+                              "add them through compute_model_options.operators",
+                              "%s%zu operator%s of the model %s missing: %s",
+                              list.more ? "more than " : "", list.count, list.count == 1 ? "" : "s",
+                              list.count == 1 ? "is" : "are", text.data);
   }
   text_release(&text);
   base_release(list.items);
