@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models that are legal but unusual, and models that are meant to do harm: what they ask for is
  * computed or refused, without harm to memory and in bounded time. */
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -335,6 +336,119 @@ static void one_value_may_outlive_a_plan_twice(void **state) {
   assert_result(load(graph), (float[]){12, 2}, 2);
 }
 
+/* Outputs go to every second element of a tensor, and to one that is an input as well. */
+static void outputs_may_be_views(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "y");
+  add_node(&graph, "Neg", "x", "y");
+  loaded_model loaded = load(graph);
+  compute_tensor *x = numbers(2, (float[]){3, -1}), *wide = numbers(4, (float[]){7, 7, 7, 7});
+  compute_tensor *every_second = NULL;
+  assert_ok(compute_tensor_slice_view(wide, 0, 0, 2, 2, &every_second));
+  compute_model_binding in = {"x", x}, out = {"y", every_second};
+  assert_ok(compute_model_run(loaded.model, &in, 1, &out, 1));
+  assert_values(wide, (float[]){-3, 7, 1, 7}, 4);
+  compute_tensor_release(every_second);
+  compute_tensor_release(wide);
+  compute_tensor_release(x);
+  unload(loaded);
+}
+
+/* What goes wrong with values that are known while a model is recorded is the node's error too. */
+static void errors_of_known_values_name_the_node(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "y");
+  const int64_t one = 1, three = 3, values[] = {1, 2, 3}, at = 7;
+  proto table = tensor_message("table", 7, 1, &three), index = tensor_message("index", 7, 1, &one);
+  put_bytes(&table, 9, values, sizeof values);
+  put_bytes(&index, 9, &at, sizeof at);
+  put_message(&graph, GRAPH_INITIALIZER, table);
+  put_message(&graph, GRAPH_INITIALIZER, index);
+  add_node(&graph, "Gather", "table,index", "shape");
+  add_node(&graph, "Reshape", "x,shape", "y");
+  assert_refused(load(graph), "'shape' (Gather)");
+}
+
+static void errors_of_runs_name_the_node(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "y"), at = node_message("at", "Cast", "x", "at");
+  put_message(&at, NODE_ATTRIBUTE, integer_attribute("to", 7));
+  put_message(&graph, GRAPH_NODE, at);
+  add_node(&graph, "Gather", "x,at", "y");
+  assert_refused(load(graph), "'y'");
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+typedef struct thread_work {
+  compute_model *model;
+  int number, failures;
+} thread_work;
+
+/* Runs with other sizes and other numbers of zeros each time. */
+static void *run_often(void *argument) {
+  thread_work *work = argument;
+  for (int i = 0; i < 40; i++) {
+    float values[6] = {0}, result[6];
+    const int64_t size = 3 + (work->number + i) % 3, count = 1 + i % 3;
+    for (int64_t k = 0; k < count; k++) values[size - 1 - k] = (float)(k + 1);
+    compute_tensor *x = NULL;
+    if (compute_tensor_from_host(compute_default_device(test_context), COMPUTE_F32,
+                                 COMPUTE_SHAPE(size), values, &x)) {
+      work->failures++;
+      continue;
+    }
+    compute_model_binding in = {"x", x}, out = {"y", NULL};
+    if (compute_model_run(work->model, &in, 1, &out, 1) ||
+        compute_tensor_count(out.tensor) != count ||
+        compute_tensor_read(out.tensor, result, (size_t)count * sizeof *result))
+      work->failures++;
+    else
+      for (int64_t k = 0; k < count; k++) work->failures += result[k] != (float)(count - k) + 1;
+    compute_tensor_release(out.tensor);
+    compute_tensor_release(x);
+  }
+  return NULL;
+}
+
+/* Far fewer plans are kept than threads use; weights are put on the device by the first of them. */
+static void threads_share_stages(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "y");
+  const int64_t one = 1;
+  proto number = tensor_message("one", 1, 1, &one);
+  put_bytes(&number, 9, &(float){1}, 4);
+  put_message(&graph, GRAPH_INITIALIZER, number);
+  add_node(&graph, "NonZero", "x", "at");
+  add_node(&graph, "Transpose", "at", "list");
+  add_node(&graph, "GatherND", "x,list", "found");
+  add_node(&graph, "Add", "found,one", "y");
+  proto message = model_message(graph);
+  compute_model *model = NULL;
+  assert_ok(compute_model_load_memory(test_context, message.data, message.bytes,
+                                      &(compute_model_options){.max_plans = 2}, &model));
+  pthread_t threads[4];
+  thread_work work[4];
+  for (int i = 0; i < 4; i++) {
+    work[i] = (thread_work){model, i, 0};
+    assert_int_equal(pthread_create(&threads[i], NULL, run_often, &work[i]), 0);
+  }
+  for (int i = 0; i < 4; i++) {
+    pthread_join(threads[i], NULL);
+    assert_int_equal(work[i].failures, 0);
+  }
+  /* however many were in use at once: a new one makes room */
+  compute_tensor *x = numbers(2, (float[]){3, -1}), *y;
+  assert_ok(run_xy(model, x, &y));
+  compute_model_info info;
+  assert_ok(compute_model_describe(model, &info));
+  assert_true(info.plans <= 2);
+  compute_tensor_release(y);
+  compute_tensor_release(x);
+  compute_model_release(model);
+  free(message.data);
+}
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 static compute_tensor *run_file(const char *path, compute_tensor *x) {
@@ -474,6 +588,10 @@ int main(void) {
       cmocka_unit_test(expansion_is_bounded),
       cmocka_unit_test(outputs_may_be_one_value),
       cmocka_unit_test(one_value_may_outlive_a_plan_twice),
+      cmocka_unit_test(outputs_may_be_views),
+      cmocka_unit_test(errors_of_known_values_name_the_node),
+      cmocka_unit_test(errors_of_runs_name_the_node),
+      cmocka_unit_test(threads_share_stages),
       cmocka_unit_test(sparse_initializers_are_written),
       cmocka_unit_test(external_weights_are_written),
       cmocka_unit_test(recorded_inputs_are_given_once),
