@@ -210,19 +210,12 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
 
 /* ---- What it says of itself ------------------------------------------------------------------ */
 
-static bool has_initializer(const onnx_graph *graph, int32_t value) {
-  for (size_t i = 0; i < graph->initializer_count; i++)
-    if (graph->initializer_values[i] == value) return true;
-  return false;
-}
-
 /* Old files list their initializers among the inputs: such an input has a default. */
-static void describe(const onnx_graph *graph, const onnx_value_info *info, bool input,
-                     compute_model_port *port) {
+static void describe(const onnx_value_info *info, bool input, compute_model_port *port) {
   *port = (compute_model_port){.name = info->name,
                                .dtype = onnx_dtype(info->type),
                                .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
-                               .optional = input && has_initializer(graph, info->value)};
+                               .optional = input && info->has_default};
   for (int32_t i = 0; i < port->rank; i++) {
     port->size[i] = info->size[i];
     port->symbol[i] = info->symbol[i];
@@ -239,7 +232,7 @@ static compute_status port_at(const compute_model *model, const char *operation,
   if (index >= count)
     return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "index %zu is past the last of %zu", index, count);
-  describe(graph, input ? &graph->inputs[index] : &graph->outputs[index], input, port);
+  describe(input ? &graph->inputs[index] : &graph->outputs[index], input, port);
   return COMPUTE_OK;
 }
 

@@ -88,6 +88,7 @@ typedef struct model_stage {
 typedef struct weight_entry {
   const onnx_tensor *tensor;
   compute_tensor *on_device;
+  size_t slot; /* in the weights of the recording that used it last, if that has it there */
 } weight_entry;
 
 /* The file, which tensors that lie in it keep. */
@@ -130,7 +131,7 @@ struct model_recorder {
   model_frame *top;
   int64_t next_id;
   slot_list inputs;      /* of the plan */
-  slot_list weights;     /* parameters of the graph: `id` is a place in model->weights */
+  slot_list weights;     /* parameters of the graph: `id` is the address of the tensor */
   size_t nodes;          /* that were recorded */
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
@@ -172,8 +173,12 @@ int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int
 
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
-/* The tensor of a weight on the model's device; not retained. NULL on failure. model->lock is held.
- */
+/* The entry of a weight, whose tensor is on the model's device and not retained. NULL on failure.
+ * It stays until the next is asked for. model->lock is held. */
+weight_entry *weight_find_or_make(compute_model *model, const char *operation,
+                                  const onnx_tensor *tensor);
+
+/* Its tensor alone. */
 compute_tensor *weight_tensor(compute_model *model, const char *operation,
                               const onnx_tensor *tensor);
 

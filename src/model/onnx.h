@@ -119,6 +119,7 @@ typedef struct onnx_value_info {
   int32_t rank;                         /* −1: not said */
   int64_t size[COMPUTE_MAX_RANK];       /* −1: not said */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */
+  bool has_default;                     /* an input that has an initializer */
 } onnx_value_info;
 
 typedef struct onnx_graph {

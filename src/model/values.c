@@ -86,15 +86,20 @@ static bool is_parameter(const model_recorder *recorder, const model_value *valu
 }
 
 static compute_node weight_node(model_recorder *recorder, const model_value *value) {
-  for (size_t i = 0; i < recorder->weights.count; i++)
-    if (recorder->weights.slots[i].id == (int64_t)(intptr_t)value->tensor)
-      return recorder->weights.slots[i].node;
-  compute_tensor *tensor = weight_tensor(recorder->model, recorder->operation, value->tensor);
-  stage_slot *slot = tensor ? add_slot(&recorder->weights) : NULL;
-  if (tensor && !slot) no_memory(recorder);
-  if (!slot) return (compute_node){0};
-  slot->id = (int64_t)(intptr_t)value->tensor;
-  slot->node = compute_parameter(recorder->graph, tensor);
+  const slot_list *weights = &recorder->weights;
+  const int64_t id = (int64_t)(intptr_t)value->tensor;
+  weight_entry *entry = weight_find_or_make(recorder->model, recorder->operation, value->tensor);
+  if (!entry) return (compute_node){0};
+  if (entry->slot < weights->count && weights->slots[entry->slot].id == id)
+    return weights->slots[entry->slot].node;
+  stage_slot *slot = add_slot(&recorder->weights);
+  if (!slot) {
+    no_memory(recorder);
+    return (compute_node){0};
+  }
+  entry->slot = weights->count - 1;
+  slot->id = id;
+  slot->node = compute_parameter(recorder->graph, entry->on_device);
   if (value->tensor->name[0]) compute_name(recorder->graph, slot->node, value->tensor->name);
   return slot->node;
 }

@@ -63,19 +63,25 @@ static compute_status make_tensor(compute_model *model, const onnx_tensor *tenso
   return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
 }
 
-compute_tensor *weight_tensor(compute_model *model, const char *operation,
-                              const onnx_tensor *tensor) {
+weight_entry *weight_find_or_make(compute_model *model, const char *operation,
+                                  const onnx_tensor *tensor) {
   if (!make_room(model)) {
     error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
     return NULL;
   }
   weight_entry *entry = &model->weights[place_of(model->weights, model->weight_capacity, tensor)];
-  if (entry->tensor) return entry->on_device;
+  if (entry->tensor) return entry;
   compute_tensor *made;
   if (make_tensor(model, tensor, &made)) return NULL;
-  *entry = (weight_entry){tensor, made};
+  *entry = (weight_entry){tensor, made, 0};
   model->weight_count++;
-  return made;
+  return entry;
+}
+
+compute_tensor *weight_tensor(compute_model *model, const char *operation,
+                              const onnx_tensor *tensor) {
+  const weight_entry *entry = weight_find_or_make(model, operation, tensor);
+  return entry ? entry->on_device : NULL;
 }
 
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor) {
