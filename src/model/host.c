@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "io/new_file.h"
 #include "model/model.h"
 
 compute_status host_make(host_call *call, host_tensor *output, compute_dtype dtype,
@@ -25,15 +26,17 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
 }
 
 compute_status host_fail(host_call *call, compute_status status, const char *format, ...) {
-  char text[300];
+  char text[300], name[SHOWN_NAME_BYTES], type[SHOWN_NAME_BYTES];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   const onnx_node *node = call->call->node;
-  return error_set(call->context, status, call->operation, "node '%s' (%s): %s",
-                   node->name[0] || !node->output_count ? node->name : node->output_names[0],
-                   node->type, text);
+  return error_set(
+      call->context, status, call->operation, "node '%s' (%s): %s",
+      file_show_name(node->name[0] || !node->output_count ? node->name : node->output_names[0],
+                     name),
+      file_show_name(node->type, type), text);
 }
 
 const model_call *host_node(const host_call *call) {
