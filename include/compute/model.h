@@ -104,7 +104,7 @@ typedef struct compute_model_options {
  * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT for a file that is
  * damaged, contradicts itself or names files outside its folder: the message names the node or
  * tensor; COMPUTE_ERROR_UNSUPPORTED for operators that neither the library nor the options have:
- * the message and the log list all of them, with versions and counts; _NULL_POINTER,
+ * the message and the log list them, up to 100, with versions and counts; _NULL_POINTER,
  * _INVALID_ARGUMENT, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_model_load(compute_context *context, const char *path,
                                               const compute_model_options *options,

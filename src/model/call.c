@@ -6,20 +6,22 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "io/new_file.h"
 #include "model/model.h"
 
 /* ---- Errors and memory ---------------------------------------------------------------------- */
 
 static compute_status fail_list(const model_call *call, compute_status status, const char *format,
                                 va_list list) {
-  char text[400];
+  char text[400], name[SHOWN_NAME_BYTES], domain[SHOWN_NAME_BYTES], type[SHOWN_NAME_BYTES];
   vsnprintf(text, sizeof text, format, list);
   const onnx_node *node = call->node;
   const char *first = node->output_count ? node->output_names[0] : "";
   return error_set(call->recorder->model->context, status, call->recorder->operation,
                    "%s '%s' (%s%s%s): %s", node->name[0] ? "node" : "the node of",
-                   node->name[0] ? node->name : first, node->domain, node->domain[0] ? "." : "",
-                   node->type, text);
+                   file_show_name(node->name[0] ? node->name : first, name),
+                   file_show_name(node->domain, domain), node->domain[0] ? "." : "",
+                   file_show_name(node->type, type), text);
 }
 
 compute_status call_fail(model_call *call, compute_status status, const char *format, ...) {
@@ -82,8 +84,10 @@ compute_status call_host(model_call *call, size_t i, const void **data) {
   if (!call_has(call, i)) return call_fail(call, COMPUTE_ERROR_FORMAT, "input %zu is missing", i);
   if (call->inputs[i]->kind != VALUE_TENSOR)
     return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
+  if (!call->inputs[i]->host) return call_ask(call, call->inputs[i]);
+  if (!record_align(call->recorder, call->inputs[i])) return call_out_of_memory(call);
   *data = call->inputs[i]->host;
-  return *data ? COMPUTE_OK : call_ask(call, call->inputs[i]);
+  return COMPUTE_OK;
 }
 
 static int64_t count_of(compute_shape shape) {
@@ -178,6 +182,7 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
     return call_fail(call, COMPUTE_ERROR_SHAPE, "'%s' is not a single number",
                      value->name ? value->name : "");
   if (!value->host) return call_ask(call, value);
+  if (!record_align(call->recorder, value)) return call_out_of_memory(call);
   return take_integer(value->dtype, value->host, 0, number)
              ? COMPUTE_OK
              : call_fail(call, COMPUTE_ERROR_DTYPE, "'%s' is not an integer",
@@ -186,15 +191,22 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
 
 /* ---- Attributes ----------------------------------------------------------------------------- */
 
-/* The attribute of the function's caller, or the function's default, that `name` stands for. */
+/* The attribute of the function's caller, or the function's default, that `name` stands for; from
+ * function to function, as many as there are. Not a graph: the values that it uses are the
+ * caller's, and the function's frames do not have them. */
 static const onnx_attribute *referred(const model_frame *frame, const char *name) {
-  while (frame && !frame->function) frame = frame->caller;
-  if (!frame || !frame->caller) return NULL;
-  const model_frame *outer = frame->caller;
-  const onnx_attribute *found = onnx_find_attribute(&outer->graph->nodes[outer->next], name);
-  for (size_t i = 0; !found && i < frame->function->default_count; i++)
-    if (strcmp(frame->function->defaults[i].name, name) == 0) found = &frame->function->defaults[i];
-  return found && found->reference ? referred(outer, found->reference) : found;
+  const onnx_attribute *found = NULL;
+  do {
+    while (frame && !frame->function) frame = frame->caller;
+    if (!frame || !frame->caller) return NULL;
+    const onnx_function *function = frame->function;
+    frame = frame->caller;
+    found = onnx_find_attribute(&frame->graph->nodes[frame->next], name);
+    for (size_t i = 0; !found && i < function->default_count; i++)
+      if (strcmp(function->defaults[i].name, name) == 0) found = &function->defaults[i];
+    if (found) name = found->reference;
+  } while (found && name);
+  return found && found->graph ? NULL : found;
 }
 
 const onnx_attribute *call_attribute(const model_call *call, const char *name) {

@@ -117,6 +117,13 @@ static compute_status run_outputs(model_call *call, const model_call *copy) {
   return status;
 }
 
+/* The error of a run, as one of the node. */
+static compute_status name_error(model_call *call, compute_status status) {
+  compute_error error;
+  compute_error_get(call->recorder->model->context, &error);
+  return call_fail(call, status, "%s", error.message);
+}
+
 static bool is_small(const model_call *copy) {
   for (size_t i = 0; i < copy->output_count; i++) {
     if (copy->outputs[i].kind != VALUE_TENSOR && copy->outputs[i].kind != VALUE_ABSENT)
@@ -144,6 +151,7 @@ compute_status evaluate_now(model_call *call, model_rule rule, bool *done) {
     if (status != COMPUTE_ERROR_OUT_OF_MEMORY) status = COMPUTE_OK;
     if (!status && ends) {
       status = run_outputs(call, &copy);
+      if (status) status = name_error(call, status);
       *done = true;
     }
   }

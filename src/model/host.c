@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "io/new_file.h"
 #include "model/model.h"
 
 compute_status host_make(host_call *call, host_tensor *output, compute_dtype dtype,
@@ -25,15 +26,17 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
 }
 
 compute_status host_fail(host_call *call, compute_status status, const char *format, ...) {
-  char text[300];
+  char text[300], name[SHOWN_NAME_BYTES], type[SHOWN_NAME_BYTES];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   const onnx_node *node = call->call->node;
-  return error_set(call->context, status, call->operation, "node '%s' (%s): %s",
-                   node->name[0] || !node->output_count ? node->name : node->output_names[0],
-                   node->type, text);
+  return error_set(
+      call->context, status, call->operation, "node '%s' (%s): %s",
+      file_show_name(node->name[0] || !node->output_count ? node->name : node->output_names[0],
+                     name),
+      file_show_name(node->type, type), text);
 }
 
 const model_call *host_node(const host_call *call) {
@@ -46,9 +49,10 @@ static compute_status call_now(model_call *call, host_function function, bool *d
   host_tensor *outputs = call_allocate(call, call->output_count, sizeof *outputs);
   if (!inputs || !outputs) return call_out_of_memory(call);
   for (size_t i = 0; i < call->input_count; i++) {
-    const model_value *value = call->inputs[i];
+    model_value *value = call->inputs[i];
     if (value->kind == VALUE_ABSENT) continue;
-    if (value->kind != VALUE_TENSOR || !value->host) return COMPUTE_OK;
+    if (!value->host) return COMPUTE_OK;
+    if (!record_align(call->recorder, value)) return call_out_of_memory(call);
     inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape};
   }
   host_call host = {call->recorder->model->context, call, call->recorder->operation};
@@ -64,6 +68,9 @@ static compute_status call_now(model_call *call, host_function function, bool *d
 
 compute_status call_on_host(model_call *call, host_function function) {
   bool done;
+  for (size_t i = 0; i < call->input_count; i++)
+    if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
   const compute_status status = call_now(call, function, &done);
   if (status || done) return status;
   model_call *kept = call_allocate(call, 1, sizeof *kept);

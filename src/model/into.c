@@ -29,6 +29,9 @@ static compute_status place_inputs(model_recorder *recorder, model_frame *frame,
                        "inputs[%zu] lacks its name", i);
     const int32_t at = find_name(frame->graph, inputs[i].name);
     if (at < 0) return unknown_name(recorder->model, inputs[i].name);
+    if (given[at])
+      return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, OPERATION,
+                       "'%s' is twice among the inputs", inputs[i].name);
     const compute_dtype dtype = compute_node_dtype(recorder->graph, inputs[i].node);
     if (dtype == COMPUTE_DTYPE_NONE)
       return error_set(recorder->model->context, COMPUTE_ERROR_WRONG_GRAPH, OPERATION,

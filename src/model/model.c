@@ -24,6 +24,7 @@ typedef struct missing_operator {
 typedef struct missing_list {
   missing_operator *items;
   size_t count, capacity;
+  bool more; /* than are listed */
 } missing_list;
 
 static int64_t version_in(const onnx_opset *opsets, size_t count, const char *domain) {
@@ -41,12 +42,15 @@ static bool has_operator(const compute_model *model, const onnx_node *node, int6
 }
 
 static bool note_missing(missing_list *list, const onnx_node *node, int64_t version) {
+  enum { MOST_LISTED = 100 };
   for (size_t i = 0; i < list->count; i++)
     if (strcmp(list->items[i].name, node->type) == 0 &&
         strcmp(list->items[i].domain, node->domain) == 0) {
       list->items[i].count++;
       return true;
     }
+  list->more = list->count == MOST_LISTED;
+  if (list->more) return true;
   if (base_grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items))
     return false;
   list->items[list->count++] = (missing_operator){node->domain, node->type, version, 1};
@@ -79,17 +83,18 @@ static compute_status check_operators(const compute_model *model, const char *op
     text_add(&text, "%s%s%s%s, version %" PRId64 ", %zu time%s", i ? "; " : "",
              list.items[i].domain, list.items[i].domain[0] ? "." : "", list.items[i].name,
              list.items[i].version, list.items[i].count, list.items[i].count == 1 ? "" : "s");
+  if (list.more) text_add(&text, "; and others");
   compute_status status = COMPUTE_OK;
   if (!fine || text.failed) {
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   } else if (list.count) {
     log_write(COMPUTE_LOG_ERROR, "core", "%s: operators that are missing: %s", operation,
               text.data);
-    status =
-        error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
-                         "add them through compute_model_options.operators",
-                         "%zu operator%s of the model %s missing: %s", list.count,
-                         list.count == 1 ? "" : "s", list.count == 1 ? "is" : "are", text.data);
+    status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
+                              "add them through compute_model_options.operators",
+                              "%s%zu operator%s of the model %s missing: %s",
+                              list.more ? "more than " : "", list.count, list.count == 1 ? "" : "s",
+                              list.count == 1 ? "is" : "are", text.data);
   }
   text_release(&text);
   base_release(list.items);
@@ -205,19 +210,12 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
 
 /* ---- What it says of itself ------------------------------------------------------------------ */
 
-static bool has_initializer(const onnx_graph *graph, int32_t value) {
-  for (size_t i = 0; i < graph->initializer_count; i++)
-    if (graph->initializer_values[i] == value) return true;
-  return false;
-}
-
 /* Old files list their initializers among the inputs: such an input has a default. */
-static void describe(const onnx_graph *graph, const onnx_value_info *info, bool input,
-                     compute_model_port *port) {
+static void describe(const onnx_value_info *info, bool input, compute_model_port *port) {
   *port = (compute_model_port){.name = info->name,
                                .dtype = onnx_dtype(info->type),
                                .rank = info->kind == ONNX_IS_TENSOR ? info->rank : -1,
-                               .optional = input && has_initializer(graph, info->value)};
+                               .optional = input && info->has_default};
   for (int32_t i = 0; i < port->rank; i++) {
     port->size[i] = info->size[i];
     port->symbol[i] = info->symbol[i];
@@ -234,7 +232,7 @@ static compute_status port_at(const compute_model *model, const char *operation,
   if (index >= count)
     return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "index %zu is past the last of %zu", index, count);
-  describe(graph, input ? &graph->inputs[index] : &graph->outputs[index], input, port);
+  describe(input ? &graph->inputs[index] : &graph->outputs[index], input, port);
   return COMPUTE_OK;
 }
 

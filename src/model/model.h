@@ -88,6 +88,7 @@ typedef struct model_stage {
 typedef struct weight_entry {
   const onnx_tensor *tensor;
   compute_tensor *on_device;
+  size_t slot; /* in the weights of the recording that used it last, if that has it there */
 } weight_entry;
 
 /* The file, which tensors that lie in it keep. */
@@ -130,7 +131,8 @@ struct model_recorder {
   model_frame *top;
   int64_t next_id;
   slot_list inputs;      /* of the plan */
-  slot_list weights;     /* parameters of the graph: `id` is a place in model->weights */
+  slot_list weights;     /* parameters of the graph: `id` is the address of the tensor */
+  size_t nodes;          /* that were recorded */
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
   compute_error refused; /* the first failure that a rule may not have seen, or none */
@@ -156,6 +158,10 @@ model_frame *record_push(model_recorder *recorder, const onnx_graph *graph);
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
                              model_value *value);
 
+/* Weights lie in the file as they happen to; few are looked at, and only these are copied: puts the
+ * elements of a value that are known to where they are aligned. False when memory is short. */
+bool record_align(model_recorder *recorder, model_value *value);
+
 /* Marks the nodes of a main graph that the marked values need, and the values that these use, but
  * goes no further where values are given (NULL: nowhere). */
 void record_mark_needed(const onnx_graph *graph, const bool *given, bool *values, bool *needed);
@@ -171,9 +177,12 @@ int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int
  * long as the model lives. NULL on failure. model->lock is held. */
 const void *weight_elements(compute_model *model, const onnx_tensor *tensor);
 
-/* The tensor of a weight on the model's device; not retained. NULL on failure. model->lock is held.
- */
+/* The entry of a weight, whose tensor is on the model's device and not retained. NULL on failure.
+ * It stays until the next is asked for. model->lock is held. */
+weight_entry *weight_find_or_make(compute_model *model, const char *operation,
+                                  const onnx_tensor *tensor);
 
+/* Its tensor alone. */
 compute_tensor *weight_tensor(compute_model *model, const char *operation,
                               const onnx_tensor *tensor);
 

@@ -56,8 +56,9 @@ typedef struct onnx_tensor {
   int64_t count;
   /* Elements of onnx_dtype(type), dense and little-endian, at least `count` of them, perhaps not
    * aligned: in the file, or in the arena where the file has them in another form. NULL for types
-   * without a dtype, and if count is 0. weight_elements aligns what is used. */
+   * without a dtype, and if count is 0. */
   const void *data;
+  const void *aligned;        /* NULL, or a copy in the arena that weight_elements has made */
   bool in_file;               /* data points into the file or one beside it */
   const char *const *strings; /* ONNX_STRING: `count` of them */
 } onnx_tensor;
@@ -119,6 +120,7 @@ typedef struct onnx_value_info {
   int32_t rank;                         /* −1: not said */
   int64_t size[COMPUTE_MAX_RANK];       /* −1: not said */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */
+  bool has_default;                     /* an input that has an initializer */
 } onnx_value_info;
 
 typedef struct onnx_graph {

@@ -242,11 +242,21 @@ static bool is_over(const model_recorder *recorder) {
   return recorder->top->next >= recorder->top->graph->node_count;
 }
 
+/* Functions and loops repeat nodes, and nest: a short file may ask for any number of them. */
+static compute_status count_node(model_recorder *recorder) {
+  enum { MOST_NODES = 1 << 20 };
+  if (recorder->nodes++ < MOST_NODES) return COMPUTE_OK;
+  return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
+                   "with its functions and loops the model has more than %d nodes", MOST_NODES);
+}
+
 compute_status record_run(model_recorder *recorder, stage_end *end) {
   bool asks = false;
   compute_status status = COMPUTE_OK;
   while (!status && !asks && !(is_over(recorder) && !recorder->top->caller)) {
     model_frame *frame = recorder->top;
+    status = count_node(recorder);
+    if (status) break;
     if (is_over(recorder))
       status = finish_frame(recorder, &asks);
     else if (frame->needed && !frame->needed[frame->next])

@@ -33,7 +33,8 @@ typedef struct model_value {
   compute_dtype dtype; /* onnx_dtype(type) */
   compute_shape shape;
   int64_t id;       /* in a run's table of tensors; −1 for what is known on the host */
-  const void *host; /* elements, dense, of dtype, aligned; NULL if they are known only in a run */
+  const void *host; /* elements, dense, of dtype; perhaps not aligned (record_align); NULL if they
+                       are known only in a run */
   const onnx_tensor *tensor; /* the tensor of the file that it is, or NULL */
   compute_node node;         /* in the graph that is being recorded; {0} until it is used there */
   const char *name;

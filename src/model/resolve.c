@@ -178,7 +178,10 @@ static compute_status place_values(const name_resolver *resolver, graph_scope *s
     graph->values[scope->definitions[i].value] = scope->definitions[i].name;
   for (size_t i = 0; i < graph->value_count; i++) scope->producers[i] = -1;
   for (size_t i = 0; i < graph->input_count; i++) graph->inputs[i].value = *numbers++;
-  for (size_t i = 0; i < graph->initializer_count; i++) graph->initializer_values[i] = *numbers++;
+  for (size_t i = 0; i < graph->initializer_count; i++) {
+    const int32_t value = graph->initializer_values[i] = *numbers++;
+    if ((size_t)value < graph->input_count) graph->inputs[value].has_default = true;
+  }
   for (size_t i = 0; i < graph->node_count; i++) {
     onnx_node *node = &graph->nodes[i];
     int32_t *outputs = arena_allocate(memory, node->output_count, sizeof *outputs);

@@ -91,13 +91,11 @@ static compute_status bind_inputs(model_run *run, const compute_model_binding *i
     run->inputs[at] = inputs[i].tensor;
     run->table[at] = inputs[i].tensor;
   }
-  compute_model_port port;
   for (size_t i = 0; i < graph->input_count; i++) {
-    if (run->inputs[i]) continue;
-    compute_model_input_at(run->model, i, &port);
-    if (!port.optional && graph->inputs[i].kind != ONNX_IS_OPTIONAL)
+    const onnx_value_info *port = &graph->inputs[i];
+    if (!run->inputs[i] && !port->has_default && port->kind != ONNX_IS_OPTIONAL)
       return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "input '%s' is not bound",
-                       port.name);
+                       port->name);
   }
   return COMPUTE_OK;
 }

@@ -12,36 +12,55 @@
 
 #define OPERATION "compute_model_save"
 
+/* Of a graph's message, besides its initializers. */
+enum { GRAPH_SPARSE_INITIALIZER = 15 };
+
 /* ---- Weights ------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(const onnx_tensor *tensor) {
   return (uint64_t)tensor->count * compute_dtype_size(onnx_dtype(tensor->type));
 }
 
-/* Whether a tensor's elements can be written: dtypes here are ONNX's, but those of less than 8 bits
- * and strings, which nobody trains, are left as they are. */
+/* Whether an initializer lies in another file, which may not be found from where the model is
+ * written to. */
+static bool is_elsewhere(const compute_model *model, const onnx_tensor *tensor) {
+  const wire own = model->storage->file.message;
+  const uintptr_t at = (uintptr_t)tensor->data;
+  return tensor->in_file && (at < (uintptr_t)own.at || at >= (uintptr_t)own.end);
+}
+
+/* Whether an initializer is written with its present elements: where dtypes are ONNX's types.
+ * Types of less than 8 bits and strings, which nobody trains, are left as they are. */
 static bool is_rewritten(const compute_model *model, const onnx_tensor *tensor) {
-  return weight_find(model, tensor) && onnx_type_of(onnx_dtype(tensor->type)) == tensor->type;
+  return onnx_type_of(onnx_dtype(tensor->type)) == tensor->type && tensor->rank >= 0 &&
+         (weight_find(model, tensor) || is_elsewhere(model, tensor));
 }
 
 static void put_weight(const compute_model *model, wire_buffer *to, const onnx_tensor *tensor) {
   const uint64_t bytes = bytes_of(tensor);
   wire_put_initializer(to, tensor->name, tensor->type, tensor->shape, bytes);
+  const compute_tensor *made = weight_find(model, tensor);
+  if (!made) {
+    wire_put(to, tensor->data, (size_t)bytes);
+    return;
+  }
   void *data = base_allocate((size_t)bytes, 1);
-  if (!data || (bytes && compute_tensor_read(weight_find(model, tensor), data, (size_t)bytes)))
+  if (!data || (bytes && compute_tensor_read(made, data, (size_t)bytes)))
     to->failed = true;
   else
     wire_put(to, data, (size_t)bytes);
   base_release(data);
 }
 
-/* The graph's message: initializers come in the order in which the decoder found them. */
+/* The graph's message: initializers, sparse ones among them, come in the order in which the decoder
+ * found them. Those that are rewritten are dense. */
 static void put_graph(const compute_model *model, wire_buffer *to, wire message) {
   const onnx_graph *graph = model_graph(model);
   wire_field field;
   size_t initializer = 0;
   while (wire_next(&message, &field) == WIRE_FIELD) {
-    if (field.number != GRAPH_INITIALIZER || field.type != WIRE_BYTES) {
+    if (field.type != WIRE_BYTES ||
+        (field.number != GRAPH_INITIALIZER && field.number != GRAPH_SPARSE_INITIALIZER)) {
       wire_put_field(to, &field);
       continue;
     }

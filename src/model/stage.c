@@ -72,21 +72,19 @@ static model_stage *next_stage(const compute_model *model, model_stage *stage) {
   return stage == &model->root ? NULL : stage->sibling;
 }
 
-static void give_up_oldest(compute_model *model) {
+/* False if all are in use. */
+static bool give_up_oldest(compute_model *model) {
   model_stage *oldest = NULL;
   for (model_stage *at = next_stage(model, &model->root); at; at = next_stage(model, at))
     if (!at->children && !at->users && (!oldest || at->last_used < oldest->last_used)) oldest = at;
-  if (!oldest) return;
+  if (!oldest) return false;
   unlink_stage(oldest);
   release_stage(model, oldest);
+  return true;
 }
 
-/* All stages that nobody uses; those in use go with the next that is made. */
 void stage_forget(compute_model *model) {
-  for (uint64_t before = model->stages + 1; model->stages < before;) {
-    before = model->stages;
-    give_up_oldest(model);
-  }
+  while (give_up_oldest(model)) continue;
 }
 
 /* ---- Going on where another stage ended ------------------------------------------------------ */
@@ -126,10 +124,11 @@ static model_frame *copy_frames(model_arena *arena, const model_frame *top) {
 
 typedef void (*value_visitor)(void *user, model_value *value);
 
+/* An optional may hold a sequence; nothing nests deeper. */
 static void visit_value(model_value *value, value_visitor visit, void *user) {
   if (value->kind == VALUE_TENSOR) visit(user, value);
   model_value *items = (model_value *)(uintptr_t)value->items;
-  for (size_t i = 0; i < value->item_count; i++) visit(user, &items[i]);
+  for (size_t i = 0; i < value->item_count; i++) visit_value(&items[i], visit, user);
 }
 
 /* Every value that what is still to be recorded may use. */
@@ -207,7 +206,8 @@ static compute_status end_with_host(model_recorder *recorder, model_stage *stage
   stage->host_inputs = arena_allocate(&stage->arena, call->input_count, sizeof *stage->host_inputs);
   if (!stage->host_inputs) return no_memory(recorder->model, recorder->operation);
   for (size_t i = 0; i < call->input_count; i++) {
-    const model_value *value = call->inputs[i];
+    model_value *value = call->inputs[i];
+    if (!record_align(recorder, value)) return no_memory(recorder->model, recorder->operation);
     host_input *input = &stage->host_inputs[i];
     *input = (host_input){value->kind == VALUE_TENSOR && !value->host ? value->id : -1,
                           {(void *)(uintptr_t)value->host, value->dtype, value->shape},
@@ -332,7 +332,7 @@ static compute_status keep(compute_model *model, compute_status status, model_st
   stage->sibling = stage->parent->children;
   stage->parent->children = stage;
   use(model, stage);
-  if (model->stages > model->options.max_plans) give_up_oldest(model);
+  while (model->stages > model->options.max_plans && give_up_oldest(model)) continue;
   *result = stage;
   return COMPUTE_OK;
 }
@@ -372,8 +372,8 @@ compute_status stage_first(compute_model *model, const char *operation,
                            const compute_tensor *const *inputs, const bool *wanted,
                            model_stage **result) {
   const onnx_graph *graph = model_graph(model);
-  const size_t bytes = graph->input_count * sizeof(shape_key) + graph->output_count;
-  uint8_t *key = base_allocate(bytes + 1, 1);
+  const size_t bytes = graph->input_count * sizeof(shape_key) + graph->output_count + 1;
+  uint8_t *key = base_allocate(bytes, 1);
   if (!key) return no_memory(model, operation);
   for (size_t i = 0; i < graph->input_count; i++) {
     const shape_key one =
@@ -383,6 +383,7 @@ compute_status stage_first(compute_model *model, const char *operation,
   }
   for (size_t i = 0; i < graph->output_count; i++)
     key[graph->input_count * sizeof(shape_key) + i] = wanted[i];
+  key[bytes - 1] = model->exposed; /* stages made before took weights for constants */
   *result = find_child(&model->root, key, bytes);
   if (*result) {
     use(model, *result);

@@ -19,11 +19,14 @@ compute_status stage_next(compute_model *model, const char *operation, model_sta
 
 void stage_leave(model_stage *stage);
 
-/* Gives up stages that are not in use; and all, when the model goes. */
+/* Gives up all stages that are not in use. */
 void stage_forget(compute_model *model);
-/* The tables of compute_explain of all stages, in *text, the caller's. Takes the lock itself. */
+
+/* The tables of compute_explain for all stages, in *text, which becomes the caller's. Takes the
+ * lock itself. */
 compute_status stage_explain(compute_model *model, const char *operation, char **text);
 
+/* Gives up all stages, when the model is released. */
 void stage_release_all(compute_model *model);
 
 #endif

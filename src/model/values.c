@@ -37,13 +37,26 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                      "tensor '%s' has elements of type %s, which has no dtype here", tensor->name,
                      onnx_type_name(tensor->type));
-  if (tensor->count == 0) {
-    value->host = recorder; /* no elements: anything that is not NULL */
-    return COMPUTE_OK;
+  value->host = tensor->data ? tensor->data : recorder; /* no elements: anything but NULL */
+  return COMPUTE_OK;
+}
+
+bool record_align(model_recorder *recorder, model_value *value) {
+  const size_t size = compute_dtype_size(value->dtype);
+  if (value->kind != VALUE_TENSOR || !value->host || (uintptr_t)value->host % size == 0)
+    return true;
+  if (value->tensor && value->host == value->tensor->data) {
+    const void *elements = weight_elements(recorder->model, value->tensor);
+    if (elements) value->host = elements;
+    return elements != NULL;
   }
-  value->host = weight_elements(recorder->model, tensor);
-  if (value->host) return COMPUTE_OK;
-  return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation, "out of memory");
+  int64_t count;
+  if (compute_shape_count(value->shape, &count)) return false;
+  void *aligned = arena_allocate(recorder->arena, (size_t)count, size);
+  if (!aligned) return false;
+  memcpy(aligned, value->host, (size_t)count * size);
+  value->host = aligned;
+  return true;
 }
 
 static compute_status no_memory(const model_recorder *recorder) {
@@ -78,15 +91,20 @@ static bool is_parameter(const model_recorder *recorder, const model_value *valu
 }
 
 static compute_node weight_node(model_recorder *recorder, const model_value *value) {
-  for (size_t i = 0; i < recorder->weights.count; i++)
-    if (recorder->weights.slots[i].id == (int64_t)(intptr_t)value->tensor)
-      return recorder->weights.slots[i].node;
-  compute_tensor *tensor = weight_tensor(recorder->model, recorder->operation, value->tensor);
-  stage_slot *slot = tensor ? add_slot(&recorder->weights) : NULL;
-  if (tensor && !slot) no_memory(recorder);
-  if (!slot) return (compute_node){0};
-  slot->id = (int64_t)(intptr_t)value->tensor;
-  slot->node = compute_parameter(recorder->graph, tensor);
+  const slot_list *weights = &recorder->weights;
+  const int64_t id = (int64_t)(intptr_t)value->tensor;
+  weight_entry *entry = weight_find_or_make(recorder->model, recorder->operation, value->tensor);
+  if (!entry) return (compute_node){0};
+  if (entry->slot < weights->count && weights->slots[entry->slot].id == id)
+    return weights->slots[entry->slot].node;
+  stage_slot *slot = add_slot(&recorder->weights);
+  if (!slot) {
+    no_memory(recorder);
+    return (compute_node){0};
+  }
+  entry->slot = weights->count - 1;
+  slot->id = id;
+  slot->node = compute_parameter(recorder->graph, entry->on_device);
   if (value->tensor->name[0]) compute_name(recorder->graph, slot->node, value->tensor->name);
   return slot->node;
 }

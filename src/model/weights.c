@@ -51,14 +51,14 @@ const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
   const size_t size = compute_dtype_size(onnx_dtype(tensor->type));
   const size_t bytes = (size_t)tensor->count * size;
   if ((uintptr_t)tensor->data % size == 0) return tensor->data;
+  if (tensor->aligned) return tensor->aligned;
   onnx_file *file = &model->storage->file;
   void *aligned = arena_allocate(&file->arena, bytes, 1);
   if (!aligned) return NULL;
   memcpy(aligned, tensor->data, bytes);
   if (tensor->in_file && file->mapped) external_forget(tensor->data, bytes);
-  onnx_tensor *own = (onnx_tensor *)(uintptr_t)tensor; /* of the model's file */
-  own->data = aligned;
-  own->in_file = false;
+  ((onnx_tensor *)(uintptr_t)tensor)->aligned =
+      aligned; /* it is the file's, which is the model's */
   return aligned;
 }
 
@@ -71,10 +71,10 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   compute_device *device = model_device(model);
   const compute_dtype dtype = onnx_dtype(tensor->type);
   if (tensor->count == 0) return compute_tensor_create(device, dtype, tensor->shape, result);
-  if (!weight_elements(model, tensor)) return weight_no_memory(model, operation);
-  void *data = (void *)(uintptr_t)tensor->data;
+  void *data = (void *)(uintptr_t)weight_elements(model, tensor);
+  if (!data) return weight_no_memory(model, operation);
   /* what lies in the caller's memory must not be trained there */
-  const bool ours = !tensor->in_file || model->storage->file.mapped;
+  const bool ours = data == tensor->aligned || !tensor->in_file || model->storage->file.mapped;
   if (device == model->context->cpu && ours) {
     __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
     if (!compute_tensor_wrap(device, dtype, tensor->shape, NULL, data, storage_release,
@@ -85,19 +85,25 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
 }
 
-compute_tensor *weight_tensor(compute_model *model, const char *operation,
-                              const onnx_tensor *tensor) {
+weight_entry *weight_find_or_make(compute_model *model, const char *operation,
+                                  const onnx_tensor *tensor) {
   if (!make_room(model)) {
     weight_no_memory(model, operation);
     return NULL;
   }
   weight_entry *entry = &model->weights[place_of(model->weights, model->weight_capacity, tensor)];
-  if (entry->tensor) return entry->on_device;
+  if (entry->tensor) return entry;
   compute_tensor *made;
   if (make_tensor(model, operation, tensor, &made)) return NULL;
-  *entry = (weight_entry){tensor, made};
+  *entry = (weight_entry){tensor, made, 0};
   model->weight_count++;
-  return made;
+  return entry;
+}
+
+compute_tensor *weight_tensor(compute_model *model, const char *operation,
+                              const onnx_tensor *tensor) {
+  const weight_entry *entry = weight_find_or_make(model, operation, tensor);
+  return entry ? entry->on_device : NULL;
 }
 
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor) {

@@ -67,6 +67,9 @@ static compute_status stack(model_call *call, size_t output, size_t first, size_
   for (size_t i = first; i < call_held_count(call); i += step) count++;
   if (count == 0) {
     compute_shape shape = {.rank = info->rank < 0 ? 1 : info->rank + 1};
+    if (shape.rank > COMPUTE_MAX_RANK)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
+                       output);
     for (int32_t i = 1; i < shape.rank; i++)
       shape.size[i] = info->size[i - 1] < 0 ? 0 : info->size[i - 1];
     return call_output(call, output, call_zeros(call, onnx_dtype(info->type), shape));

@@ -289,7 +289,9 @@ static compute_status run_direction(recurrence *n, int64_t direction, bool backw
 static compute_node read_lengths(const recurrence *n) {
   if (!call_has(n->call, 4)) return (compute_node){0};
   const model_value *value = n->call->inputs[4];
-  const int32_t *known = value->dtype == COMPUTE_I32 ? value->host : NULL;
+  const void *data = NULL;
+  if (value->dtype == COMPUTE_I32 && value->host && call_host(n->call, 4, &data)) data = NULL;
+  const int32_t *known = data;
   bool all = known && value->shape.rank == 1 && value->shape.size[0] == n->batch;
   for (int64_t i = 0; all && i < n->batch; i++) all = known[i] >= n->steps;
   if (all) return (compute_node){0};

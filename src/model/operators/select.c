@@ -75,6 +75,13 @@ static int order(compute_dtype dtype, const void *x, const void *y) {
   }
 }
 
+/* A function of the host, of which the first `required` inputs must be given. */
+static compute_status on_host(model_call *call, size_t required, host_function function) {
+  for (size_t i = 0; i < required; i++)
+    if (!call_has(call, i)) return call_fail(call, COMPUTE_ERROR_FORMAT, "input %zu is missing", i);
+  return call_on_host(call, function);
+}
+
 /* ---- NonZero ------------------------------------------------------------------------------- */
 
 static compute_status non_zero_host(host_call *call, const host_tensor *inputs,
@@ -102,7 +109,7 @@ static compute_status non_zero_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status non_zero(model_call *call) {
-  return call_on_host(call, non_zero_host);
+  return on_host(call, 1, non_zero_host);
 }
 
 /* ---- Slices of a tensor along an axis: Compress and Unique -------------------------------------
@@ -172,7 +179,9 @@ static compute_status compress_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status compress(model_call *call) {
-  return call_on_host(call, compress_host);
+  if (call_has(call, 1) && call_dtype(call, 1) != COMPUTE_BOOL)
+    return call_fail(call, COMPUTE_ERROR_DTYPE, "its condition is not of bools");
+  return on_host(call, 2, compress_host);
 }
 
 /* ---- Unique -------------------------------------------------------------------------------- */
@@ -275,7 +284,7 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status unique(model_call *call) {
-  return call_on_host(call, unique_host);
+  return on_host(call, 1, unique_host);
 }
 
 /* ---- NonMaxSuppression ----------------------------------------------------------------------- */
@@ -396,7 +405,16 @@ static compute_status suppression_host(host_call *call, const host_tensor *input
 }
 
 static compute_status non_max_suppression(model_call *call) {
-  return call_on_host(call, suppression_host);
+  static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_F32, COMPUTE_F32};
+  for (size_t i = 2; i < 5; i++) {
+    int64_t count;
+    if (!call_has(call, i)) continue;
+    if (compute_shape_count(call_shape(call, i), &count) || count != 1 ||
+        call_dtype(call, i) != dtypes[i - 2])
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a single %s", i,
+                       compute_dtype_name(dtypes[i - 2]));
+  }
+  return on_host(call, 2, suppression_host);
 }
 
 static const operator_row rows[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sequences and optionals exist while a model is recorded only: lists of values. Positions in them
- * must be known then. */
+/* Sequences and optionals exist only while a model is recorded: lists of values. Positions in them
+ * must be known then. As in ONNX, a sequence holds tensors, and an optional a tensor or a sequence:
+ * deeper nesting would let a short file describe more values than memory holds. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +26,18 @@ static compute_status take_sequence(model_call *call, const model_value **sequen
   return COMPUTE_OK;
 }
 
+/* What a sequence may hold. */
+static compute_status check_item(model_call *call, const model_value *item) {
+  return item->kind == VALUE_TENSOR || item->kind == VALUE_STRINGS
+             ? COMPUTE_OK
+             : call_fail(call, COMPUTE_ERROR_DTYPE, "an item of its sequence is not a tensor");
+}
+
 static compute_status construct(model_call *call) {
+  for (size_t i = 0; i < call->input_count; i++) {
+    const compute_status status = check_item(call, call->inputs[i]);
+    if (status) return status;
+  }
   model_value *items = new_items(call, call->input_count);
   for (size_t i = 0; items && i < call->input_count; i++) items[i] = *call->inputs[i];
   return output_sequence(call, items, call->input_count);
@@ -53,6 +65,9 @@ static compute_status insert(model_call *call) {
   const model_value *from = NULL;
   int64_t at;
   compute_status status = take_sequence(call, &from);
+  if (!status && !call_has(call, 1))
+    status = call_fail(call, COMPUTE_ERROR_FORMAT, "it has nothing to insert");
+  if (!status) status = check_item(call, call->inputs[1]);
   if (status) return status;
   const int64_t count = (int64_t)from->item_count;
   /* count itself is the end; a negative one counts from the last item */
@@ -188,6 +203,8 @@ static compute_status split(model_call *call) {
 /* ---- Optionals ------------------------------------------------------------------------------ */
 
 static compute_status make_optional(model_call *call) {
+  if (call_has(call, 0) && call->inputs[0]->kind == VALUE_OPTIONAL)
+    return call_fail(call, COMPUTE_ERROR_DTYPE, "an optional cannot hold an optional");
   model_value *item = new_items(call, 1);
   if (!item) return call_out_of_memory(call);
   model_value value = {.kind = VALUE_OPTIONAL, .id = -1, .items = item};
@@ -239,7 +256,8 @@ static compute_status finish_map(model_call *call, const void *from, model_value
   if (count < call->output_count)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "its body has too few outputs");
   for (size_t i = 0; i < call->output_count; i++) {
-    const compute_status status = call_hold(call, outputs[i]);
+    compute_status status = check_item(call, outputs[i]);
+    if (!status) status = call_hold(call, outputs[i]);
     if (status) return status;
   }
   return ++state.round < state.rounds ? begin_map(call, &state) : end_map(call, state.rounds);
