@@ -17,6 +17,7 @@
 #include "output.h"
 #include "environment.h"
 #include "peers.h"
+#include "tools/output_check.h"
 
 static const bench_suite *const suites[] = {
 #define SUITE(name) &bench_suite_##name,
@@ -223,6 +224,7 @@ int main(int argc, char **argv) {
     list_cases(&options, selected);
     return fflush(stdout) ? EXIT_FAILED : EXIT_GOOD;
   }
+  if (output_check(&bench_program, "--json", options.json)) return EXIT_FAILED;
   bench_peers_prepare();
   return measure(&options, selected);
 }
