@@ -51,7 +51,7 @@ static compute_status read_items(void *user, int64_t first, int64_t items, void 
   batch_state *s = user;
   const double start = clock_seconds();
   float *x = data;
-  /* What lies there from the batch before is as good: only the first item is written anew. */
+  /* Data of the previous batch serves as well: only the first item is written again. */
   for (int64_t i = 0; i < (first < ITEMS * 16 ? items : 1) * SIDE * SIDE; i++)
     x[i] = element(i % (SIDE * SIDE));
   *count = items;

@@ -17,6 +17,7 @@
 #include "output.h"
 #include "environment.h"
 #include "peers.h"
+#include "tools/output_check.h"
 
 static const bench_suite *const suites[] = {
 #define SUITE(name) &bench_suite_##name,
@@ -105,7 +106,7 @@ static bool is_planted(const bench_session *session, const char *what) {
   return session->options->plant && !strcmp(session->options->plant, what);
 }
 
-/* What --plant asks of a case before it begins; session.c has the rest. */
+/* Faults of --plant that precede a case; the others are in session.c. */
 static void plant(bench_session *session) {
   if (is_planted(session, "crash")) raise(SIGSEGV);
   while (is_planted(session, "hang")) pause();
@@ -187,7 +188,7 @@ static int measure(const bench_options *options, const bool *selected) {
     return EXIT_FAILED;
   }
   progress_draw_now(&session.progress, -1, "measuring what the machine can do");
-  /* Where something is planted, nobody reads the numbers. */
+  /* With a planted fault the figures do not matter. */
   session.limits = options->plant ? (bench_limits){.isa = "nothing", .threads = session.threads}
                                   : bench_limits_measure(session.threads);
   progress_hide(&session.progress);
@@ -195,7 +196,7 @@ static int measure(const bench_options *options, const bool *selected) {
   run_cases(&session, selected);
   if (!options->plant) bench_limits_raise(&session.limits);
   judge_matmul(&session);
-  close_device(&session); /* what is left behind then is a failure, too */
+  close_device(&session); /* a leak is a failure, too */
   int status = output_summary(&session) ? 1 : 0;
   if (!session.record_count) {
     option_say(&bench_program, "no case matches '%s'; --list shows them",
@@ -223,6 +224,7 @@ int main(int argc, char **argv) {
     list_cases(&options, selected);
     return fflush(stdout) ? EXIT_FAILED : EXIT_GOOD;
   }
+  if (output_check(&bench_program, "--json", options.json)) return EXIT_FAILED;
   bench_peers_prepare();
   return measure(&options, selected);
 }

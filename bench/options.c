@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compute-bench, and what its manual page says besides. */
+/* The options of compute-bench, and the other sections of its manual page. */
 #include "bench.h"
 
 #define AT(field) offsetof(bench_options, field)
@@ -46,7 +46,7 @@ static const option_row rows[] = {
      .help = "only fits ten million ROIs; the case fit/XYNB_7_10M_u16 starts this",
      .internal = true},
     {"--plant", OPTION_WORD, AT(plant), .value = "WHAT",
-     .help = "puts something into every case, for tests of this program: wrong, miss, leak, crash "
+     .help = "plants a fault in every case, to test this program: wrong, miss, leak, crash "
              "or hang",
      .choices = plants, .internal = true},
 };
@@ -97,7 +97,7 @@ const option_program bench_program = {
         "and is a failure if its error is above the operation's bound. A time that misses its goal "
         "is shown beside the goal and is not a failure: other programs may keep the machine busy.\n"
         "Peers (other libraries) are measured on the same arrays in the same process, in turn with "
-        "libcompute, and must agree with the reference too.",
+        "libcompute, and their results must also agree with the reference.",
     .rows = rows,
     .row_count = sizeof rows / sizeof *rows,
     .sections = sections,

@@ -19,7 +19,8 @@ bool terminal_has_colours(FILE *file);
 int terminal_columns(FILE *file);
 
 /* A line on standard error. On a terminal it changes in place; elsewhere, if `every` is set, a line
- * is written at once and then again after so many seconds. Zeros are a bar that shows nothing. */
+ * is written at once and then again at this interval in seconds. Zeros are a bar that shows
+ * nothing. */
 typedef struct progress_bar {
   bool redraws;
   double every; /* seconds; 0: nothing unless on a terminal */

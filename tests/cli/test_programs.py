@@ -428,6 +428,15 @@ class Bench(unittest.TestCase):
                      "--json", "/nowhere/bench.json")
         self.assertEqual(result.returncode, 1)
         self.assertIn("/nowhere/bench.json", result.stderr)
+        self.assertEqual(result.stdout, "", "the file is checked before anything is measured")
+
+    def test_the_check_of_a_file_does_not_create_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bench.json")
+            result = run("compute-bench", "--filter", "no_such_case", "--suite", "overhead", "--plant", "miss",
+                         "--json", path)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertFalse(os.path.exists(path))
 
 
 class BenchSuites(unittest.TestCase):

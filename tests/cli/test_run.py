@@ -148,7 +148,7 @@ class Run(unittest.TestCase):
         for form in ([both], ["a=" + both, "b=" + both]):
             self.good(path, *[word for given in form for word in ("--input", given)], "-o", out)
             self.assertEqual(self.outputs(out), {"z": [3, 8]})
-        self.bad(1, "'c', which is no input", path, "-i", self.npz("c.npz", a=[1, 2], c=[1, 2]))
+        self.bad(1, "'c', which is not an input", path, "-i", self.npz("c.npz", a=[1, 2], c=[1, 2]))
 
     def test_shapes_of_random_inputs_can_be_given_whole_or_by_symbol(self):
         path = self.file("m.onnx", SUM)

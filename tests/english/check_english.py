@@ -35,6 +35,8 @@ PATTERNS = [
     (r"\bnot where\b.*\b(begins?|ends?)\b", '"expected …"'),
     (r"\bas asked\b|\bis wanted\b|\bnobody wants\b", '"expected", "required"'),
     (r"\bhands? (it |them )?(over|on)\b|\bhanded over\b", '"pass"'),
+    (r"\bwhich (is|are) no (?!longer|more|less)\w+", '"which is not a …"'),
+    (r"\bthat are none\b", 'name what they are'),
     (r"\bstands? (in|there)\b(?! for)", '"is stored in", "is in"'),
     (r"\bjudge?ment\b", '"heuristic"'),
 ]

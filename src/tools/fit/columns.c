@@ -6,7 +6,7 @@
  *
  * CSV: ThunderSTORM's names, units in brackets; lengths in nm, or in px if the size of a pixel is
  * not known; frames and ids from 1. ThunderSTORM measures from the outer corner of the first pixel,
- * so half a pixel is added to positions. What it has no name for follows behind.
+ * so half a pixel is added to positions. Columns that it has no name for come last.
  *
  * HDF5: Picasso's names and units: positions in pixels from the centre of the first pixel, frames
  * from 0, z in nm. What it does not know it leaves alone. */

@@ -1,39 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Everything that can be wrong with a job before a pixel is fitted. The order is such that the
  * likeliest mistakes are found first, and the output is made last. */
-#include <errno.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/fit/fit_job.h"
 #include "tools/fit/settings.h"
+#include "tools/output_check.h"
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end) {
   const size_t length = strlen(text), wanted = strlen(end);
   return length > wanted && !strcasecmp(text + length - wanted, end);
-}
-
-/* For what is written at the end: a folder that is missing should not be found out then. */
-static int check_writable(const char *option, const char *path) {
-  char folder[4096];
-  struct stat found;
-  if (!path || !strcmp(path, "-")) return EXIT_GOOD;
-  snprintf(folder, sizeof folder, "%s", path);
-  if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
-    fit_say("%s: '%s' is a folder", option, path);
-    return EXIT_FAILED;
-  }
-  if (access(dirname(folder), W_OK) == 0 && (access(path, F_OK) || access(path, W_OK) == 0))
-    return EXIT_GOOD;
-  fit_say("%s: '%s' cannot be written: %s", option, path, strerror(errno));
-  return EXIT_FAILED;
 }
 
 static int choose_format(fit_job *job) {
@@ -370,8 +352,7 @@ int fit_job_open(fit_job *job, const fit_arguments *a) {
   int result = check_arguments(job);
   if (!result) result = problem_from_arguments(a, &job->problem);
   if (!result) result = fit_input_open(job);
-  if (!result) result = check_writable("--json", a->json);
-  if (!result) result = check_writable("--picture", a->picture);
+  if (!result) result = output_check(&fit_program, "--picture", a->picture);
   if (!result) result = session_open(a, &job->session);
   if (!result) result = make_fitter(job);
   if (!result) result = make_observers(job);

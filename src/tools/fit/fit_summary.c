@@ -35,7 +35,7 @@ static void print_truth(const fit_job *job) {
   if (!job->truth.values) return;
   if (job->frames)
     printf("\nAgainst the truth: %" PRId64 " of %" PRId64 " spots found (%.1f %%), %" PRId64
-           " localisations that are none (%.1f %%);\nconverged fits of spots without another "
+           " false positives (%.1f %%);\nconverged fits of spots without another "
            "within %.0f pixels:\n",
            m->found, m->spots, 100 * share(m->found, m->spots), m->localisations - m->found,
            100 * share(m->localisations - m->found, m->localisations), m->isolation);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tools/fit/command.h"
+#include "tools/output_check.h"
 
 static void on_interrupt(int signal_number) {
   (void)signal_number;
@@ -30,7 +31,8 @@ int main(int argc, char **argv) {
   sigaction(SIGTERM, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, as a full disk */
-  int result = dispatch(&a);
+  int result = output_check(&fit_program, "--json", a.json);
+  if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-fit: standard output");
     result = EXIT_FAILED;

@@ -21,7 +21,7 @@ struct movie {
   void (*close_state)(void *state); /* NULL: there is none */
   void *state;                      /* of the kind of file */
 
-  /* Files whose pixels lie one behind the other. */
+  /* Files whose pixels are contiguous. */
   uint64_t offset;
   bool swapped;
 };

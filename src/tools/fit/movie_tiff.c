@@ -2,7 +2,7 @@
 /* Movies in TIFF, through libtiff.
  *
  * Opening walks along all pages once, so that a page of another size or a file that was cut off is
- * found before any work. Pages form a chain; where in the file every so many of them begin is kept
+ * found before any work. Pages form a chain; the file offset of every N-th one is kept
  * in a table of fixed size, which thins out as pages come. libtiff reads by our functions, and what
  * it has to say becomes part of a failure instead of being printed. */
 #include "tools/fit/movie_private.h"
@@ -392,7 +392,7 @@ static compute_status read_pages(movie *file, int64_t first, int64_t count, void
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 /* ImageJ saves stacks past 4 GiB as one page, which says in its description how many images lie
- * dense behind the first. 0: it is no such file. */
+ * contiguous after the first. 0: it is not such a file. */
 static int64_t images_of_one_page(const tiff_state *state) {
   char *text = NULL;
   if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text ||

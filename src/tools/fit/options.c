@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compute-fit, and what its manual page says besides. Rows of a section are
+/* The options of compute-fit, and the other sections of its manual page. Rows of a section are
  * together, in the order of the help. */
 #include "tools/fit/options.h"
 

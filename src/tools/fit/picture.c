@@ -251,7 +251,7 @@ typedef struct panel {
   double most; /* at the upper end of the scale */
 } panel;
 
-/* Text for XML, without control characters, and no more than so many letters of it. */
+/* Text for XML, without control characters, cut to the given number of letters. */
 static void escape(FILE *file, const char *text, int letters) {
   for (; *text; text++) {
     const bool begins = ((unsigned char)*text & 0xc0) != 0x80; /* a letter in UTF-8 */

@@ -4,7 +4,7 @@
  * Rows go to <name>.incomplete, one after the other, and nothing that was written is touched again
  * but the header of a .npy. Threads of the file's own make the rows (results_rows.h) and write them
  * (results_queue.h). A checkpoint makes them durable and then replaces the state, which says how
- * many bytes count. To continue, what lies after these is cut off. */
+ * many bytes count. To continue, the rest is cut off. */
 #include "tools/fit/results_file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compute-info, and what its manual page says besides. */
+/* The options of compute-info, and the other sections of its manual page. */
 #include "tools/info/options.h"
 
 #define AT(field) offsetof(info_arguments, field)

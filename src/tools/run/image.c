@@ -64,7 +64,7 @@ static int find_form(const model_run *run, const compute_model_port *port, const
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The bytes of a PNG with so many channels; what it shows through is black. */
+/* The bytes of a PNG, converted to `channels`; transparent pixels are blended with black. */
 static int read_bytes(const char *path, int64_t channels, image *picture, png_byte **bytes) {
   enum { MOST_SIDE = 32768 };
   static const png_uint_32 formats[] = {

@@ -91,7 +91,7 @@ static int check_names(const model_run *run, const compute_tensor_file *file, co
     for (size_t k = 0; k < run->output_count && !known; k++)
       known = !strcmp(entry.name, run->outputs[k].port.name);
     if (known) continue;
-    option_say(&run_program, "%s has a tensor '%s', which is no input of the model", path,
+    option_say(&run_program, "%s has a tensor '%s', which is not an input of the model", path,
                entry.name);
     return EXIT_FAILED;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of compute-run, and what its manual page says besides. */
+/* The options of compute-run, and the other sections of its manual page. */
 #include <float.h>
 
 #include "tools/run/run.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "tools/output_check.h"
 #include "tools/terminal.h"
 
 /* ---- The model ----------------------------------------------------------------------------- */
@@ -119,7 +120,9 @@ static int explain(const model_run *run) {
 
 static int do_all(model_run *run) {
   const run_arguments *a = run->a;
-  int result = open_context(run);
+  int result = output_check(&run_program, "--output", a->output);
+  if (!result) result = output_check(&run_program, "--profile", a->profile);
+  if (!result) result = open_context(run);
   if (!result) result = load(run);
   if (!result) report_model(run);
   if (!result) result = inputs_make(run);
