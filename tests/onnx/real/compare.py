@@ -258,7 +258,8 @@ def speech(ending):
         states = [wanted[1], got["stateN"]]
         loudest = max(loudest, float(wanted[0].max()))
         largest = max(largest, float(numpy.abs(wanted[0] - got["output"]).max()))
-    report("silero-vad", os.path.basename(path), f"speech in {len(sound) // 512} frames", largest <= 1e-4,
+    report("silero-vad", os.path.basename(path), f"speech in {len(sound) // 512} frames",
+           largest <= 1e-4 and loudest > 0.5,
            f"largest difference {largest:.1e}, likeliest speech {loudest:.2f}")
     compare("silero-vad", path, {"input": frame, "state": states[0], **rate})
 
