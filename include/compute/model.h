@@ -158,6 +158,16 @@ typedef struct compute_model_info {
 COMPUTE_API compute_status compute_model_describe(const compute_model *model,
                                                   compute_model_info *info);
 
+/** Texts that the file carries beside the network, under keys that its author chose: names of
+ * classes, the characters that a network reads, a licence. */
+COMPUTE_API size_t compute_model_metadata_count(const compute_model *model);
+
+/** Both live as long as the model, "" if the file leaves one out. In the order of the file; what
+ * has a key twice is given twice. COMPUTE_ERROR_INVALID_ARGUMENT past the end; _NULL_POINTER.
+ * Thread-safe. */
+COMPUTE_API compute_status compute_model_metadata_at(const compute_model *model, size_t index,
+                                                     const char **key, const char **value);
+
 /* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct compute_model_binding {

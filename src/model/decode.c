@@ -495,7 +495,7 @@ typedef struct raw_model {
   int64_t ir_version;
   const char *producer, *description;
   const onnx_graph *graph;
-  message_list opsets, functions;
+  message_list opsets, functions, metadata;
 } raw_model;
 
 static const message_field model_fields[] = {
@@ -504,6 +504,7 @@ static const message_field model_fields[] = {
     {6, FIELD_TEXT, offsetof(raw_model, description), NULL},
     {7, FIELD_MESSAGE, offsetof(raw_model, graph), &graph_type},
     {8, FIELD_MESSAGES, offsetof(raw_model, opsets), &opset_type},
+    {14, FIELD_MESSAGES, offsetof(raw_model, metadata), &pair_type},
     {25, FIELD_MESSAGES, offsetof(raw_model, functions), &function_type},
 };
 
@@ -534,6 +535,8 @@ static compute_status finish_model(onnx_decoder *decoder, const void *raw, wire 
   file->opset_count = given->opsets.count;
   file->functions = given->functions.items;
   file->function_count = given->functions.count;
+  file->metadata = given->metadata.items;
+  file->metadata_count = given->metadata.count;
   return COMPUTE_OK;
 }
 

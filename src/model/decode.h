@@ -32,10 +32,6 @@ typedef struct message_list {
   size_t count;
 } message_list;
 
-typedef struct text_pair {
-  const char *key, *value;
-} text_pair;
-
 /* A TensorProto. `present` has a bit for each list of elements that is not empty. */
 typedef struct tensor_message {
   const char *name;

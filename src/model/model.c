@@ -254,6 +254,26 @@ compute_status compute_model_output_at(const compute_model *model, size_t index,
   return port_at(model, "compute_model_output_at", false, index, port);
 }
 
+size_t compute_model_metadata_count(const compute_model *model) {
+  return model ? model->storage->file.metadata_count : 0;
+}
+
+compute_status compute_model_metadata_at(const compute_model *model, size_t index, const char **key,
+                                         const char **value) {
+  static const char operation[] = "compute_model_metadata_at";
+  const compute_context *context = model ? model->context : NULL;
+  compute_status status = error_if_null(context, operation, model, key);
+  if (!status) status = error_if_null(context, operation, model, value);
+  if (status) return status;
+  const onnx_file *file = &model->storage->file;
+  if (index >= file->metadata_count)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "index %zu is past the last of %zu", index, file->metadata_count);
+  *key = file->metadata[index].key;
+  *value = file->metadata[index].value;
+  return COMPUTE_OK;
+}
+
 compute_status compute_model_describe(const compute_model *model, compute_model_info *info) {
   compute_model *shared = (compute_model *)(uintptr_t)model; /* for its lock */
   const compute_status status =

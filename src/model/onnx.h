@@ -150,14 +150,19 @@ typedef struct onnx_function {
   const onnx_attribute *defaults; /* of attributes that a node leaves out */
 } onnx_function;
 
+typedef struct text_pair {
+  const char *key, *value;
+} text_pair;
+
 typedef struct onnx_file {
   model_arena arena;
   int64_t ir_version;
   const char *producer, *description;
   onnx_graph graph;
-  size_t opset_count, function_count;
+  size_t opset_count, function_count, metadata_count;
   const onnx_opset *opsets;
   onnx_function *functions;
+  const text_pair *metadata;
   uint64_t nodes;                               /* those of sub-graphs and functions included */
   uint64_t weights, weight_bytes, mapped_bytes; /* initializers of all graphs */
   struct mapped_file *mapped;                   /* this file and those of external data */

@@ -18,12 +18,15 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
 static void *messages[16];
 static size_t message_count;
 
-static compute_model *load(proto graph, const compute_model_options *options) {
-  proto message = model_message(graph);
+static compute_model *load_message(proto message, const compute_model_options *options) {
   compute_model *model = NULL;
   assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, options, &model));
   messages[message_count++] = message.data;
   return model;
+}
+
+static compute_model *load(proto graph, const compute_model_options *options) {
+  return load_message(model_message(graph), options);
 }
 
 static compute_tensor *numbers(int64_t count, const float *values) {
@@ -368,6 +371,37 @@ static void parts_need_their_inputs(void **state) {
   compute_model_release(model);
 }
 
+static void put_metadata(proto *model, const char *key, const char *value) {
+  proto entry = {0};
+  if (key) put_text(&entry, 1, key);
+  if (value) put_text(&entry, 2, value);
+  put_message(model, 14, entry);
+}
+
+static void metadata_can_be_read(void **state) {
+  (void)state;
+  proto message = model_message(small_graph());
+  put_metadata(&message, "character", "a\nb\n");
+  put_metadata(&message, NULL, "x");
+  put_metadata(&message, "character", NULL);
+  compute_model *model = load_message(message, NULL), *bare = load(small_graph(), NULL);
+  static const char *const expected[][2] = {{"character", "a\nb\n"}, {"", "x"}, {"character", ""}};
+  const char *key = NULL, *value = NULL;
+  assert_int_equal(compute_model_metadata_count(model), 3);
+  for (size_t i = 0; i < 3; i++) {
+    assert_ok(compute_model_metadata_at(model, i, &key, &value));
+    assert_string_equal(key, expected[i][0]);
+    assert_string_equal(value, expected[i][1]);
+  }
+  assert_fails(compute_model_metadata_at(model, 3, &key, &value), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_model_metadata_at(model, 0, NULL, &value), COMPUTE_ERROR_NULL_POINTER);
+  assert_fails(compute_model_metadata_at(model, 0, &key, NULL), COMPUTE_ERROR_NULL_POINTER);
+  assert_int_equal(compute_model_metadata_count(bare), 0);
+  assert_int_equal(compute_model_metadata_count(NULL), 0);
+  compute_model_release(model);
+  compute_model_release(bare);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_model_runs),
@@ -381,6 +415,7 @@ int main(void) {
       cmocka_unit_test(weights_can_be_trained_and_written),
       cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
+      cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);
   for (size_t i = 0; i < message_count; i++) free(messages[i]);

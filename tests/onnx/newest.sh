@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: MIT
 # The node tests of the newest onnx on PyPI, which a virtual environment in the scratch folder gets and
-# keeps; and the example of a decoder. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER DECODE. With COMPUTE_UPDATE_DOCS=1 the table in
-# docs/reference/onnx.md is written again.
+# keeps; and the example of a decoder. ctest starts this: TREE BUILD_DIR SCRATCH_DIR RUNNER DECODE. With
+# COMPUTE_UPDATE_DOCS=1 the table in docs/reference/onnx.md is written again.
 set -euo pipefail
 tree=$1 scratch=$3 runner=$4 decode=$5
-skip() { echo "skipped: $1"; exit 77; }
-mkdir -p "$scratch"
-python=$scratch/venv/bin/python
-if ! [[ -x $python ]]; then
-  python3 -m venv "$scratch/venv" >"$scratch/log" 2>&1 ||
-    skip "no virtual environment for Python can be made (Debian: python3-venv)"
-fi
-# Without the network, what an earlier run has installed will do.
-"$python" -m pip install --quiet --disable-pip-version-check --timeout 30 --retries 1 --upgrade onnx \
-  >"$scratch/log" 2>&1 || true
+. "$tree/tests/onnx/environment.sh"
+python_environment "$scratch" onnx
 version=$("$python" -c 'import onnx; print(onnx.__version__)' 2>/dev/null) ||
   skip "onnx cannot be installed from PyPI: $(tail -n 1 "$scratch/log")"
 nodes=$scratch/nodes-$version
