@@ -148,8 +148,9 @@ typedef struct compute_gemm_attributes {
 /** GATHER and SCATTER. */
 typedef struct compute_index_attributes {
   int64_t axis_size;
-  int64_t axis_stride; /**< elements */
-  bool from_zero;      /**< negative indices are outside; otherwise they count from the end */
+  int64_t axis_stride;       /**< elements */
+  bool from_zero;            /**< negative indices are outside; otherwise they count from the end */
+  compute_scatter_mode mode; /**< SCATTER */
 } compute_index_attributes;
 
 typedef enum compute_convolution_direction {
@@ -301,7 +302,9 @@ typedef struct compute_call_attributes {
  * SCATTER outputs[0][… at inputs[1][i…]] += inputs[0][i…], where inputs[0] is the update and the
  *         output has stride 0, axis_stride and axis_size as GATHER's source. The output is read
  *         and written; several updates of one element are added in row-major order of the space,
- *         or in another order that is the same at every run. Indices as in GATHER.
+ *         or in another order that is the same at every run. Indices as in GATHER. Other modes
+ *         multiply, take the larger or smaller (not of U64), or set, in that order, so that the
+ *         last update stands. BOOL can only be set.
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *

@@ -77,6 +77,15 @@ COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);
 /** "f32", "bool", …; "invalid" for an invalid dtype. Thread-safe. */
 COMPUTE_API const char *compute_dtype_name(compute_dtype dtype);
 
+/** What a scatter makes of an element and an update for it. */
+typedef enum compute_scatter_mode {
+  COMPUTE_SCATTER_ADD = 0,
+  COMPUTE_SCATTER_SET = 1, /**< the update; of several for one element the last */
+  COMPUTE_SCATTER_MUL = 2,
+  COMPUTE_SCATTER_MAX = 3, /**< the larger; NaN if either is */
+  COMPUTE_SCATTER_MIN = 4  /**< the smaller; NaN if either is */
+} compute_scatter_mode;
+
 #define COMPUTE_MAX_RANK 8
 
 /** Sizes of a tensor's dimensions, outermost first. Rank 0 is a scalar; a size may be 0. */

@@ -242,6 +242,16 @@ COMPUTE_API compute_status compute_tensor_scatter_add_elements(const compute_ten
                                                                const compute_tensor *indices,
                                                                int32_t axis, compute_shape shape,
                                                                compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_scatter(const compute_tensor *data,
+                                                  const compute_tensor *updates,
+                                                  const compute_tensor *indices, int32_t axis,
+                                                  compute_scatter_mode mode,
+                                                  compute_tensor **result);
+COMPUTE_API compute_status compute_tensor_scatter_elements(const compute_tensor *data,
+                                                           const compute_tensor *updates,
+                                                           const compute_tensor *indices,
+                                                           int32_t axis, compute_scatter_mode mode,
+                                                           compute_tensor **result);
 
 /* ---- Losses -------------------------------------------------------------------------------- */
 

@@ -296,6 +296,23 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
                                                       compute_node indices, int32_t axis,
                                                       compute_shape shape);
 
+/** data, with slices of `updates` joined at `indices` along `axis` by `mode`: undoes gather.
+ * `updates` has data's axes, those of the index tensor in the place of `axis`. Of several updates
+ * of one element all count, in index order, or with SET the last. Indices as for gather, along
+ * data's axis; both tensors have the result's dtype, a number's unless mode is SET, and not u64 for
+ * MAX and MIN. A plan writes in place where data's memory is free afterwards (plan.h); elsewhere it
+ * copies data first. */
+COMPUTE_API compute_node compute_scatter(compute_graph *graph, compute_node data,
+                                         compute_node updates, compute_node indices, int32_t axis,
+                                         compute_scatter_mode mode);
+
+/** data, with each updates[i,j] joined at [i, indices[i,j]] for axis 1, and so on. `indices` and
+ * `updates` have one shape, of data's rank and, off the axis, sizes no larger than data's. As
+ * scatter otherwise. */
+COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_node data,
+                                                  compute_node updates, compute_node indices,
+                                                  int32_t axis, compute_scatter_mode mode);
+
 /* ---- Losses -------------------------------------------------------------------------------- */
 
 /** Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch].

@@ -191,6 +191,27 @@ compute_status compute_tensor_scatter_add_elements(const compute_tensor *x,
   return EAGER_CALL(scatter_add_elements, EAGER_OPERANDS(x, indices), .axis = axis, .shape = shape);
 }
 
+EAGER_BUILD(scatter, compute_scatter(graph, x[0], x[1], x[2], call->axis,
+                                     (compute_scatter_mode)call->integer[0]))
+
+compute_status compute_tensor_scatter(const compute_tensor *data, const compute_tensor *updates,
+                                      const compute_tensor *indices, int32_t axis,
+                                      compute_scatter_mode mode, compute_tensor **result) {
+  return EAGER_CALL(scatter, EAGER_OPERANDS(data, updates, indices), .axis = axis,
+                    .integer = {mode});
+}
+
+EAGER_BUILD(scatter_elements, compute_scatter_elements(graph, x[0], x[1], x[2], call->axis,
+                                                       (compute_scatter_mode)call->integer[0]))
+
+compute_status compute_tensor_scatter_elements(const compute_tensor *data,
+                                               const compute_tensor *updates,
+                                               const compute_tensor *indices, int32_t axis,
+                                               compute_scatter_mode mode, compute_tensor **result) {
+  return EAGER_CALL(scatter_elements, EAGER_OPERANDS(data, updates, indices), .axis = axis,
+                    .integer = {mode});
+}
+
 EAGER_BUILD(cross_entropy, compute_cross_entropy(graph, x[0], x[1]))
 
 compute_status compute_tensor_cross_entropy(const compute_tensor *logits,

@@ -68,6 +68,7 @@ typedef struct graph_attributes {
   bool smallest;                   /* top_k */
   bool descending;                 /* sort, argsort */
   bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
+  uint8_t mode;                    /* scatter, scatter_elements: compute_scatter_mode */
   bool dense;                      /* reshape, in a plan: its elements lie in row-major order */
 } graph_attributes;
 

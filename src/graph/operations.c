@@ -102,6 +102,8 @@ static const graph_call own_calls[OP_COUNT] = {
     [OP_gather_elements] = {"gather_elements", "index", "indices", "x"},
     [OP_scatter_add] = {"scatter_add", "index", "indices", NULL},
     [OP_scatter_add_elements] = {"scatter_add_elements", "index", "indices", NULL},
+    [OP_scatter] = {"scatter", "index", "indices", "data"},
+    [OP_scatter_elements] = {"scatter_elements", "index", "indices", "data"},
 };
 
 bool graph_is_indexed(graph_op op) {

@@ -66,12 +66,15 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .bytes = from->bytes,
                     .operation = from->operation,
                     .fallback = from->fallback,
+                    .plain_copy = from->plain_copy,
                     .work = from->work,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
                     .bytes_written = from->bytes_written};
   from->kernel = NULL; /* the plan's now */
+  for (uint32_t i = from->first_in_place; i < from->input_count; i++)
+    if (from->in_place[i]) to->in_place |= UINT32_C(1) << i;
   to->call = graph_constant_retain((void *)from->call);
   to->operands = base_allocate(from->operand_count, sizeof *to->operands);
   to->text = base_duplicate(from->text);
@@ -116,6 +119,21 @@ static compute_status make_checks(compute_plan *plan, const lowering *l) {
   return COMPUTE_OK;
 }
 
+/* When ports are read and written, which says whether both may be one tensor (bind.c). */
+static void note_port_steps(compute_plan *plan) {
+  const uint32_t ports = plan_port_count(plan);
+  for (uint32_t i = plan->input_count; i < ports; i++) plan->ports[i].step = plan->step_count;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = 0; k < s->operand_count; k++) {
+      const uint32_t slot = s->operands[k].slot;
+      if (slot >= ports) continue;
+      const bool reads = slot < plan->input_count;
+      if (reads || i < plan->ports[slot].step) plan->ports[slot].step = i;
+    }
+  }
+}
+
 static compute_status copy_steps(compute_plan *plan, lowering *l) {
   plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
   if (!plan->steps) return short_of_memory(plan);
@@ -125,6 +143,7 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
     s = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
     count_step(plan, &plan->steps[i]);
   }
+  if (s == COMPUTE_OK) note_port_steps(plan);
   return s == COMPUTE_OK ? make_checks(plan, l) : s;
 }
 

@@ -40,6 +40,8 @@ typedef struct plan_step {
   const index_check *check; /* of its indices, in the plan's checks; or NULL */
   void *call;               /* the block of a function of the caller's, one reference; or NULL */
   bool fallback;            /* on the CPU because the plan's device refused it */
+  bool plain_copy;          /* nothing to do where its input and its output are the same memory */
+  uint32_t in_place; /* bit i: input i may be overwritten by the first output, element by element */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: what its time is predicted from */
@@ -64,7 +66,8 @@ typedef struct plan_port {
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes;
-  char *name; /* or NULL */
+  uint32_t step; /* the last that reads an input, the first that writes an output */
+  char *name;    /* or NULL */
 } plan_port;
 
 struct compute_plan {

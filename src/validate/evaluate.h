@@ -42,7 +42,9 @@ number number_round(compute_dtype type, double value, double error, double ulps,
 /* One element of memory, in its dtype's computing type. */
 number number_load(compute_dtype dtype, const void *element);
 
-number number_add(compute_dtype type, const number *a, const number *b);
+/* What a scatter makes of the element `a` and the update `b`. */
+number number_scatter(compute_scatter_mode mode, compute_dtype type, const number *a,
+                      const number *b);
 
 /* A sum of `terms` terms, as a device may have added them in any order: `magnitude` is the sum of
  * their absolute values, `error` that of their errors. */

@@ -510,8 +510,15 @@ static const rule *const rules[] = {
 #include "compute/instructions.def"
 };
 
-number number_add(compute_dtype type, const number *a, const number *b) {
-  return rule_add.apply(&(operation){.rule = &rule_add, .type = type, .a = a, .b = b});
+number number_scatter(compute_scatter_mode mode, compute_dtype type, const number *a,
+                      const number *b) {
+  static const rule *const joins[] = {
+      [COMPUTE_SCATTER_ADD] = &rule_add, [COMPUTE_SCATTER_SET] = NULL,
+      [COMPUTE_SCATTER_MUL] = &rule_mul, [COMPUTE_SCATTER_MAX] = &rule_max,
+      [COMPUTE_SCATTER_MIN] = &rule_min,
+  };
+  const rule *join = joins[mode];
+  return join ? join->apply(&(operation){.rule = join, .type = type, .a = a, .b = b}) : *b;
 }
 
 void number_run(const compute_program *program, const number *inputs, const int64_t *coordinate,

@@ -244,6 +244,7 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     a->index.axis_size = number(r);
     a->index.axis_stride = number(r);
     a->index.from_zero = byte(r) & 1;
+    a->index.mode = (compute_scatter_mode)(byte(r) % 6);
     break;
   case COMPUTE_KERNEL_CONV:
     read_convolution(r, &a->conv);

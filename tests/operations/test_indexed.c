@@ -160,11 +160,175 @@ static void repeated_indices_add_up_alike_every_time(void **state) {
   test_values_release(&indices);
 }
 
+/* ---- Into given data --------------------------------------------------------------------------
+ */
+
+typedef struct into_case {
+  compute_shape data, updates, indices;
+  int32_t axis;
+  bool elements;
+  compute_scatter_mode mode;
+} into_case;
+
+static compute_node build_into(compute_graph *graph, const compute_node *x, const void *user) {
+  const into_case *c = user;
+  return c->elements ? compute_scatter_elements(graph, x[0], x[1], x[2], c->axis, c->mode)
+                     : compute_scatter(graph, x[0], x[1], x[2], c->axis, c->mode);
+}
+
+static const into_case into_cases[] = {
+    {SHAPE(7, 13, 31), SHAPE(7, 5, 31), SHAPE(5), 1, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(7, 3), SHAPE(40, 3), SHAPE(40), 0, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(7, 3), SHAPE(5, 2, 3), SHAPE(5, 2), 0, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(4, 3), SHAPE(0, 3), SHAPE(0), 0, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(4, 3), SHAPE(3), SCALAR, 0, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(4, 3, 2), SHAPE(4, 3, 11), SHAPE(11), -1, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(3), SHAPE(900), SHAPE(900), 0, false, COMPUTE_SCATTER_ADD},
+    {SHAPE(7, 13), SHAPE(7, 5), SHAPE(7, 5), 1, true, COMPUTE_SCATTER_ADD},
+    {SHAPE(4, 3), SHAPE(50, 3), SHAPE(50, 3), 0, true, COMPUTE_SCATTER_ADD},
+    {SHAPE(7, 6, 2), SHAPE(3, 5, 2), SHAPE(3, 5, 2), -2, true, COMPUTE_SCATTER_ADD},
+};
+
+static void check_into(into_case c, compute_dtype dtype, guarded_layout layout) {
+  const int64_t size = c.data.size[c.axis < 0 ? c.axis + c.data.rank : c.axis];
+  const double half = dtype == COMPUTE_F16 ? 0x1p-11 : dtype == COMPUTE_BF16 ? 0x1p-8 : 0;
+  const double unit = dtype == COMPUTE_F64 ? 0x1p-50 : 0x1p-21;
+  const bool sums = c.mode == COMPUTE_SCATTER_ADD || c.mode == COMPUTE_SCATTER_MUL;
+  const double most = c.mode == COMPUTE_SCATTER_MUL ? 1 : 8;
+  operation_case sample = {.name = c.elements ? "scatter_elements" : "scatter",
+                           .build = build_into,
+                           .user = &c,
+                           .operand_count = 3,
+                           .result_layout = layout,
+                           .operation = c.elements ? "scatter_elements" : "scatter"};
+  if (sums) sample.tolerance = (test_tolerance){1, 64 * unit + 64 * half, 0};
+  sample.operand[0] = (operation_operand){dtype, c.data, FILL_RANGE, -8, 8, layout};
+  sample.operand[1] = (operation_operand){dtype, c.updates, FILL_RANGE, -most, most, layout};
+  sample.operand[2] = (operation_operand){COMPUTE_I64,   c.indices,        FILL_RANGE,
+                                          -(double)size, (double)size - 1, layout};
+  operation_check(test_context, &sample);
+}
+
+static void every_mode_matches(void **state) {
+  (void)state;
+  static const char *const domains[] = {"number", "any", "number", "ordered", "ordered"};
+  for (size_t i = 0; i < sizeof into_cases / sizeof *into_cases; i++)
+    for (int mode = COMPUTE_SCATTER_ADD; mode <= COMPUTE_SCATTER_MIN; mode++) {
+      into_case c = into_cases[i];
+      c.mode = (compute_scatter_mode)mode;
+      for (const compute_dtype *dtype = operation_dtypes(domains[mode]); *dtype; dtype++)
+        check_into(c, *dtype, LAYOUT_DENSE);
+      for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
+        check_into(c, COMPUTE_F32, (guarded_layout)layout);
+    }
+  operation_finish();
+}
+
+/* The result's memory is that of data which nothing reads afterwards: one step fewer, and as
+ * right. */
+static void data_of_the_plan_are_written_in_place(void **state) {
+  (void)state;
+  for (int kept = 0; kept < 2; kept++) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_node x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(4)),
+                       u = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3)),
+                       i = compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(3));
+    const compute_node data = compute_cumulative_sum(graph, x, 0, false, false);
+    const compute_node s = compute_scatter(graph, data, u, i, 0, COMPUTE_SCATTER_SET);
+    compute_node y = compute_cumulative_sum(graph, s, 0, false, false);
+    if (kept) y = compute_add(graph, y, data);
+    compute_plan *plan = test_compile(graph, &y, 1, 0);
+    compute_plan_info info = {0};
+    assert_ok(compute_plan_describe(plan, &info));
+    assert_int_equal(info.steps, kept ? 5 : 3);
+    compute_tensor *tx =
+        test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(4), (float[]){1, 2, 3, 4});
+    compute_tensor *tu =
+        test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3), (float[]){10, 20, 30});
+    compute_tensor *ti =
+        test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(3), (int64_t[]){1, -1, 1});
+    compute_tensor *ty = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(4), NULL);
+    const compute_binding bindings[] = {{x, tx}, {u, tu}, {i, ti}, {y, ty}};
+    assert_ok(compute_run(plan, bindings, 4, NULL));
+    static const double expected[2][4] = {{1, 31, 37, 57}, {2, 34, 43, 67}};
+    for (int k = 0; k < 4; k++) assert_true(test_element(ty, k) == expected[kept][k]);
+    compute_tensor_release(tx);
+    compute_tensor_release(tu);
+    compute_tensor_release(ti);
+    compute_tensor_release(ty);
+    compute_plan_release(plan);
+    compute_graph_release(graph);
+  }
+}
+
+/* ---- One tensor as input and output -----------------------------------------------------------
+ */
+
+/* A cache [rows, 4]: rows are set at indices, and their sums read from the new cache; `late` reads
+ * the old one after that, so that a run needs a copy. */
+static void check_bound_in_place(bool late, int64_t shift) {
+  enum { ROWS = 6 };
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node cache = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(ROWS, 4)),
+                     u = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 4)),
+                     at = compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2));
+  const compute_node next = compute_scatter(graph, cache, u, at, 0, COMPUTE_SCATTER_SET);
+  compute_node sums = compute_sum(graph, next, COMPUTE_AXES(1), false);
+  if (late) sums = compute_add(graph, sums, compute_sum(graph, cache, COMPUTE_AXES(1), false));
+  const compute_node outputs[] = {next, sums};
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  compute_tensor *memory = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS + 2, 4), NULL);
+  compute_tensor *in = NULL, *out = NULL, *ts = NULL, *tu = NULL, *ta = NULL;
+  assert_ok(compute_tensor_slice_view(memory, 0, 0, ROWS, 1, &in));
+  assert_ok(compute_tensor_slice_view(memory, 0, shift, ROWS, 1, &out));
+  float values[(ROWS + 2) * 4], rows[8];
+  for (int i = 0; i < (ROWS + 2) * 4; i++) values[i] = (float)i;
+  for (int i = 0; i < 8; i++) rows[i] = 100 + (float)i;
+  assert_ok(compute_tensor_write(memory, values, sizeof values));
+  tu = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 4), rows);
+  ta = test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(2), NULL);
+  ts = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS), NULL);
+  const compute_binding bindings[] = {
+      {cache, in}, {u, tu}, {at, ta}, {next, shift ? out : in}, {sums, ts}};
+  for (int64_t run = 0; run < (shift ? 1 : 3); run++) {
+    double before[ROWS] = {0};
+    for (int i = 0; i < ROWS * 4; i++) before[i / 4] += (double)values[i];
+    assert_ok(compute_tensor_write(ta, (int64_t[]){run, run + 2}, 16));
+    assert_ok(compute_run(plan, bindings, 5, NULL));
+    for (int i = 0; i < 4; i++) {
+      values[run * 4 + i] = rows[i];
+      values[(run + 2) * 4 + i] = rows[4 + i];
+    }
+    for (int i = 0; i < ROWS * 4; i++)
+      assert_true(test_element(shift ? out : in, i) == (double)values[i]);
+    for (int r = 0; r < ROWS; r++) {
+      double sum = late ? before[r] : 0;
+      for (int i = 0; i < 4; i++) sum += (double)values[r * 4 + i];
+      assert_true(test_element(ts, r) == sum);
+    }
+  }
+  compute_tensor *const tensors[] = {memory, in, out, ts, tu, ta};
+  for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) compute_tensor_release(tensors[i]);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void one_tensor_may_be_input_and_output(void **state) {
+  (void)state;
+  check_bound_in_place(false, 0);
+  check_bound_in_place(true, 0);
+  check_bound_in_place(false, 1);
+  check_bound_in_place(true, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_shape_and_dtype_matches),
       cmocka_unit_test(every_layout_matches),
       cmocka_unit_test(an_index_outside_fails_the_run_and_only_it),
+      cmocka_unit_test(every_mode_matches),
+      cmocka_unit_test(data_of_the_plan_are_written_in_place),
+      cmocka_unit_test(one_tensor_may_be_input_and_output),
       cmocka_unit_test(repeated_indices_add_up_alike_every_time),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

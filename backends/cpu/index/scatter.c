@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SCATTER: adds updates to elements of an axis that an index tensor chooses.
+/* SCATTER: adds updates to elements of an axis that an index tensor chooses, or joins them in
+ * another way.
  *
  * The dimensions of the space fall into two nests. Along the "free" ones the output moves, so that
  * different points never meet in one element; along the "colliding" ones it does not, there the
@@ -57,7 +58,7 @@ typedef struct choice {
 } choice;
 
 typedef struct scatter_loops {
-  /* sums[i·sum_step] += updates[i·update_step]; the indices are not looked at. */
+  /* sums[i·sum_step] += updates[i·update_step], or another mode; the indices are not looked at. */
   void (*slice)(const run *r);
 
   /* sums[i·sum_step + (place − origin)·axis_step] += updates[i·update_step] */
@@ -72,6 +73,7 @@ typedef struct scatter_kernel {
   uint32_t bytes;
   bool wide_index, rounds; /* f16 or bf16 */
   bool along;              /* runs go along the last colliding dimension, not the last free one */
+  compute_scatter_mode mode;
   const scatter_loops *loops;
   cpu_program *widen, *narrow; /* of `rounds` */
   int64_t width, tiles_per_line, tiles, ranges, tasks, check_tasks;
@@ -117,18 +119,24 @@ static bool choose(const run *r, choice *c) {
   return count > 0;
 }
 
-/* Integers wrap: they are added as unsigned. */
-#define LOOPS(name, type, arithmetic)                                                              \
+/* What the loops store for an element `a` and an update `b`. Integers wrap: they are added and
+ * multiplied as unsigned. */
+#define JOIN_ADD(type, arithmetic, a, b) (type)((arithmetic)(a) + (arithmetic)(b))
+#define JOIN_MUL(type, arithmetic, a, b) (type)((arithmetic)(a) * (arithmetic)(b))
+#define JOIN_MAX(type, arithmetic, a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define JOIN_MIN(type, arithmetic, a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define JOIN_SET(type, arithmetic, a, b) (b)
+
+#define LOOPS(name, type, arithmetic, JOIN)                                                        \
   static void name##_slice(const run *r) {                                                         \
     type *sums = r->sums;                                                                          \
     const type *updates = r->updates;                                                              \
     const int64_t count = r->count, to = r->sum_step, from = r->update_step;                       \
     if (to == 1 && from == 1)                                                                      \
-      for (int64_t i = 0; i < count; i++)                                                          \
-        sums[i] = (type)((arithmetic)sums[i] + (arithmetic)updates[i]);                            \
+      for (int64_t i = 0; i < count; i++) sums[i] = JOIN(type, arithmetic, sums[i], updates[i]);   \
     else                                                                                           \
       for (int64_t i = 0; i < count; i++)                                                          \
-        sums[i * to] = (type)((arithmetic)sums[i * to] + (arithmetic)updates[i * from]);           \
+        sums[i * to] = JOIN(type, arithmetic, sums[i * to], updates[i * from]);                    \
   }                                                                                                \
   static void name##_elements(const run *r) {                                                      \
     type *sums = r->sums;                                                                          \
@@ -142,42 +150,64 @@ static bool choose(const run *r, choice *c) {
             cpu_index_read(fixed.indices, i * fixed.index_step, fixed.wide_index);                 \
         const int64_t place = cpu_index_resolve(index, fixed.wrap);                                \
         type *sum = sums + i * fixed.sum_step + (place - fixed.origin) * fixed.axis_step;          \
-        *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);              \
+        *sum = JOIN(type, arithmetic, *sum, updates[i * fixed.update_step]);                       \
       }                                                                                            \
     else                                                                                           \
       while (choose(&fixed, &c))                                                                   \
         for (int64_t k = 0; k < c.count; k++) {                                                    \
           const int64_t i = c.number[k];                                                           \
           type *sum = sums + i * fixed.sum_step + (c.place[k] - fixed.origin) * fixed.axis_step;   \
-          *sum = (type)((arithmetic)*sum + (arithmetic)updates[i * fixed.update_step]);            \
+          *sum = JOIN(type, arithmetic, *sum, updates[i * fixed.update_step]);                     \
         }                                                                                          \
   }                                                                                                \
   static const scatter_loops name##_loops = {name##_slice, name##_elements};
-LOOPS(f64, double, double)
-LOOPS(f32, float, float)
+
+#define JOINING(name, type, arithmetic)                                                            \
+  LOOPS(name##_add, type, arithmetic, JOIN_ADD)                                                    \
+  LOOPS(name##_mul, type, arithmetic, JOIN_MUL)                                                    \
+  LOOPS(name##_max, type, arithmetic, JOIN_MAX)                                                    \
+  LOOPS(name##_min, type, arithmetic, JOIN_MIN)
+JOINING(f64, double, double)
+JOINING(f32, float, float)
 #define ARITHMETIC_I64 uint64_t
 #define ARITHMETIC_I32 uint32_t
 #define LOOPS_FLOAT(...)
 #define LOOPS_LOGIC(...)
-#define LOOPS_SIGNED(name, type, element)   LOOPS(name, element, ARITHMETIC_##type)
-#define LOOPS_UNSIGNED(name, type, element) LOOPS(name, element, ARITHMETIC_##type)
+#define LOOPS_SIGNED(name, type, element)   JOINING(name, element, ARITHMETIC_##type)
+#define LOOPS_UNSIGNED(name, type, element) JOINING(name, element, ARITHMETIC_##type)
 #define INTEGER_LOOPS(code, number, name, kind, bytes, type, element)                              \
   LOOPS_##kind(name, type, element)
 COMPUTE_DTYPES(INTEGER_LOOPS)
+LOOPS(set_8, uint8_t, uint32_t, JOIN_SET)
+LOOPS(set_16, uint16_t, uint32_t, JOIN_SET)
+LOOPS(set_32, uint32_t, uint32_t, JOIN_SET)
+LOOPS(set_64, uint64_t, uint64_t, JOIN_SET)
 
-static const scatter_loops *loops_of(compute_dtype dtype) {
+/* What is set has no meaning but its size; the sums of f16 and bf16 are f32. */
+static const scatter_loops *loops_of(compute_dtype dtype, compute_scatter_mode mode) {
+#define ROW(name)                                                                                  \
+  {                                                                                                \
+    [COMPUTE_SCATTER_ADD] = &name##_add_loops, [COMPUTE_SCATTER_MUL] = &name##_mul_loops,          \
+    [COMPUTE_SCATTER_MAX] = &name##_max_loops, [COMPUTE_SCATTER_MIN] = &name##_min_loops           \
+  }
 #define ROW_FLOAT(...)
 #define ROW_LOGIC(...)
-#define ROW_SIGNED(code, name)                     [COMPUTE_##code] = &name##_loops,
-#define ROW_UNSIGNED(code, name)                   [COMPUTE_##code] = &name##_loops,
+#define ROW_SIGNED(code, name)                     [COMPUTE_##code] = ROW(name),
+#define ROW_UNSIGNED(code, name)                   [COMPUTE_##code] = ROW(name),
 #define INTEGER_ROW(code, number, name, kind, ...) ROW_##kind(code, name)
-  static const scatter_loops *const loops[COMPUTE_DTYPE_COUNT] = {
-      [COMPUTE_F64] = &f64_loops,
-      [COMPUTE_F32] = &f32_loops,
-      [COMPUTE_F16] = &f32_loops,
-      [COMPUTE_BF16] = &f32_loops,
-      COMPUTE_DTYPES(INTEGER_ROW)}; /* of f16 and bf16 sums are f32 */
-  return loops[dtype];
+  static const scatter_loops *const loops[COMPUTE_DTYPE_COUNT][COMPUTE_SCATTER_MIN + 1] = {
+      [COMPUTE_F64] = ROW(f64),
+      [COMPUTE_F32] = ROW(f32),
+      [COMPUTE_F16] = ROW(f32),
+      [COMPUTE_BF16] = ROW(f32),
+      COMPUTE_DTYPES(INTEGER_ROW)};
+  if (mode != COMPUTE_SCATTER_SET) return loops[dtype][mode];
+  switch (cpu_dtype_size(dtype)) {
+  case 1: return &set_8_loops;
+  case 2: return &set_16_loops;
+  case 4: return &set_32_loops;
+  default: return &set_64_loops;
+  }
 }
 
 /* ---- Sums of f16 and bf16 ------------------------------------------------------------------ */
@@ -526,7 +556,8 @@ static compute_status prepare_conversions(scatter_kernel *kernel, compute_dtype 
   cpu_device *device = kernel->head.device;
   const compute_dtype sums = COMPUTE_F32;
   const compute_program none = {0};
-  kernel->rounds = dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+  kernel->rounds =
+      (dtype == COMPUTE_F16 || dtype == COMPUTE_BF16) && kernel->mode != COMPUTE_SCATTER_SET;
   if (!kernel->rounds) return COMPUTE_OK;
   const compute_status status =
       cpu_program_prepare(device, &none, 1, &dtype, 1, &sums, &kernel->widen);
@@ -547,7 +578,9 @@ static void scatter_clear(cpu_kernel *head) {
 }
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
-  return loops_of(descriptor->outputs[0].dtype) ? NULL : "this dtype cannot be added";
+  return loops_of(descriptor->outputs[0].dtype, compute_index_of(descriptor)->mode)
+             ? NULL
+             : "this dtype cannot be added";
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
@@ -559,7 +592,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   kernel->axis_stride = compute_index_of(descriptor)->axis_stride;
   kernel->bytes = cpu_dtype_size(dtype);
   kernel->wide_index = descriptor->inputs[1].dtype == COMPUTE_I64;
-  kernel->loops = loops_of(dtype);
+  kernel->mode = compute_index_of(descriptor)->mode;
+  kernel->loops = loops_of(dtype, kernel->mode);
   const compute_status status = prepare_conversions(kernel, dtype);
   if (status) return status;
   build_nests(kernel, descriptor);

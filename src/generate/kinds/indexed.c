@@ -22,7 +22,8 @@ compute_status indexed_check(generation *g, const compute_operand *walked) {
     return emit_refuse(g, "indices are i32 or i64, not %s", compute_dtype_name(index));
   if (dtype == COMPUTE_F64 && !emit_has(g, COMPUTE_TARGET_F64))
     return emit_refuse(g, "the device has no f64");
-  if (d->kind == COMPUTE_KERNEL_SCATTER && dtype == COMPUTE_BOOL)
+  if (d->kind == COMPUTE_KERNEL_SCATTER && dtype == COMPUTE_BOOL &&
+      compute_index_of(d)->mode != COMPUTE_SCATTER_SET)
     return emit_refuse(g, "cannot add bool");
   if (!is_narrow(d, walked)) g->wide = true;
   return COMPUTE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SCATTER: adds updates to elements of an axis that an index tensor chooses, without atomics, so
- * that every run gives the same bits.
+/* SCATTER: adds updates to elements of an axis that an index tensor chooses, or joins them in
+ * another way, without atomics, so that every run gives the same bits.
  *
  * The dimensions of the space fall into two kinds. Along the free ones the output moves: their
  * points, the columns, never meet. Along the others it does not: their points, the updates, may.
@@ -41,6 +41,7 @@ typedef struct scatter {
   bool slices; /* all columns share the indices */
   bool staged; /* chunks of indices go through local memory */
   bool copies; /* sums are taken in the workspace */
+  compute_scatter_mode mode;
   compute_dtype sum;
   uint32_t sum_bytes;
   uint32_t group_x, group_y; /* columns and ranges of a group */
@@ -130,8 +131,9 @@ static void build_spaces(scatter *s) {
 /* ---- Shares -------------------------------------------------------------------------------- */
 
 /* Parts that the workspace may have a copy for: the copies together stay below the limit, and less
- * work than the updates themselves. */
+ * work than the updates themselves. Only sums begin at 0. */
 static int64_t most_parts(const scatter *s, int64_t updates_of_part) {
+  if (s->mode != COMPUTE_SCATTER_ADD) return 1;
   const double copy =
       (double)max_i64(1, compute_index_of(s->g->descriptor)->axis_size) * (double)s->column_count;
   const double fits = (double)WORKSPACE_LIMIT / (copy * (double)s->sum_bytes);
@@ -196,7 +198,8 @@ static void choose_shares(scatter *s) {
   s->ranges = max_i64(1, divide_up(axis, s->rows));
   s->part = max_i64(1, divide_up(s->update_count, s->parts));
   s->parts = max_i64(1, divide_up(s->update_count, s->part));
-  s->copies = s->parts > 1 || dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+  const bool rounds = s->mode == COMPUTE_SCATTER_ADD || s->mode == COMPUTE_SCATTER_MUL;
+  s->copies = s->parts > 1 || (rounds && (dtype == COMPUTE_F16 || dtype == COMPUTE_BF16));
   const double copied = (double)s->parts * (double)axis * (double)s->column_count;
   if (s->copies && copied > INT32_MAX) s->g->wide = true;
 }
@@ -215,14 +218,22 @@ static compute_status check_shares(const scatter *s) {
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
 
-/* a + b in the type of the sums; integers wrap. */
-static void write_sum(const scatter *s, text_buffer *text) {
-  const bool wide = s->sum == COMPUTE_I64;
-  if (s->sum == COMPUTE_I64 || s->sum == COMPUTE_I32)
-    text_add(text, "#define SUM(a, b) ((%s)((%s)(a) + (%s)(b)))\n", emit_type(s->sum),
-             wide ? "u64" : "u32", wide ? "u64" : "u32");
+/* An element and an update, in the type of the sums; integers wrap. */
+static void write_join(const scatter *s, text_buffer *text) {
+  static const char *const joins[] = {
+      [COMPUTE_SCATTER_ADD] = "((a) + (b))",
+      [COMPUTE_SCATTER_SET] = "(b)",
+      [COMPUTE_SCATTER_MUL] = "((a) * (b))",
+      [COMPUTE_SCATTER_MAX] = "((a) > (b) || (a) != (a) ? (a) : (b))",
+      [COMPUTE_SCATTER_MIN] = "((a) < (b) || (a) != (a) ? (a) : (b))",
+  };
+  const bool wraps = s->mode == COMPUTE_SCATTER_ADD || s->mode == COMPUTE_SCATTER_MUL;
+  const char *wide = s->sum == COMPUTE_I64 ? "u64" : "u32";
+  if (wraps && (s->sum == COMPUTE_I64 || s->sum == COMPUTE_I32))
+    text_add(text, "#define JOIN(a, b) ((%s)((%s)(a) %c (%s)(b)))\n", emit_type(s->sum), wide,
+             s->mode == COMPUTE_SCATTER_ADD ? '+' : '*', wide);
   else
-    text_add(text, "#define SUM(a, b) ((a) + (b))\n");
+    text_add(text, "#define JOIN(a, b) %s\n", joins[s->mode]);
 }
 
 /* Where the item's column i of a walk lies: CPU items have several. */
@@ -262,13 +273,15 @@ static void write_addition(scatter *s, text_buffer *text) {
   snprintf(from, sizeof from, "update_in0 + %s", update);
   emit_load(&load, dtype, "in0", from);
   text_add(text, "{\n");
-  if (s->copies) {
-    text_add(text, "const INDEX at = %s;\nsums[at] = SUM(sums[at], %s);\n", copy_offset(s),
+  if (s->mode == COMPUTE_SCATTER_SET) {
+    text_add(text, "out0[%s + (INDEX)place * shape.axis_stride] = in0[%s];\n", out, from);
+  } else if (s->copies) {
+    text_add(text, "const INDEX at = %s;\nsums[at] = JOIN(sums[at], %s);\n", copy_offset(s),
              load.data ? load.data : "");
   } else {
     text_add(text, "const INDEX at = %s + (INDEX)place * shape.axis_stride;\n", out);
     emit_load(&sum, dtype, "out0", "at");
-    snprintf(value, sizeof value, "SUM(%s, %s)", sum.data ? sum.data : "",
+    snprintf(value, sizeof value, "JOIN(%s, %s)", sum.data ? sum.data : "",
              load.data ? load.data : "");
     emit_store(text, dtype, s->sum, "out0", "at", value);
     text_add(text, "\n");
@@ -508,7 +521,7 @@ static void write_result(scatter *s) {
   emit_offsets(g, text, &s->result, 0, s->result.rank, "item", "at");
   text_add(text,
            "%s sum = sums[item];\n"
-           "for (INDEX part = 1; part < shape.parts; part++) sum = SUM(sum, sums[part * "
+           "for (INDEX part = 1; part < shape.parts; part++) sum = JOIN(sum, sums[part * "
            "shape.count + item]);\n",
            emit_type(s->sum));
   emit_store(text, s->g->descriptor->outputs[0].dtype, s->sum, "out0", "at_out0", "sum");
@@ -516,7 +529,7 @@ static void write_result(scatter *s) {
 }
 
 static void write_launches(scatter *s) {
-  write_sum(s, &s->g->definitions);
+  write_join(s, &s->g->definitions);
   write_adding(s);
   if (s->copies) write_result(s);
 }
@@ -526,6 +539,7 @@ static compute_status emit(generation *g) {
   scatter s;
   memset(&s, 0, sizeof s);
   s.g = g;
+  s.mode = compute_index_of(d)->mode;
   compute_status status = indexed_check(g, &d->outputs[0]);
   if (status) return status;
   for (int32_t i = 0; i < d->rank; i++)

@@ -147,3 +147,88 @@ compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
                                           compute_node indices, int32_t axis, compute_shape shape) {
   return build_scatter_add_elements(graph, x, indices, axis, shape, false);
 }
+
+/* ---- Into given data --------------------------------------------------------------------------
+ */
+
+/* The three operands as data, indices, updates, of dtypes that fit the mode. */
+static bool scatter_operands(compute_graph *graph, const char *operation,
+                             const compute_node given[3], compute_scatter_mode mode,
+                             uint32_t *inputs, shape_texts *texts) {
+  static const graph_domain domains[] = {
+      [COMPUTE_SCATTER_ADD] = DOMAIN_NUMBER,  [COMPUTE_SCATTER_SET] = DOMAIN_ANY,
+      [COMPUTE_SCATTER_MUL] = DOMAIN_NUMBER,  [COMPUTE_SCATTER_MAX] = DOMAIN_ORDERED,
+      [COMPUTE_SCATTER_MIN] = DOMAIN_ORDERED,
+  };
+  if (!indexed_operands(graph, operation, given[2], given[1], inputs, texts) ||
+      !build_operands(graph, operation, given, 3, inputs))
+    return false;
+  const compute_dtype dtype = build_at(graph, inputs[0])->dtype;
+  const compute_dtype updates = build_at(graph, inputs[2])->dtype;
+  if ((uint32_t)mode >= sizeof domains / sizeof *domains)
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%d is no mode",
+                        (int)mode);
+  if (dtype != updates)
+    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation, "data are %s and updates %s",
+                        compute_dtype_name(dtype), compute_dtype_name(updates));
+  return build_domain(graph, operation, domains[mode], dtype);
+}
+
+compute_node compute_scatter(compute_graph *graph, compute_node data, compute_node updates,
+                             compute_node indices, int32_t axis, compute_scatter_mode mode) {
+  const char *operation = "scatter";
+  uint32_t inputs[3];
+  shape_texts texts;
+  if (!scatter_operands(graph, operation, (const compute_node[]){data, indices, updates}, mode,
+                        inputs, &texts))
+    return BUILD_NONE;
+  const compute_shape whole = build_at(graph, inputs[0])->shape;
+  const compute_shape index = build_at(graph, inputs[1])->shape;
+  const compute_shape from = build_at(graph, inputs[2])->shape;
+  if (!build_axis(graph, operation, whole, axis, &axis)) return BUILD_NONE;
+  bool fits = from.rank == whole.rank - 1 + index.rank;
+  for (int32_t i = 0; fits && i < from.rank; i++)
+    fits = from.size[i] == (i < axis                ? whole.size[i]
+                            : i < axis + index.rank ? index.size[i - axis]
+                                                    : whole.size[i - index.rank + 1]);
+  if (!fits) {
+    char text[BUILD_TEXT];
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "updates %s do not have the axes of %s with those of the indices %s at axis "
+                      "%d",
+                      texts.x, compute_shape_text(whole, text, sizeof text), texts.indices, axis);
+  }
+  graph_node node = {.op = OP_scatter,
+                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .shape = whole,
+                     .attributes = {.axis = axis, .mode = (uint8_t)mode}};
+  return build_node(graph, operation, &node, inputs, 3);
+}
+
+compute_node compute_scatter_elements(compute_graph *graph, compute_node data, compute_node updates,
+                                      compute_node indices, int32_t axis,
+                                      compute_scatter_mode mode) {
+  const char *operation = "scatter_elements";
+  uint32_t inputs[3];
+  shape_texts texts;
+  if (!scatter_operands(graph, operation, (const compute_node[]){data, indices, updates}, mode,
+                        inputs, &texts))
+    return BUILD_NONE;
+  const compute_shape whole = build_at(graph, inputs[0])->shape;
+  const compute_shape from = build_at(graph, inputs[2])->shape;
+  if (!build_axis(graph, operation, whole, axis, &axis)) return BUILD_NONE;
+  bool fits =
+      from.rank == whole.rank && compute_shape_equal(from, build_at(graph, inputs[1])->shape);
+  for (int32_t i = 0; fits && i < from.rank; i++) fits = i == axis || from.size[i] <= whole.size[i];
+  if (!fits) {
+    char text[BUILD_TEXT];
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
+                      "updates %s and indices %s do not match %s outside axis %d", texts.x,
+                      texts.indices, compute_shape_text(whole, text, sizeof text), axis);
+  }
+  graph_node node = {.op = OP_scatter_elements,
+                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .shape = whole,
+                     .attributes = {.axis = axis, .mode = (uint8_t)mode}};
+  return build_node(graph, operation, &node, inputs, 3);
+}

@@ -261,3 +261,47 @@ void gradient_scatter_add_elements(step *s) {
                 build_gather_elements(s->graph, s->upstream, gradient_operand(s, 1),
                                       s->node.attributes.axis, s->node.attributes.from_zero));
 }
+
+/* Where something was set, the data do not count, and of several updates only the last one: its
+ * number is what a scatter of the updates' numbers leaves there. */
+static void give_scattered(step *s, bool elements) {
+  compute_graph *graph = s->graph;
+  const int32_t axis = s->node.attributes.axis;
+  const compute_scatter_mode mode = (compute_scatter_mode)s->node.attributes.mode;
+  const node places = gradient_operand(s, 1);
+  node taken = elements ? compute_gather_elements(graph, s->upstream, places, axis)
+                        : compute_gather(graph, s->upstream, places, axis);
+  if (mode == COMPUTE_SCATTER_ADD) {
+    gradient_give(s, 0, s->upstream);
+    gradient_give(s, 2, taken);
+    return;
+  }
+  if (mode != COMPUTE_SCATTER_SET) {
+    graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, "gradient",
+               "%s has a gradient only where it sets or adds",
+               elements ? "scatter_elements" : "scatter");
+    return;
+  }
+  const compute_shape shape = operand_shape(s, 0), from = operand_shape(s, 2);
+  int64_t count = 1;
+  for (int32_t i = 0; i < from.rank; i++) count *= from.size[i];
+  const node number =
+      compute_reshape(graph, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(count), 0), from);
+  const node none = compute_full(graph, COMPUTE_I64, shape, -1);
+  const node last = elements ? compute_scatter_elements(graph, none, number, places, axis, mode)
+                             : compute_scatter(graph, none, number, places, axis, mode);
+  const node kept = compute_less(graph, last, compute_scalar(graph, COMPUTE_I64, 0));
+  const node own = elements ? compute_gather_elements(graph, last, places, axis)
+                            : compute_gather(graph, last, places, axis);
+  const node zero = compute_scalar(graph, compute_node_dtype(graph, s->upstream), 0);
+  gradient_give(s, 0, compute_select(graph, kept, s->upstream, zero));
+  gradient_give(s, 2, compute_select(graph, compute_equal(graph, own, number), taken, zero));
+}
+
+void gradient_scatter(step *s) {
+  give_scattered(s, false);
+}
+
+void gradient_scatter_elements(step *s) {
+  give_scattered(s, true);
+}

@@ -21,7 +21,18 @@ static bool check_gather(const compute_kernel_descriptor *d, const explanation *
 
 static bool check_scatter(const compute_kernel_descriptor *d, const explanation *why) {
   if (!check_both(d, why)) return false;
-  return d->outputs[0].dtype != COMPUTE_BOOL || descriptor_refuse(why, "cannot add bool");
+  const compute_dtype dtype = d->outputs[0].dtype;
+  switch (compute_index_of(d)->mode) {
+  case COMPUTE_SCATTER_SET: return true;
+  case COMPUTE_SCATTER_ADD:
+  case COMPUTE_SCATTER_MUL:
+    return dtype != COMPUTE_BOOL || descriptor_refuse(why, "cannot add bool");
+  case COMPUTE_SCATTER_MAX:
+  case COMPUTE_SCATTER_MIN:
+    return (dtype != COMPUTE_BOOL && dtype != COMPUTE_U64) ||
+           descriptor_refuse(why, "cannot order %s", compute_dtype_name(dtype));
+  }
+  return descriptor_refuse(why, "%d is no mode", (int)compute_index_of(d)->mode);
 }
 
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {
@@ -30,6 +41,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   n->axis_size = a->axis_size;
   n->axis_stride = a->axis_stride;
   n->from_zero = a->from_zero;
+  n->mode = a->mode;
 }
 
 static uint64_t gather_flops(const compute_kernel_descriptor *d) {
@@ -56,8 +68,7 @@ static void print_class(const compute_kernel_descriptor *d, class_text *t) {
 }
 
 static const char *adding(const compute_kernel_descriptor *d) {
-  (void)d;
-  return "scatter_add";
+  return compute_index_of(d)->mode == COMPUTE_SCATTER_ADD ? "scatter_add" : "scatter";
 }
 
 const kernel_kind kernel_kind_gather = {

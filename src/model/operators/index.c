@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Operators that read and write elements at places which another tensor tells.
  *
- * What has several indices becomes one: rows of a tensor, counted through. Graphs add at indices;
- * the other reductions are composed of a sort by the index, after which a scan leaves each index's
- * result in the last of its rows, whose position is then looked up by every row of the data. */
+ * What has several indices becomes one: rows of a tensor, counted through. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -135,136 +133,84 @@ static compute_status gather_nd(model_call *call) {
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-typedef compute_node (*join_rows)(model_call *call, compute_node a, compute_node b);
-
-/* Rows of `updates` [n, row] for rows `at` [n] of `data` [rows, row]. */
-typedef struct scatter {
-  compute_node data, at, updates;
-  int64_t rows, row, count;
-} scatter;
-
-static compute_node multiply(model_call *call, compute_node a, compute_node b) {
-  return compute_mul(call->graph, a, b);
-}
-
-/* Joins each row with those of the same index before it. `at` is sorted. After a step each row has
- * twice as many. */
-static compute_node scan_rows(model_call *call, const scatter *s, join_rows join) {
-  compute_graph *graph = call->graph;
-  compute_node x = s->updates;
-  for (int64_t step = 1; step < s->count; step *= 2) {
-    const int64_t rest = s->count - step;
-    const compute_node late = compute_slice(graph, x, 0, step, rest, 1);
-    const compute_node joined = join(call, compute_slice(graph, x, 0, 0, rest, 1), late);
-    compute_node same = compute_equal(graph, compute_slice(graph, s->at, 0, 0, rest, 1),
-                                      compute_slice(graph, s->at, 0, step, rest, 1));
-    same = compute_reshape(graph, same, COMPUTE_SHAPE(rest, 1));
-    const compute_node parts[] = {compute_slice(graph, x, 0, 0, step, 1),
-                                  compute_select(graph, same, joined, late)};
-    x = compute_concat(graph, parts, 2, 0);
-  }
-  return x;
-}
-
-/* For each row of the data 1 + the last of the sorted rows for it, or 0. */
-static compute_node find_last(model_call *call, const scatter *s) {
-  compute_graph *graph = call->graph;
-  compute_node number = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(s->count), 0);
-  number = compute_add(graph, number, number_i64(call, 1));
-  if (s->count > 1) {
-    const compute_node differs =
-        compute_not_equal(graph, compute_slice(graph, s->at, 0, 0, s->count - 1, 1),
-                          compute_slice(graph, s->at, 0, 1, s->count - 1, 1));
-    const compute_node parts[] = {differs, compute_full(graph, COMPUTE_BOOL, COMPUTE_SHAPE(1), 1)};
-    number = compute_select(graph, compute_concat(graph, parts, 2, 0), number, number_i64(call, 0));
-  }
-  return compute_scatter_add(graph, number, s->at, 0, s->rows);
-}
-
-/* Of several updates of one row the last stands; with `join` all count, and what was there. */
-static compute_node scatter_joined(model_call *call, scatter s, join_rows join) {
-  compute_graph *graph = call->graph;
-  if (s.count > 1) {
-    const compute_node order = compute_argsort(graph, s.at, 0, false);
-    s.at = compute_gather(graph, s.at, order, 0);
-    s.updates = compute_gather(graph, s.updates, order, 0);
-  }
-  if (join) s.updates = scan_rows(call, &s, join);
-  compute_node last = find_last(call, &s);
-  compute_node found = compute_greater(graph, last, number_i64(call, 0));
-  found = compute_reshape(graph, found, COMPUTE_SHAPE(s.rows, 1));
-  last = compute_relu(graph, compute_sub(graph, last, number_i64(call, 1)));
-  compute_node rows = compute_gather(graph, s.updates, last, 0);
-  if (join) rows = join(call, s.data, rows);
-  return compute_select(graph, found, rows, s.data);
-}
-
-static compute_status scatter_rows(model_call *call, const scatter *s) {
-  static const struct {
-    const char *name;
-    join_rows join;
-  } joins[] = {{"none", NULL}, {"mul", multiply}, {"max", number_maximum}, {"min", number_minimum}};
+static compute_status read_mode(model_call *call, compute_scatter_mode *mode) {
+  static const char *const names[] = {
+      [COMPUTE_SCATTER_ADD] = "add", [COMPUTE_SCATTER_SET] = "none", [COMPUTE_SCATTER_MUL] = "mul",
+      [COMPUTE_SCATTER_MAX] = "max", [COMPUTE_SCATTER_MIN] = "min",
+  };
   const char *reduction = call_attribute_s(call, "reduction", "none");
-  compute_node result = {0};
-  if (s->count == 0 || s->rows == 0 || s->row == 0) return output_like(call, call_input(call, 0));
-  if (strcmp(reduction, "add") == 0)
-    result = compute_add(call->graph, s->data,
-                         compute_scatter_add(call->graph, s->updates, s->at, 0, s->rows));
-  for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
-    if (strcmp(joins[i].name, reduction) == 0) result = scatter_joined(call, *s, joins[i].join);
-  if (!compute_node_is_valid(result) && !compute_graph_status(call->graph))
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "reduction '%s'", reduction);
-  return output_like(call, compute_reshape(call->graph, result, call_shape(call, 0)));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(names[i], reduction) != 0) continue;
+    *mode = (compute_scatter_mode)i;
+    return COMPUTE_OK;
+  }
+  return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "reduction '%s'", reduction);
+}
+
+/* u64 as i64 of the same order; twice, as i64 of the same bits. */
+static compute_node turn_order(model_call *call, compute_node x) {
+  const compute_node sign = number_i64(call, INT64_MIN);
+  return compute_bit_xor(call->graph, compute_cast(call->graph, x, COMPUTE_I64), sign);
+}
+
+typedef compute_node (*scatter_builder)(compute_graph *graph, compute_node data,
+                                        compute_node updates, compute_node indices, int32_t axis,
+                                        compute_scatter_mode mode);
+
+/* Graphs do not order u64. */
+static compute_node scatter_as(model_call *call, scatter_builder build, compute_node data,
+                               compute_node updates, compute_node indices, int32_t axis,
+                               compute_scatter_mode mode) {
+  compute_graph *graph = call->graph;
+  const bool orders = mode == COMPUTE_SCATTER_MAX || mode == COMPUTE_SCATTER_MIN;
+  if (!orders || compute_node_dtype(graph, data) != COMPUTE_U64)
+    return build(graph, data, updates, indices, axis, mode);
+  data = turn_order(call, data);
+  updates = turn_order(call, updates);
+  data = build(graph, data, updates, indices, axis, mode);
+  return compute_cast(graph, turn_order(call, data), COMPUTE_U64);
 }
 
 static compute_status scatter_nd(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
+  compute_scatter_mode mode = COMPUTE_SCATTER_SET;
   int32_t k = 0;
-  const compute_status status = check_tuples(call, 0, &k);
+  compute_status status = check_tuples(call, 0, &k);
+  if (!status) status = read_mode(call, &mode);
   if (status) return status;
   const compute_node at = join_indices(call, indices_input(call, 1), shape, 0, k);
-  scatter s = {.rows = op_count(shape, 0, k), .row = op_count(shape, k, shape.rank)};
-  compute_shape_count(compute_node_shape(graph, at), &s.count);
+  const int64_t rows = op_count(shape, 0, k), row = op_count(shape, k, shape.rank);
   compute_shape expected = compute_node_shape(graph, at);
+  int64_t count = 0;
+  compute_shape_count(expected, &count);
   for (int32_t i = k; i < shape.rank && expected.rank < COMPUTE_MAX_RANK; i++)
     expected.size[expected.rank++] = shape.size[i];
   if (!compute_shape_equal(expected, call_shape(call, 2)))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "its updates do not have the shape of what is read");
-  s.at = compute_reshape(graph, at, COMPUTE_SHAPE(s.count));
-  s.data = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(s.rows, s.row));
-  s.updates = compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(s.count, s.row));
-  return scatter_rows(call, &s);
+  const compute_node data = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(rows, row));
+  const compute_node updates =
+      compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(count, row));
+  const compute_node result = scatter_as(call, compute_scatter, data, updates,
+                                         compute_reshape(graph, at, COMPUTE_SHAPE(count)), 0, mode);
+  return output_like(call, compute_reshape(graph, result, shape));
 }
 
-/* Single elements: each index is joined with the place of the element itself off the axis. */
 static compute_status scatter_elements(model_call *call) {
-  compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0), from = call_shape(call, 1);
+  compute_scatter_mode mode = COMPUTE_SCATTER_SET;
   int32_t axis;
-  const compute_status status =
-      call_axis(call, call_attribute_i(call, "axis", 0), shape.rank, &axis);
+  compute_status status = call_axis(call, call_attribute_i(call, "axis", 0), shape.rank, &axis);
+  if (!status) status = read_mode(call, &mode);
   if (status) return status;
   if (from.rank != shape.rank || !compute_shape_equal(from, call_shape(call, 2)))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its indices and updates do not match");
-  compute_node outside, joined = number_i64(call, 0);
-  const compute_node along =
-      count_from_start(call, indices_input(call, 1), shape.size[axis], &outside);
-  for (int32_t i = 0; i < shape.rank; i++) {
+  for (int32_t i = 0; i < shape.rank; i++)
     if (i != axis && from.size[i] > shape.size[i])
       return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of its indices is too long", (int)i);
-    joined = compute_mul(graph, joined, number_i64(call, shape.size[i]));
-    joined =
-        compute_add(graph, joined, i == axis ? along : compute_index(graph, COMPUTE_I64, from, i));
-  }
-  scatter s = {
-      .rows = op_count(shape, 0, shape.rank), .row = 1, .count = op_count(from, 0, from.rank)};
-  joined = compute_select(graph, outside, number_i64(call, s.rows), joined);
-  s.at = compute_reshape(graph, joined, COMPUTE_SHAPE(s.count));
-  s.data = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(s.rows, 1));
-  s.updates = compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(s.count, 1));
-  return scatter_rows(call, &s);
+  return output_like(call, scatter_as(call, compute_scatter_elements, call_input(call, 0),
+                                      call_input(call, 2), indices_input(call, 1), axis, mode));
 }
 
 /* ---- TensorScatter -----------------------------------------------------------------------------
@@ -290,35 +236,39 @@ static compute_status read_cache(model_call *call, cache_axes *c) {
   return COMPUTE_OK;
 }
 
-/* Each row of the cache looks up the row of the update that is written there. */
+/* Places of the update's rows along the cache's axis, [batch, outer, update]; one that is outside
+ * fails the run. */
+static compute_node cache_places(model_call *call, const cache_axes *c) {
+  compute_graph *graph = call->graph;
+  const compute_shape rows = COMPUTE_SHAPE(c->batch, c->outer, c->update);
+  compute_node at = compute_index(graph, COMPUTE_I64, rows, 2);
+  if (call_has(call, 2))
+    at = compute_add(graph, at,
+                     compute_reshape(graph, indices_input(call, 2), COMPUTE_SHAPE(c->batch, 1, 1)));
+  if (strcmp(call_attribute_s(call, "mode", "linear"), "circular") == 0)
+    at = number_modulo(call, at, number_i64(call, c->size));
+  const compute_node outside =
+      compute_logical_or(graph, compute_less(graph, at, number_i64(call, 0)),
+                         compute_greater_equal(graph, at, number_i64(call, c->size)));
+  compute_node base =
+      compute_mul(graph, compute_index(graph, COMPUTE_I64, rows, 0), number_i64(call, c->outer));
+  base = compute_add(graph, base, compute_index(graph, COMPUTE_I64, rows, 1));
+  at = compute_add(graph, compute_mul(graph, base, number_i64(call, c->size)), at);
+  return compute_select(graph, outside, number_i64(call, c->batch * c->outer * c->size), at);
+}
+
 static compute_status tensor_scatter(model_call *call) {
   compute_graph *graph = call->graph;
   cache_axes c = {0};
   const compute_status status = read_cache(call, &c);
   if (status) return status;
   if (c.update == 0) return output_like(call, call_input(call, 0));
-  const compute_shape rows = COMPUTE_SHAPE(c.batch, c.outer, c.size);
-  compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(c.batch, 1, c.size), 2);
-  if (call_has(call, 2))
-    at = compute_sub(graph, at,
-                     compute_reshape(graph, indices_input(call, 2), COMPUTE_SHAPE(c.batch, 1, 1)));
-  if (strcmp(call_attribute_s(call, "mode", "linear"), "circular") == 0)
-    at = number_modulo(call, at, number_i64(call, c.size));
-  const compute_node written =
-      compute_logical_and(graph, compute_greater_equal(graph, at, number_i64(call, 0)),
-                          compute_less(graph, at, number_i64(call, c.update)));
-  at = compute_select(graph, written, at, number_i64(call, 0));
-  compute_node base =
-      compute_mul(graph, compute_index(graph, COMPUTE_I64, rows, 0), number_i64(call, c.outer));
-  base = compute_add(graph, base, compute_index(graph, COMPUTE_I64, rows, 1));
-  at = compute_add(graph, compute_mul(graph, base, number_i64(call, c.update)), at);
+  const compute_node cache = compute_reshape(graph, call_input(call, 0),
+                                             COMPUTE_SHAPE(c.batch * c.outer * c.size, c.inner));
   const compute_node update = compute_reshape(graph, call_input(call, 1),
-                                              COMPUTE_SHAPE(c.batch * c.outer * c.update, c.inner));
-  const compute_node cache =
-      compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(c.batch, c.outer, c.size, c.inner));
-  const compute_node mask = compute_reshape(graph, written, COMPUTE_SHAPE(c.batch, 1, c.size, 1));
+                                              COMPUTE_SHAPE(c.batch, c.outer, c.update, c.inner));
   const compute_node result =
-      compute_select(graph, mask, compute_gather(graph, update, at, 0), cache);
+      compute_scatter(graph, cache, update, cache_places(call, &c), 0, COMPUTE_SCATTER_SET);
   return output_like(call, compute_reshape(graph, result, call_shape(call, 0)));
 }
 

@@ -304,6 +304,21 @@ static compute_status short_of_memory(const lowering *l) {
                    "not enough memory for the memory plan");
 }
 
+/* Takes out the copies of what lies where it is to lie already. */
+static void drop_copies(lowering *l) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < l->step_count; i++) {
+    const build_step *s = &l->steps[i];
+    const bool idle = s->plain_copy && s->operand[0].offset == s->operand[1].offset &&
+                      find_home(l, s->operand[0].storage) == find_home(l, s->operand[1].storage);
+    if (idle)
+      kernel_cache_return(l->plan->device[s->device]->kernels, s->kernel);
+    else
+      l->steps[kept++] = *s;
+  }
+  l->step_count = kept;
+}
+
 compute_status arena_place(lowering *l) {
   placing *waiting = scratch_take(l->memory, l->storage_count, sizeof *waiting);
   if (!waiting) return short_of_memory(l);
@@ -330,5 +345,6 @@ compute_status arena_place(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++)
     if (l->storages[i].slot == IR_NONE)
       l->storages[i].slot = l->plan->arena_slot[l->storages[i].device];
+  drop_copies(l);
   return COMPUTE_OK;
 }

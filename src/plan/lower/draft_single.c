@@ -55,7 +55,7 @@ static uint32_t count_operands(const ir_node *node) {
 
 const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands};
 
-/* Of kernels that write into zeros. */
+/* Of kernels that write into zeros or a copy. */
 static uint32_t fill_and_write(const ir_node *node) {
   (void)node;
   return 2;
@@ -82,13 +82,15 @@ static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, 
   for (int32_t i = axis + 1; i < rank; i++) result[i - 1 + index_rank] = strides[i];
 }
 
-/* gather and scatter_add: `whole` is the side with the whole axis, `slices` the other. */
+/* gather and the scatters: `whole` is the side with the whole axis, `slices` the other. */
 static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root];
   bool gather = n->op == OP_gather || n->op == OP_gather_elements;
-  bool elements = n->op == OP_gather_elements || n->op == OP_scatter_add_elements;
+  bool elements = n->op == OP_gather_elements || n->op == OP_scatter_add_elements ||
+                  n->op == OP_scatter_elements;
   int32_t axis = n->attributes.axis;
-  const ir_node *x = &l->r->nodes[n->inputs[0]], *indices = &l->r->nodes[n->inputs[1]];
+  const uint32_t source = n->input_count > 2 ? n->inputs[2] : n->inputs[0];
+  const ir_node *x = &l->r->nodes[source], *indices = &l->r->nodes[n->inputs[1]];
   compute_shape space = gather ? n->shape : x->shape;
   compute_shape whole = gather ? x->shape : n->shape;
   dimension_map map = draft_identity(space.rank), index_map = map;
@@ -100,9 +102,10 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
   compute_index_attributes *index = draft_attributes(d, sizeof *index);
   index->axis_size = whole.size[axis];
   index->from_zero = n->attributes.from_zero;
+  index->mode = (compute_scatter_mode)n->attributes.mode;
   int64_t strides[COMPUTE_MAX_RANK];
   if (gather) {
-    const layout *lay = &l->f->layouts[n->inputs[0]];
+    const layout *lay = &l->f->layouts[source];
     memcpy(strides, lay->stride, sizeof strides);
     d->descriptor.input_count = 1;
     d->inputs[0].dtype = x->dtype;
@@ -110,7 +113,7 @@ static void draft_indexed(const lowering *l, const cluster *c, kernel_draft *d) 
     d->input_offset[0] = lay->offset;
   } else {
     shape_dense_strides(whole, strides);
-    draft_input(l, d, n->inputs[0], space, &map);
+    draft_input(l, d, source, space, &map);
   }
   draft_input(l, d, n->inputs[1], indices->shape, &index_map);
   draft_output(l, d, c->root, &map);
@@ -135,6 +138,25 @@ static void draft_scatter(const lowering *l, const cluster *c, kernel_draft *d) 
 }
 
 const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write};
+
+/* The copy comes to nothing where the result takes over the memory of the data (arena.c), or both
+ * are bound to one tensor (bind.c). */
+static void draft_scatter_into(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->root], *data = &l->r->nodes[n->inputs[0]];
+  if (d->part > 0) {
+    draft_indexed(l, c, d);
+  } else if (fuse_is_immediate(data)) {
+    draft_fill(l, n->inputs[0], ir_uniform_value(data), d);
+    d->output_node[0] = c->root;
+  } else {
+    const dimension_map map = draft_identity(n->shape.rank);
+    draft_begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
+    draft_input(l, d, n->inputs[0], n->shape, &map);
+    draft_output(l, d, c->root, &map);
+  }
+}
+
+const plan_rule rule_scatter_into = {.draft = draft_scatter_into, .parts = fill_and_write};
 
 /* ---- Along an axis --------------------------------------------------------------------------- */
 

@@ -197,8 +197,10 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   s->reason = where->reason;
   s->fallback = where->fallback;
   s->call = k->kind == COMPUTE_KERNEL_CALL ? compute_call_of(k)->call : NULL;
-  s->first_in_place = kernel_first_in_place(k);
   for (uint32_t i = 0; i < k->input_count; i++) s->in_place[i] = lies_like_output(d, i);
+  s->plain_copy =
+      k->kind == COMPUTE_KERNEL_COPY && s->in_place[0] && d->inputs[0].dtype == d->outputs[0].dtype;
+  s->first_in_place = s->plain_copy ? 0 : kernel_first_in_place(k);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
   compute_status status = kernel_cache_get(l->plan->device[device]->kernels, k, &s->kernel);
   if (status != COMPUTE_OK) {
@@ -361,6 +363,13 @@ static uint32_t copier(const lowering *l, uint32_t node, uint32_t source, uint32
   return l->storages[home != IR_NONE ? home : target].device;
 }
 
+/* Whether a node's elements lie densely in `target`, as itself or as a view of what was computed
+ * there. */
+static bool lies_in(const lowering *l, uint32_t node, uint32_t target) {
+  const layout *lay = &l->f->layouts[node];
+  return l->home[lay->base] == target && ports_is_whole(l, node);
+}
+
 /* Writes node's elements into `target`, densely or along `strides`. They come from where the node
  * lies or, with `source` not IR_NONE, from that storage, where they lie densely. */
 static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_t target,
@@ -404,7 +413,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
 static compute_status store_results(lowering *l, const port_plan *ports, kernel_draft *d) {
   compute_status s = COMPUTE_OK;
   for (uint32_t i = 0; s == COMPUTE_OK && i < ports->output_count; i++)
-    if (l->home[ports->outputs[i].node] != ports->outputs[i].storage)
+    if (!lies_in(l, ports->outputs[i].node, ports->outputs[i].storage))
       s = store(l, ports->outputs[i].node, IR_NONE, ports->outputs[i].storage, NULL, d);
   uint32_t *aside = scratch_take(l->memory, ports->assign_count, sizeof *aside);
   if (!aside) return short_of_memory(l);

@@ -31,6 +31,7 @@ typedef struct build_step {
   compute_kernel_kind kind;
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they lie exactly as the first output does */
+  bool plain_copy; /* of elements as they lie: nothing to do where input and output are the same */
   const char *text, *shape;
   const char *operation; /* that an error names; static */
   uint32_t checked;      /* the node whose indices it checks, or IR_NONE */
@@ -145,6 +146,9 @@ typedef struct port_plan {
  * twice or lies on a device that the plan cannot reach. */
 compute_status ports_collect(lowering *l, const uint32_t *graph_outputs, uint32_t count,
                              port_plan *ports);
+
+/* Whether a node is all of its base, in row-major order: the base itself or a dense view. */
+bool ports_is_whole(const lowering *l, uint32_t node);
 
 /* fuse/order.c: in which order clusters run. */
 /* Fills in ports->order. `late` marks the clusters that write parameters; those that read what they

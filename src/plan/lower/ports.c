@@ -245,6 +245,21 @@ static bool can_assign_directly(const lowering *l, const port_assign *a,
   return !reads->forbidden[a->parameter] && readers_allow(l, a, reads);
 }
 
+bool ports_is_whole(const lowering *l, uint32_t node) {
+  const layout *lay = &l->f->layouts[node];
+  const ir_node *n = &l->r->nodes[node], *base = &l->r->nodes[lay->base];
+  return lay->base == node ||
+         (lay->offset == 0 && n->dtype == base->dtype && shape_is_dense(n->shape, lay->stride) &&
+          shape_count(n->shape) == shape_count(base->shape));
+}
+
+/* A node that a kernel computes, or what it is a view of, goes straight into the output's memory.
+ */
+static void claim_output(lowering *l, const port_plan *p, uint32_t node, uint32_t output) {
+  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
+    l->target[node] = p->outputs[output].storage;
+}
+
 /* Where results can be computed in place; marks clusters that must run late. */
 static compute_status claim_targets(lowering *l, const port_plan *p, unsigned char *late) {
   parameter_reads reads = {0};
@@ -255,11 +270,10 @@ static compute_status claim_targets(lowering *l, const port_plan *p, unsigned ch
     l->target[a->value] = a->storage;
     late[l->f->cluster_of[a->value]] = 1;
   }
-  for (uint32_t i = 0; i < p->output_count; i++) {
-    uint32_t node = p->outputs[i].node;
-    if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
-      l->target[node] = p->outputs[i].storage;
-  }
+  for (uint32_t i = 0; i < p->output_count; i++) claim_output(l, p, p->outputs[i].node, i);
+  for (uint32_t i = 0; i < p->output_count; i++)
+    if (ports_is_whole(l, p->outputs[i].node))
+      claim_output(l, p, l->f->layouts[p->outputs[i].node].base, i);
   return COMPUTE_OK;
 }
 

@@ -192,13 +192,51 @@ compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_b
   return COMPUTE_OK;
 }
 
-static bool needs_substitute(const compute_plan *plan, const plan_run *run, uint32_t port) {
+/* ---- In place --------------------------------------------------------------------------------
+ */
+
+/* Whether the input has been read, element for element, when the output is written. */
+static bool is_read_before(const compute_plan *plan, uint32_t input, uint32_t output) {
+  const uint32_t read = plan->ports[input].step, written = plan->ports[output].step;
+  if (written == plan->step_count) return false;
+  if (read < written) return true;
+  const plan_step *s = &plan->steps[written];
+  if (read > written || !s->kernel) return false;
+  for (uint32_t i = 0; i < s->input_count; i++)
+    if (s->operands[i].slot == input && ((s->in_place >> i & 1) == 0 || s->operands[i].offset != 0))
+      return false;
+  const plan_operand *to = &s->operands[s->input_count];
+  return to->slot == output && to->offset == 0;
+}
+
+/* Whether an output that is bound to memory of inputs may be written there: each of them is bound
+ * to just the same elements, and read before. */
+static bool may_overwrite(const compute_plan *plan, plan_run *run, uint32_t output) {
+  const compute_tensor *t = run->bound[output];
+  memory_span own, other;
+  if (!span_of(t, &own)) return false;
+  for (uint32_t i = 0; i < plan->input_count; i++) {
+    const compute_tensor *x = run->bound[i];
+    if (!span_of(x, &other) || other.space != own.space || other.begin >= own.end ||
+        own.begin >= other.end)
+      continue;
+    if (other.begin != own.begin || other.end != own.end || x->dtype != t->dtype ||
+        x->buffer->device != t->buffer->device || !shape_is_dense(x->shape, x->strides) ||
+        (plan->assigns && spans_meet(&run->parameters, x)) || !is_read_before(plan, i, output))
+      return false;
+  }
+  const uint32_t written = plan->ports[output].step;
+  if (written < run->first_overwrite) run->first_overwrite = written;
+  return true;
+}
+
+static bool needs_substitute(const compute_plan *plan, plan_run *run, uint32_t port) {
   const compute_tensor *t = run->bound[port];
   if (t->buffer->device != plan->device[plan->port_device] || !shape_is_dense(t->shape, t->strides))
     return true;
   const bool output = port >= plan->input_count;
-  return (output && spans_meet(&run->inputs, t)) ||
-         ((output || plan->assigns) && spans_meet(&run->parameters, t));
+  if ((output || plan->assigns) && spans_meet(&run->parameters, t)) return true;
+  return output && spans_meet(&run->inputs, t) && !may_overwrite(plan, run, port);
 }
 
 /* Notes what inputs and outputs span. No two outputs may overlap. */
@@ -219,6 +257,7 @@ compute_status bind_ports(const compute_plan *plan, plan_run *run) {
   const uint32_t ports = plan_port_count(plan);
   compute_status s = collect_spans(plan, run);
   if (s != COMPUTE_OK) return s;
+  run->first_overwrite = run->first_assign;
   for (uint32_t i = 0; i < ports; i++) {
     const plan_port *port = &plan->ports[i];
     compute_tensor *used = run->bound[i];

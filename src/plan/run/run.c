@@ -193,7 +193,7 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
    */
   attempt->hung = device_hangs(queue->device);
   attempt->steps = run->submitted;
-  attempt->touched = plan->assigns && run->submitted > run->first_assign;
+  attempt->touched = run->submitted > run->first_overwrite;
   attempt->refused = run->refused;
   if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
   return wait_after_failure(queue, control, s, attempt);

@@ -47,8 +47,9 @@ typedef struct plan_recording {
   void *handle;                /* the backend's, or NULL */
   compute_argument *arguments; /* of all steps, one after the other */
   uint32_t count;
-  uint32_t runs; /* submitted step by step so far */
-  bool given_up; /* the plan or the device cannot be recorded */
+  uint32_t runs;          /* submitted step by step so far */
+  bool given_up;          /* the plan or the device cannot be recorded */
+  unsigned char *skipped; /* by step: a copy onto itself, which is not in the recording */
 } plan_recording;
 
 /* What may end a run before its last step, and where others see how far it is. */
@@ -78,10 +79,11 @@ typedef struct plan_run {
   uint64_t *offset;                      /* per slot */
   compute_argument *arguments;
   plan_recording recording;
-  uint32_t first_assign; /* step from which on parameters are written; step_count if none is */
-  uint32_t submitted;    /* steps of this run so far */
-  bool refused;          /* a function of the caller's has failed */
-  int64_t deadline;      /* of this run's control; 0: none */
+  uint32_t first_assign;    /* step from which on parameters are written; step_count if none is */
+  uint32_t first_overwrite; /* or bound inputs */
+  uint32_t submitted;       /* steps of this run so far */
+  bool refused;             /* a function of the caller's has failed */
+  int64_t deadline;         /* of this run's control; 0: none */
 } plan_run;
 
 /* bind.c: the input or output port for a node of the graph, by its index; NULL if there is none. */
@@ -108,7 +110,7 @@ void record_release(const compute_plan *plan, plan_recording *recording);
 /* What a failed attempt leaves behind. */
 typedef struct run_attempt {
   uint32_t steps; /* submitted */
-  bool touched;   /* parameters may have been written */
+  bool touched;   /* parameters, or inputs in place, may have been written */
   bool foreign;   /* the caller's queue failed, perhaps with other work */
   bool hung;      /* the device did not end in time */
   bool refused;   /* a function of the caller's failed, not the device */

@@ -15,6 +15,21 @@
 
 static const char HERE[] = "compute_run";
 
+/* ---- Copies in place --------------------------------------------------------------------------
+ */
+
+/* Whether a step copies what lies where it is to lie: the caller has bound one tensor to an input
+ * and an output. */
+static bool is_idle(const plan_step *s, const compute_memory *const *memory,
+                    const uint64_t *offset) {
+  if (!s->plain_copy) return false;
+  const plan_operand *from = &s->operands[0], *to = &s->operands[1];
+  const compute_memory *a = memory[from->slot], *b = memory[to->slot];
+  const bool same = a == b || (a->host != NULL && b->host != NULL);
+  return same && (uintptr_t)a->host + offset[from->slot] + from->offset ==
+                     (uintptr_t)b->host + offset[to->slot] + to->offset;
+}
+
 /* ---- Recordings ------------------------------------------------------------------------------ */
 
 enum { WARM_UP_RUNS = 1, LEAST_STEPS = 2 };
@@ -34,10 +49,19 @@ static bool is_recordable(const compute_plan *plan) {
   return true;
 }
 
+/* Whether the steps that do nothing are those that the recording leaves out. */
+static bool leaves_out_same(const compute_plan *plan, const plan_recording *recording,
+                            const compute_memory *const *memory, const uint64_t *offset) {
+  for (uint32_t i = 0; i < plan->step_count; i++)
+    if (is_idle(&plan->steps[i], memory, offset) != recording->skipped[i]) return false;
+  return true;
+}
+
 static void fill(const compute_plan *plan, plan_recording *recording,
                  const compute_memory *const *memory, const uint64_t *offset) {
   compute_argument *arguments = recording->arguments;
   for (uint32_t i = 0; i < plan->step_count; i++) {
+    if (recording->skipped[i]) continue;
     plan_step_arguments(&plan->steps[i], memory, offset, arguments);
     arguments += plan->steps[i].operand_count;
   }
@@ -48,6 +72,7 @@ static compute_status enqueue_all(const compute_plan *plan, const plan_recording
   const compute_argument *arguments = recording->arguments;
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
+    if (recording->skipped[i]) continue;
     queue_label(queue, s->check);
     compute_status status = queue_enqueue(queue, s->kernel->kernel, arguments, s->operand_count);
     if (status != COMPUTE_OK) return status;
@@ -63,7 +88,12 @@ static bool make(const compute_plan *plan, plan_recording *recording, compute_qu
   const compute_backend *backend = backend_of(plan);
   uint32_t count = 0;
   compute_error before;
-  for (uint32_t i = 0; i < plan->step_count; i++) count += plan->steps[i].operand_count;
+  recording->skipped = base_allocate(plan->step_count, sizeof *recording->skipped);
+  if (!recording->skipped) return false;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    recording->skipped[i] = is_idle(&plan->steps[i], memory, offset);
+    if (!recording->skipped[i]) count += plan->steps[i].operand_count;
+  }
   recording->arguments = base_allocate(count, sizeof *recording->arguments);
   if (!recording->arguments) return false;
   recording->count = count;
@@ -100,6 +130,7 @@ static bool record_run(const compute_plan *plan, plan_recording *recording, comp
       return false;
     }
   } else {
+    if (!leaves_out_same(plan, recording, memory, offset)) return false;
     fill(plan, recording, memory, offset);
   }
   *status = backend_of(plan)->record_submit(queue->handle, recording->handle, recording->arguments,
@@ -116,6 +147,8 @@ void record_release(const compute_plan *plan, plan_recording *recording) {
   if (recording->handle && !device_release_later(device, destroy, recording->handle))
     destroy(device, recording->handle);
   base_release(recording->arguments);
+  base_release(recording->skipped);
+  recording->skipped = NULL;
   recording->handle = NULL;
   recording->arguments = NULL;
 }
@@ -202,10 +235,10 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
-/* Between two steps, before any that writes parameters: those all run, or none. */
+/* Between two steps, before any that writes parameters or inputs: those all run, or none. */
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
                                     const run_control *control) {
-  if (!control || run->submitted > run->first_assign) return COMPUTE_OK;
+  if (!control || run->submitted > run->first_overwrite) return COMPUTE_OK;
   if (control->cancelled != NULL && atomic_load_explicit(control->cancelled, memory_order_relaxed))
     return error_set(plan->context, COMPUTE_ERROR_CANCELLED, HERE, "the run was cancelled");
   if (control->deadline == 0 || clock_now() < control->deadline) return COMPUTE_OK;
@@ -239,6 +272,10 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; status == COMPUTE_OK && i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
+    if (is_idle(s, run->memory, run->offset)) {
+      note_progress(run, control, i + 1);
+      continue;
+    }
     compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
     plan_step_arguments(s, run->memory, run->offset, run->arguments);
     const bool timed = control != NULL && control->timed;

@@ -57,8 +57,20 @@ static bool reads_axis(const compute_kernel_descriptor *d, uint32_t operand) {
 const evaluation_kind evaluation_kind_gather = {
     .evaluate = gather, .type = moved_type, .indexed = reads_axis};
 
-/* In row-major order; a device may add in another one, and rounds to the output's dtype or later.
+/* A device may add in another order, where the partial sums may be as large as all of their terms.
  */
+static void join(const compute_kernel_descriptor *d, compute_dtype type, number *sum,
+                 const number *update) {
+  const compute_scatter_mode mode = compute_index_of(d)->mode;
+  const double before = fabs(sum->real);
+  *sum = number_scatter(mode, type, sum, update);
+  if (mode == COMPUTE_SCATTER_ADD)
+    sum->error += number_epsilon(d->outputs[0].dtype) * (before + fabs(update->real));
+  else if (mode == COMPUTE_SCATTER_MUL)
+    sum->error += number_epsilon(d->outputs[0].dtype) * fabs(sum->real);
+}
+
+/* In row-major order, rounded to the output's dtype or later. */
 static bool scatter(const evaluation *e, int64_t unit, workspace *w) {
   const compute_kernel_descriptor *d = e->d;
   const compute_dtype dtype = d->outputs[0].dtype, type = dtype_compute_type(dtype);
@@ -73,10 +85,7 @@ static bool scatter(const evaluation *e, int64_t unit, workspace *w) {
     const int64_t offset = evaluate_offset(d->outputs[0].stride, d->rank, coordinate) + along;
     const number update = evaluate_load(&e->input[0], d->rank, coordinate);
     number *sum = &w->results[offset - e->added.low];
-    const double before = fabs(sum->real);
-    *sum = number_add(type, sum, &update);
-    /* In another order the partial sums may be as large as all of their terms. */
-    sum->error += number_epsilon(dtype) * (before + fabs(update.real));
+    join(d, type, sum, &update);
   }
   return true;
 }

@@ -81,6 +81,24 @@ static void add_element(evaluate_value *to, int64_t at, const evaluate_value *fr
   }
 }
 
+/* As add_element, or by another mode. */
+static void join_element(compute_scatter_mode mode, evaluate_value *to, int64_t at,
+                         const evaluate_value *from, int64_t of) {
+  const bool real = to->real != NULL;
+  const bool less = real ? to->real[at] < from->real[of] : to->integer[at] < from->integer[of];
+  const bool more = real ? to->real[at] > from->real[of] : to->integer[at] > from->integer[of];
+  const bool is_nan = real && isnan(from->real[of]);
+  if (mode == COMPUTE_SCATTER_ADD)
+    add_element(to, at, from, of);
+  else if (mode == COMPUTE_SCATTER_MUL && real)
+    to->real[at] *= from->real[of];
+  else if (mode == COMPUTE_SCATTER_MUL)
+    to->integer[at] =
+        evaluate_wrap(to->dtype, (uint64_t)to->integer[at] * (uint64_t)from->integer[of]);
+  else if (mode == COMPUTE_SCATTER_SET || is_nan || (mode == COMPUTE_SCATTER_MAX ? less : more))
+    copy_element(to, at, from, of);
+}
+
 /* ---- Coordinates --------------------------------------------------------------------------- */
 
 typedef struct place {
@@ -447,7 +465,7 @@ static bool evaluate_slices(const evaluation *e, const graph_node *node,
     if (node->op == OP_gather) {
       copy_element(large, i, small, at);
     } else {
-      add_element(small, at, large, i);
+      join_element((compute_scatter_mode)node->attributes.mode, small, at, large, i);
     }
   }
   return true;
@@ -467,7 +485,7 @@ static bool evaluate_single_elements(const evaluation *e, const graph_node *node
     if (node->op == OP_gather_elements) {
       copy_element(many, i, table, at);
     } else {
-      add_element(table, at, many, i);
+      join_element((compute_scatter_mode)node->attributes.mode, table, at, many, i);
     }
   }
   return true;
@@ -505,6 +523,11 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_scatter_add: return evaluate_slices(e, node, x[1], x[0], y);
   case OP_gather_elements: return evaluate_single_elements(e, node, x[1], y, x[0]);
   case OP_scatter_add_elements: return evaluate_single_elements(e, node, x[1], x[0], y);
+  case OP_scatter:
+  case OP_scatter_elements:
+    for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x[0], i);
+    return node->op == OP_scatter ? evaluate_slices(e, node, x[1], x[2], y)
+                                  : evaluate_single_elements(e, node, x[1], x[2], y);
   case OP_assign:
     for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x[1], i);
     return true;

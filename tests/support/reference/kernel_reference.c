@@ -294,6 +294,29 @@ static int64_t scatter_reach(const compute_kernel_descriptor *d) {
   return reach;
 }
 
+/* Of each pair one is the value, as the dtype says, and the other 0. */
+static void join(compute_scatter_mode mode, bool real, reference_value *sum, reference_value x) {
+  const bool less = real ? sum->real < x.real : sum->whole < x.whole;
+  const bool more = real ? sum->real > x.real : sum->whole > x.whole;
+  switch (mode) {
+  case COMPUTE_SCATTER_ADD:
+    sum->real += x.real;
+    sum->whole = (int64_t)((uint64_t)sum->whole + (uint64_t)x.whole);
+    break;
+  case COMPUTE_SCATTER_MUL:
+    sum->real *= x.real;
+    sum->whole = (int64_t)((uint64_t)sum->whole * (uint64_t)x.whole);
+    break;
+  case COMPUTE_SCATTER_SET: *sum = x; break;
+  case COMPUTE_SCATTER_MAX:
+    if (less || isnan(x.real)) *sum = x;
+    break;
+  case COMPUTE_SCATTER_MIN:
+    if (more || isnan(x.real)) *sum = x;
+    break;
+  }
+}
+
 /* Floats are summed in double and rounded once. */
 static bool scatter(const reference *r) {
   const compute_kernel_descriptor *d = r->d;
@@ -316,8 +339,7 @@ static bool scatter(const reference *r) {
     if (!touched[to]) sum[to] = reference_load(dtype, element(r, out, to));
     touched[to] = true;
     const reference_value x = load(r, 0, point.at, d->rank);
-    sum[to].real += x.real;
-    sum[to].whole = (int64_t)((uint64_t)sum[to].whole + (uint64_t)x.whole);
+    join(compute_index_of(d)->mode, reference_is_float(dtype), &sum[to], x);
   } while (reference_next(&point));
   for (int64_t i = 0; i < reach; i++)
     if (touched[i]) reference_store(dtype, element(r, out, i), type, sum[i]);

@@ -207,15 +207,18 @@ static int64_t whole_strides(const sample_kernel *s, const indexed_case *c, int6
 }
 
 static void sample_index(compute_kernel_kind kind, const indexed_case *c, compute_dtype dtype,
-                         compute_dtype index, bool cuts, sample_visitor visit, void *user) {
+                         compute_dtype index, compute_scatter_mode mode, bool cuts,
+                         sample_visitor visit, void *user) {
+  static const char *const modes[] = {"", "set ", "multiplying ", "maximum ", "minimum "};
   sample_kernel s;
   const bool gather = kind == COMPUTE_KERNEL_GATHER;
-  sample_begin(&s, kind, c->shape, "%s %s %s by %s", gather ? "gather" : "scatter", c->name,
-               compute_dtype_name(dtype), compute_dtype_name(index));
+  sample_begin(&s, kind, c->shape, "%s %s%s %s by %s", gather ? "gather" : "scatter", modes[mode],
+               c->name, compute_dtype_name(dtype), compute_dtype_name(index));
   compute_operand *x = sample_input(&s, dtype, ALL);
   sample_input(&s, index, c->elements ? ALL : c->indexed);
   compute_operand *y = sample_output(&s, dtype, ALL);
   s.attributes.index.axis_size = s.index_limit = c->axis;
+  s.attributes.index.mode = mode;
   s.attributes.index.axis_stride = whole_strides(&s, c, gather ? x->stride : y->stride);
   s.large = c->shape.rank > 0 && c->shape.size[0] > 10000000;
   s.tolerance =
@@ -232,6 +235,29 @@ static void sample_index(compute_kernel_kind kind, const indexed_case *c, comput
   sample_end(&s, visit, user);
 }
 
+/* Of the cases that multiply only those where few updates meet: products of many are out of range.
+ */
+static void sample_mode(compute_scatter_mode mode, sample_visitor visit, void *user) {
+  static const uint32_t few[] = {1, 4, 8, 9, 12, 13};
+  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
+                                         COMPUTE_I32, COMPUTE_U8,  COMPUTE_I16,  COMPUTE_U32,
+                                         COMPUTE_U64, COMPUTE_BOOL};
+  const bool multiplies = mode == COMPUTE_SCATTER_MUL, sets = mode == COMPUTE_SCATTER_SET;
+  const size_t all = sizeof indexed_cases / sizeof *indexed_cases;
+  const size_t count = multiplies ? sizeof few / sizeof *few : all;
+  for (size_t i = 0; i < count; i++)
+    sample_index(COMPUTE_KERNEL_SCATTER, &indexed_cases[multiplies ? few[i] : i], COMPUTE_F32,
+                 i % 2 ? COMPUTE_I32 : COMPUTE_I64, mode, i < 2 || i == 9, visit, user);
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    if (dtypes[i] == COMPUTE_BOOL && !sets) continue;
+    if (dtypes[i] == COMPUTE_U64 && mode >= COMPUTE_SCATTER_MAX) continue;
+    sample_index(COMPUTE_KERNEL_SCATTER, &indexed_cases[1], dtypes[i], COMPUTE_I64, mode, false,
+                 visit, user);
+    sample_index(COMPUTE_KERNEL_SCATTER, &indexed_cases[8], dtypes[i], COMPUTE_I32, mode, false,
+                 visit, user);
+  }
+}
+
 void sample_indexed(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16, COMPUTE_I64,
                                          COMPUTE_I32, COMPUTE_U8,  COMPUTE_BOOL, COMPUTE_U16,
@@ -242,14 +268,20 @@ void sample_indexed(sample_visitor visit, void *user) {
     const compute_kernel_kind kind = (compute_kernel_kind)k;
     for (size_t i = 0; i < sizeof indexed_cases / sizeof *indexed_cases; i++)
       sample_index(kind, &indexed_cases[i], COMPUTE_F32, i % 2 ? COMPUTE_I32 : COMPUTE_I64,
-                   i < 2 || i == 5 || i == 7 || i == 9, visit, user);
+                   COMPUTE_SCATTER_ADD, i < 2 || i == 5 || i == 7 || i == 9, visit, user);
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
       if (kind == COMPUTE_KERNEL_SCATTER && dtypes[i] == COMPUTE_BOOL) continue;
-      sample_index(kind, &indexed_cases[0], dtypes[i], COMPUTE_I64, false, visit, user);
-      sample_index(kind, &indexed_cases[5], dtypes[i], COMPUTE_I32, false, visit, user);
-      sample_index(kind, &indexed_cases[9], dtypes[i], COMPUTE_I32, false, visit, user);
+      sample_index(kind, &indexed_cases[0], dtypes[i], COMPUTE_I64, COMPUTE_SCATTER_ADD, false,
+                   visit, user);
+      sample_index(kind, &indexed_cases[5], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false,
+                   visit, user);
+      sample_index(kind, &indexed_cases[9], dtypes[i], COMPUTE_I32, COMPUTE_SCATTER_ADD, false,
+                   visit, user);
     }
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-      sample_index(kind, &large[i], COMPUTE_F32, COMPUTE_I64, false, visit, user);
+      sample_index(kind, &large[i], COMPUTE_F32, COMPUTE_I64, COMPUTE_SCATTER_ADD, false, visit,
+                   user);
   }
+  for (int m = COMPUTE_SCATTER_SET; m <= COMPUTE_SCATTER_MIN; m++)
+    sample_mode((compute_scatter_mode)m, visit, user);
 }
