@@ -17,8 +17,9 @@
 
 enum { MOST_PORTS = 256, PAST = 5, PRESENT = 8 }; /* lengths of "past_" and "present_" */
 
-/* One decoding step. Caches are read from one set and written to the other; then the sets trade
- * places. */
+/* One decoding step. A cache is bound as an input and as an output, and so is updated where it
+ * lies.
+ */
 typedef struct decoder {
   compute_model *model;
   compute_device *device;
@@ -47,7 +48,7 @@ static const char *find_present(const decoder *d, const char *past) {
   return NULL;
 }
 
-/* Two tensors of zeros for a cache of the model; symbolic sizes are those of one sequence. */
+/* A tensor of zeros for a cache of the model; symbolic sizes are those of one sequence. */
 static compute_status add_cache(decoder *d, const compute_model_port *port) {
   const char *present = find_present(d, port->name);
   compute_shape shape = {.rank = port->rank};
@@ -59,9 +60,9 @@ static compute_status add_cache(decoder *d, const compute_model_port *port) {
   d->capacity = shape.size[2];
   compute_model_binding *in = &d->inputs[d->input_count++], *out = &d->outputs[d->output_count++];
   *in = (compute_model_binding){port->name, NULL};
-  *out = (compute_model_binding){present, NULL};
-  compute_status status = compute_tensor_full(d->device, port->dtype, shape, 0, &in->tensor);
-  return status ? status : compute_tensor_full(d->device, port->dtype, shape, 0, &out->tensor);
+  const compute_status status = compute_tensor_full(d->device, port->dtype, shape, 0, &in->tensor);
+  *out = (compute_model_binding){present, in->tensor};
+  return status;
 }
 
 /* Inputs 0 and 1 are the token and its position, output 0 the scores; caches follow. */
@@ -82,14 +83,6 @@ static compute_status bind(decoder *d, compute_context *context) {
   return status;
 }
 
-static void trade_caches(decoder *d) {
-  for (size_t i = 1; i < d->output_count; i++) {
-    compute_tensor *written = d->outputs[i].tensor;
-    d->outputs[i].tensor = d->inputs[i + 1].tensor;
-    d->inputs[i + 1].tensor = written;
-  }
-}
-
 /* Runs one step; *next is the token with the highest score. */
 static compute_status step(decoder *d, int64_t token, int64_t position, int64_t *next) {
   compute_status status = compute_tensor_write(d->ids, &token, sizeof token);
@@ -97,7 +90,6 @@ static compute_status step(decoder *d, int64_t token, int64_t position, int64_t 
   if (!status)
     status = compute_model_run(d->model, d->inputs, d->input_count, d->outputs, d->output_count);
   if (status) return status;
-  trade_caches(d);
   compute_tensor *logits = d->outputs[0].tensor; /* made by the first run, and used again */
   d->words = compute_tensor_count(logits);
   if (!d->scores) d->scores = malloc((size_t)d->words * sizeof *d->scores);
@@ -136,7 +128,7 @@ static compute_status generate(decoder *d, int64_t tokens, char **prompt, int64_
 
 static void release(decoder *d) {
   for (size_t i = 0; i < d->input_count; i++) compute_tensor_release(d->inputs[i].tensor);
-  for (size_t i = 0; i < d->output_count; i++) compute_tensor_release(d->outputs[i].tensor);
+  compute_tensor_release(d->outputs[0].tensor); /* the others are inputs, too */
   compute_model_release(d->model);
   free(d->scores);
 }

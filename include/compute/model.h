@@ -181,6 +181,9 @@ typedef struct compute_model_binding {
  * have their dtype and shape. After a failure the NULLs are NULL still, and the contents of other
  * outputs undefined.
  *
+ * A tensor may be given as an input and as an output, such as a decoder's cache: the run then
+ * updates it in place where that is safe, and through a copy elsewhere (compute_run).
+ *
  * The first run with new sizes of its inputs makes the plans for them, which takes longer; those
  * of the sizes seen last are kept. Values that decide about shapes count like sizes. Several
  * threads may run one model at the same time.

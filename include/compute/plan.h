@@ -83,7 +83,16 @@ typedef struct compute_binding {
  * submitted and may finish later: keep the tensors alive until compute_queue_wait. With NULL, the
  * run is finished on return. Short for compute_run_with without options. On failure the contents of
  * outputs are undefined and parameters are unchanged, unless the message says otherwise; inputs are
- * never changed. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX, _LAUNCH, …, memory. */
+ * never changed but through outputs in the same memory.
+ *
+ * One tensor may be bound to an input and to an output of its dtype and size, such as a cache that
+ * a run updates. The result is that of separate tensors. Where every step that reads the input
+ * comes before the output is written, or is the one that writes it element by element, it is
+ * written in place, and a copy of it (compute_scatter's of its data) is left out; else, and where
+ * tensors overlap in part, the run writes into memory of its own and copies that at the end.
+ * Outputs may not overlap each other. A run that fails leaves such a tensor undefined, and is not
+ * repeated on the CPU once it may have been written. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX,
+ * _LAUNCH, …, memory. */
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 

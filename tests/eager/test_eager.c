@@ -195,6 +195,10 @@ CALL(gather_elements, compute_gather_elements(graph, x[0], x[1], 1),
      compute_tensor_gather_elements(x[0], x[1], 1, result))
 CALL(scatter_add, compute_scatter_add(graph, x[0], x[1], 0, 4),
      compute_tensor_scatter_add(x[0], x[1], 0, 4, result))
+CALL(scatter, compute_scatter(graph, x[0], x[1], x[2], 0, COMPUTE_SCATTER_SET),
+     compute_tensor_scatter(x[0], x[1], x[2], 0, COMPUTE_SCATTER_SET, result))
+CALL(scatter_elements, compute_scatter_elements(graph, x[0], x[1], x[2], 1, COMPUTE_SCATTER_MAX),
+     compute_tensor_scatter_elements(x[0], x[1], x[2], 1, COMPUTE_SCATTER_MAX, result))
 CALL(scatter_add_elements, compute_scatter_add_elements(graph, x[0], x[1], 1, COMPUTE_SHAPE(3, 6)),
      compute_tensor_scatter_add_elements(x[0], x[1], 1, COMPUTE_SHAPE(3, 6), result))
 CALL(cross_entropy, compute_cross_entropy(graph, x[0], x[1]),
@@ -241,6 +245,8 @@ static void every_other_call_agrees_with_its_graph(void **state) {
       CASE(gather, 0, 2, REAL(2, 4), INDICES(3)),
       CASE(gather_elements, 0, 2, REAL(3, 4), INDICES(3, 2)),
       CASE(scatter_add, 8, 2, REAL(6, 2), INDICES(6)),
+      CASE(scatter, 8, 3, REAL(4, 2), REAL(6, 2), INDICES(6)),
+      CASE(scatter_elements, 8, 3, REAL(3, 6), REAL(3, 4), INDICES(3, 4)),
       CASE(scatter_add_elements, 8, 2, REAL(3, 4), INDICES(3, 4)),
       CASE(cross_entropy, 16, 2, REAL(5, 4), {COMPUTE_I64, COMPUTE_SHAPE(5), 0, 3}),
       CASE(mean_squared_error, 16, 2, REAL(4, 3), REAL(3)),

@@ -262,6 +262,13 @@ RULE(gather_elements,
 RULE(gather_elements_of_first_axis,
      compute_gather_elements(graph, x[0], indices(graph, COMPUTE_SHAPE(3, 2), six), 0))
 RULE(scatter_add, compute_scatter_add(graph, x[0], indices(graph, COMPUTE_SHAPE(6), six), 0, 4))
+RULE(scatter_set, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(6), six), 0,
+                                  COMPUTE_SCATTER_SET))
+RULE(scatter_sum, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(6), six), 0,
+                                  COMPUTE_SCATTER_ADD))
+RULE(scatter_set_elements,
+     compute_scatter_elements(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(2, 3), six), 1,
+                              COMPUTE_SCATTER_SET))
 RULE(scatter_add_middle,
      compute_scatter_add(graph, x[0], indices(graph, COMPUTE_SHAPE(3, 2), six), 1, 3))
 RULE(scatter_add_elements,
@@ -366,6 +373,14 @@ static void every_structural_rule_agrees_with_differences(void **state) {
        -2,
        2},
       {"scatter_add", scatter_add, 1, {COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter", scatter_set, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter", scatter_sum, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter_elements",
+       scatter_set_elements,
+       2,
+       {COMPUTE_SHAPE(2, 4), COMPUTE_SHAPE(2, 3)},
+       -2,
+       2},
       {"scatter_add, middle", scatter_add_middle, 1, {COMPUTE_SHAPE(2, 3, 2, 2)}, -2, 2},
       {"scatter_add_elements", scatter_add_elements, 1, {COMPUTE_SHAPE(2, 3)}, -2, 2},
       {"cross_entropy", cross_entropy, 1, {COMPUTE_SHAPE(6, 4)}, -2, 2},

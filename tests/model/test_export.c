@@ -14,7 +14,7 @@
 #include "support/harness/test.h"
 #include "support/samples/elementwise.h"
 
-enum { MOST_OPERANDS = 4, MOST_OUTPUTS = 3 };
+enum { MOST_OPERANDS = 4, MOST_OUTPUTS = 6 };
 
 static bool covered[OP_COUNT];
 static int failures;
@@ -348,6 +348,18 @@ y[2] = compute_scatter_add(graph, compute_slice(graph, x[0], 2, 0, 2, 1), x[3], 
 return 3;
 }
 
+/* One update for each element: of several for one ONNX does not say which stands. */
+BUILD(scatter_into)
+const compute_node one = compute_slice(graph, x[0], 1, 1, 1, 1);
+y[0] = compute_scatter(graph, x[0], one, x[1], 1, COMPUTE_SCATTER_SET);
+y[1] = compute_scatter_elements(graph, x[0], one, x[2], 1, COMPUTE_SCATTER_SET);
+y[2] = compute_scatter(graph, x[0], one, x[1], 1, COMPUTE_SCATTER_MAX);
+y[3] = compute_scatter_elements(graph, x[0], one, x[2], 1, COMPUTE_SCATTER_MIN);
+y[4] = compute_scatter(graph, x[0], one, x[1], -2, COMPUTE_SCATTER_MUL);
+y[5] = compute_scatter_elements(graph, x[0], one, x[2], 1, COMPUTE_SCATTER_ADD);
+return 6;
+}
+
 BUILD(order)
 y[0] = compute_top_k(graph, x[0], 3, 1, false, &y[1]);
 y[2] = compute_top_k(graph, x[0], 2, 2, true, NULL);
@@ -464,6 +476,14 @@ static const export_sample samples[] = {
       INDICES(I32, 4),
       INDICES(I64, 3, 4, 7),
       {.dtype = COMPUTE_I64, .shape = SHAPE(2), .low = -4, .high = 3}},
+     8},
+    {"scatter_into",
+     scatter_into,
+     NULL,
+     "ordered",
+     {NUMBERS(3, 4, 7),
+      {.dtype = COMPUTE_I32, .shape = SHAPE(1), .low = -4, .high = 3},
+      {.dtype = COMPUTE_I64, .shape = SHAPE(3, 1, 7), .low = -4, .high = 3}},
      8},
     {"order", order, NULL, "ordered", {NUMBERS(3, 5, 4)}, 0},
     {"sorts", sorts, NULL, "ordered", {NUMBERS(3, 5, 4)}, 0},

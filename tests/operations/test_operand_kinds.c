@@ -78,6 +78,8 @@ BUILD(normalize, compute_normalize(g, x[0], 1e-3))
 BUILD(gather, compute_gather(g, x[0], x[1], 0))
 BUILD(gather_elements, compute_gather_elements(g, x[0], x[1], 0))
 BUILD(scatter_add, compute_scatter_add(g, x[0], x[1], 0, 5))
+BUILD(scatter, compute_scatter(g, x[0], x[1], x[2], 0, COMPUTE_SCATTER_ADD))
+BUILD(scatter_elements, compute_scatter_elements(g, x[0], x[1], x[2], 0, COMPUTE_SCATTER_ADD))
 BUILD(scatter_add_elements, compute_scatter_add_elements(g, x[0], x[1], 0, COMPUTE_SHAPE(5, 3)))
 BUILD(conv2d, compute_conv2d(g, x[0], x[1], x[2], &padded))
 BUILD(conv2d_by_data, compute_conv2d_transpose(g, x[0], x[1], x[2], &padded))
@@ -132,6 +134,8 @@ static const kind_case cases[] = {
     {"gather", build_gather, {{FLOATS(5, 3), INDICES(5, 4)}, {FLOATS(5, 0), INDICES(5, 4)}, {FLOATS(5, 3), INDICES(5, 0)}}},
     {"gather_elements", build_gather_elements, {{FLOATS(5, 3), INDICES(5, 4, 3)}, {FLOATS(5, 0), INDICES(5, 4, 0)}, {FLOATS(5, 3), INDICES(5, 0, 3)}}},
     {"scatter_add", build_scatter_add, {{FLOATS(4, 3), INDICES(5, 4)}, {FLOATS(0, 3), INDICES(5, 0)}, {FLOATS(4, 0), INDICES(5, 4)}}},
+    {"scatter", build_scatter, {{FLOATS(5, 3), FLOATS(4, 3), INDICES(5, 4)}, {FLOATS(5, 3), FLOATS(0, 3), INDICES(5, 0)}}},
+    {"scatter_elements", build_scatter_elements, {{FLOATS(5, 3), FLOATS(4, 3), INDICES(5, 4, 3)}}},
     {"scatter_add_elements", build_scatter_add_elements, {{FLOATS(4, 3), INDICES(5, 4, 3)}, {FLOATS(0, 3), INDICES(5, 0, 3)}}},
     {"conv2d", build_conv2d, {{FLOATS(2, 3, 6, 5), FLOATS(4, 3, 3, 3), FLOATS(4)}, {FLOATS(0, 3, 6, 5), FLOATS(4, 3, 3, 3), FLOATS(4)}, {FLOATS(2, 3, 6, 5), FLOATS(0, 3, 3, 3), FLOATS(0)}}},
     {"conv2d_by_data", build_conv2d_by_data, {{FLOATS(2, 4, 6, 5), FLOATS(4, 3, 3, 3), FLOATS(3)}, {FLOATS(0, 4, 6, 5), FLOATS(4, 3, 3, 3), FLOATS(3)}}},

@@ -184,6 +184,8 @@ EXPORT_RULE(cumulative_sum)
 EXPORT_RULE(top_k)
 EXPORT_RULE(sort)
 /* index.c */
+EXPORT_RULE(scatter_add)
+EXPORT_RULE(scatter_add_elements)
 EXPORT_RULE(scatter)
 EXPORT_RULE(scatter_elements)
 /* network.c */
