@@ -281,6 +281,16 @@ static bool mistakes_with_indices(int wanted, const operands *o, expectation *e)
           compute_scatter_add(g, o->x23, o->i3, 1, -1))
   MISTAKE(DTYPE, "scatter_add: needs a number dtype, not bool",
           compute_scatter_add(g, o->b23, o->i3, 1, 4))
+  MISTAKE(SHAPE, "scatter: updates [5] do not have the axes of [2,3] with those of the indices [3]",
+          compute_scatter(g, o->x23, o->x5, o->i3, 1, COMPUTE_SCATTER_SET))
+  MISTAKE(SHAPE, "scatter_elements: updates [5] and indices [3] do not match [5] outside axis 0",
+          compute_scatter_elements(g, o->x5, o->x5, o->i3, 0, COMPUTE_SCATTER_SET))
+  MISTAKE(DTYPE, "scatter: data are f32 and updates bool",
+          compute_scatter(g, o->x23, o->b23, o->i3, 1, COMPUTE_SCATTER_SET))
+  MISTAKE(DTYPE, "scatter: needs a number dtype, not bool",
+          compute_scatter(g, o->b23, o->b23, o->i3, 1, COMPUTE_SCATTER_ADD))
+  MISTAKE(INVALID_ARGUMENT, "scatter: 9 is no mode",
+          compute_scatter(g, o->x23, o->x23, o->i3, 1, (compute_scatter_mode)9))
   MISTAKE(SHAPE, "scatter_add_elements: [5] and the indices [3] must have the same shape",
           compute_scatter_add_elements(g, o->x5, o->i3, 0, COMPUTE_SHAPE(4)))
   MISTAKE(SHAPE, "scatter_add_elements: [2,3] does not match [9,2] outside axis 0",

@@ -180,6 +180,13 @@ static void scatters_say_so_too(void **state) {
   y = compute_scatter_add_elements(b.graph, x, i, 1, COMPUTE_SHAPE(2, 6));
   check(&b, &y, 1, "scatter_add_elements",
         "scatter_add_elements: index 7 at position [0,2] is outside -6 … 5");
+  b = begin();
+  x = zeros(&b, COMPUTE_SHAPE(2, 3));
+  i = input(&b, COMPUTE_I64, COMPUTE_SHAPE(2, 3), grid);
+  y = compute_scatter_elements(b.graph, zeros(&b, COMPUTE_SHAPE(2, 6)), x, i, 1,
+                               COMPUTE_SCATTER_SET);
+  check(&b, &y, 1, "scatter_elements",
+        "scatter_elements: index 7 at position [0,2] is outside -6 … 5");
 }
 
 /* Where only the gradient is asked for, it is the scatter that finds out. */

@@ -63,7 +63,7 @@ static bool is_out_of_reach(const compute_tensor *t) {
 static const char *objection(const compute_plan *plan, const compute_binding *bindings,
                              size_t count, const run_attempt *attempt) {
   if (attempt->foreign) return "other work of the queue may have failed too";
-  if (attempt->touched) return "parameters may have been changed already";
+  if (attempt->touched) return "parameters or inputs may have been changed already";
   for (size_t i = 0; i < count; i++)
     if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
       return "a bound tensor is on the lost device";
