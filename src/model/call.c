@@ -160,7 +160,7 @@ static double bfloat_value(uint16_t bits) {
 }
 
 compute_status call_number(model_call *call, size_t i, double *value) {
-  const void *data;
+  const void *data = NULL;
   const compute_status status = call_host(call, i, &data);
   if (status) return status;
   if (count_of(call->inputs[i]->shape) != 1)

@@ -108,10 +108,6 @@ uint32_t ir_add(ir *r, const ir_node *node) {
   return r->count++;
 }
 
-double ir_uniform_value(const ir_node *node) {
-  return dtype_load(node->dtype, node->constant);
-}
-
 static bool is_composed(const graph_node *node) {
   return plan_rules[node->op]->has_kernel != NULL;
 }

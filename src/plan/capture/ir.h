@@ -4,6 +4,7 @@
 #ifndef PLAN_IR_H
 #define PLAN_IR_H
 
+#include "type/dtype.h"
 #include "graph/graph.h"
 #include "plan/scratch.h"
 
@@ -64,7 +65,9 @@ static inline graph_category ir_category(const ir_node *n) {
 }
 
 /* The one value of a uniform constant as a number. */
-double ir_uniform_value(const ir_node *node);
+static inline double ir_uniform_value(const ir_node *node) {
+  return dtype_load(node->dtype, node->constant);
+}
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 
