@@ -6,35 +6,19 @@
  *   ./embed_sentences FOLDER [--output F.npy] SENTENCE...
  *
  * FOLDER has model.safetensors and vocab.txt. Prints the cosine of each pair of sentences; --output
- * keeps the embeddings [sentences, width]. Letters of Latin-1 lose case and accents as the network
- * was trained; other letters are taken as they are. */
+ * keeps the embeddings [sentences, width]. */
 #include <compute/compute.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum {
-  HEADS = 12,
-  MOST_TOKENS = 256,
-  MOST_SENTENCES = 64,
-  MOST_WORD = 100,
-  MOST_VOCABULARY = 1 << 20
-};
+#include "word_piece.h"
 
-typedef struct token {
-  const char *text;
-  int64_t id;
-} token;
+enum { HEADS = 12, MOST_SENTENCES = 64 };
 
 typedef struct program {
   compute_context *context;
   compute_tensor_file *weights;
   compute_graph *graph;
-  char *text;    /* of the vocabulary */
-  token *tokens; /* sorted */
-  size_t count;
-  int64_t unknown, start, end;
-  int64_t ids[MOST_SENTENCES][MOST_TOKENS], lengths[MOST_SENTENCES];
+  vocabulary words;
+  token_list tokens[MOST_SENTENCES];
   int64_t sentences, longest;
 } program;
 
@@ -42,109 +26,6 @@ static compute_status complain(const char *what, const char *which) {
   fprintf(stderr, "embed_sentences: %s%s\n", what, which);
   return COMPUTE_ERROR_FORMAT;
 }
-
-/* ---- WordPiece ------------------------------------------------------------------------------ */
-
-static int compare(const void *a, const void *b) {
-  return strcmp(((const token *)a)->text, ((const token *)b)->text);
-}
-
-static int64_t find(const program *p, const char *text) {
-  const token *found = bsearch(&(token){text, 0}, p->tokens, p->count, sizeof *found, compare);
-  return found ? found->id : -1;
-}
-
-/* A token a line; the number of the line is what the network knows it by. */
-static compute_status load_vocabulary(program *p, const char *path) {
-  FILE *file = fopen(path, "rb");
-  if (!file) return complain("cannot read ", path);
-  long bytes = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
-  if (bytes > 0 && bytes < MOST_VOCABULARY * 16L) p->text = calloc((size_t)bytes + 1, 1);
-  if (p->text) p->tokens = malloc(((size_t)bytes + 1) * sizeof *p->tokens);
-  rewind(file);
-  const bool read = p->tokens && fread(p->text, 1, (size_t)bytes, file) == (size_t)bytes;
-  fclose(file);
-  if (!read) return complain("cannot read ", path);
-  for (char *line = p->text; *line; p->count++) {
-    p->tokens[p->count] = (token){line, (int64_t)p->count};
-    line += strcspn(line, "\n");
-    if (*line) *line++ = '\0';
-  }
-  qsort(p->tokens, p->count, sizeof *p->tokens, compare);
-  p->unknown = find(p, "[UNK]"), p->start = find(p, "[CLS]"), p->end = find(p, "[SEP]");
-  if (p->unknown >= 0 && p->start >= 0 && p->end >= 0) return COMPUTE_OK;
-  return complain("no [UNK], [CLS] and [SEP] in ", path);
-}
-
-/* The next character, simplified, in `out`; *alone: a word of its own. Returns its bytes. */
-static size_t next_character(const char *at, char *out, bool *alone) {
-  static const char plain[] = "aaaaaa\xa6"
-                              "ceeeeiiii\xb0"
-                              "nooooo\xd7\xb8"
-                              "uuuuy\xbe\x9f";
-  const unsigned char *u = (const unsigned char *)at;
-  size_t bytes = 1;
-  while ((u[bytes] & 0xc0) == 0x80 && bytes < 4) bytes++;
-  memcpy(out, at, bytes), out[bytes] = '\0';
-  *alone = u[0] < 0x80
-               ? strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *at) != NULL
-               : bytes == 3 && ((u[0] == 0xe2 && u[1] <= 0x81) || (u[0] >= 0xe4 && u[0] <= 0xe9));
-  if (*at >= 'A' && *at <= 'Z') out[0] = (char)(*at - 'A' + 'a');
-  if (u[0] < ' ' || (u[0] == 0xc2 && u[1] == 0xa0)) strcpy(out, " ");
-  if (u[0] == 0xc3 && bytes == 2) {
-    const char c = u[1] == 0xbf ? 'y' : plain[u[1] & 0x1f];
-    if (u[1] == 0xb7 || u[1] == 0x97 || u[1] == 0x9f) return bytes; /* division, times, sharp s */
-    if (c >= 'a' && c <= 'z')
-      strcpy(out, (char[]){c, '\0'});
-    else
-      out[1] = c;
-  }
-  return bytes;
-}
-
-static void add_id(program *p, int64_t sentence, int64_t id) {
-  if (p->lengths[sentence] < MOST_TOKENS - 1) p->ids[sentence][p->lengths[sentence]++] = id;
-}
-
-/* The longest token that a word begins with, then that of the rest, which is marked with ##. */
-static void add_word(program *p, int64_t sentence, const char *word) {
-  const size_t length = strlen(word);
-  int64_t ids[MOST_WORD * 4];
-  size_t count = 0;
-  for (size_t from = 0, to; from < length; from = to) {
-    char piece[MOST_WORD * 4 + 8];
-    int64_t id = -1;
-    for (to = length; to > from && id < 0; to -= id < 0) {
-      snprintf(piece, sizeof piece, "%s%.*s", from ? "##" : "", (int)(to - from), word + from);
-      id = find(p, piece);
-    }
-    if (id < 0) {
-      add_id(p, sentence, p->unknown);
-      return;
-    }
-    ids[count++] = id;
-  }
-  for (size_t i = 0; i < count; i++) add_id(p, sentence, ids[i]);
-}
-
-static void add_sentence(program *p, int64_t sentence, const char *text) {
-  char word[MOST_WORD * 4 + 8] = "", character[5];
-  bool alone;
-  add_id(p, sentence, p->start);
-  for (size_t used = 0;;) {
-    const size_t bytes = *text ? next_character(text, character, &alone) : 0;
-    const bool ends = !bytes || alone || *character == ' ';
-    if (used && (ends || used + bytes > MOST_WORD * 4)) add_word(p, sentence, word), used = 0;
-    if (!bytes) break;
-    if (alone) add_word(p, sentence, character);
-    if (!ends) strcpy(word + used, character), used += strlen(character);
-    text += bytes;
-  }
-  p->ids[sentence][p->lengths[sentence]++] = p->end;
-  if (p->lengths[sentence] > p->longest) p->longest = p->lengths[sentence];
-}
-
-/* ---- The network ---------------------------------------------------------------------------- */
 
 /* A weight; prefix.name. */
 static compute_node weight(program *p, const char *prefix, const char *name) {
@@ -206,9 +87,9 @@ static compute_node network(program *p) {
   float share[MOST_SENTENCES * MOST_TOKENS] = {0}, hidden[MOST_SENTENCES * MOST_TOKENS];
   for (int64_t i = 0; i < n * longest; i++) {
     const int64_t sentence = i / longest, at = i % longest;
-    const bool used = at < p->lengths[sentence];
-    ids[i] = used ? p->ids[sentence][at] : 0;
-    share[i] = used ? 1.0F / (float)p->lengths[sentence] : 0;
+    const bool used = at < p->tokens[sentence].count;
+    ids[i] = used ? p->tokens[sentence].ids[at] : 0;
+    share[i] = used ? 1.0F / (float)p->tokens[sentence].count : 0;
     hidden[i] = used ? 0 : -1e9F;
   }
   const compute_node tokens = compute_constant(g, COMPUTE_I64, COMPUTE_SHAPE(n, longest), ids);
@@ -267,8 +148,12 @@ int main(int argc, char **argv) {
   if (p.sentences < 1 || p.sentences > MOST_SENTENCES)
     return complain("wrong arguments; see embed_sentences --help", ""), 2;
   snprintf(path, sizeof path, "%s/vocab.txt", argv[1]);
-  compute_status s = load_vocabulary(&p, path);
-  for (int64_t i = 0; i < p.sentences && !s; i++) add_sentence(&p, i, sentences[i]);
+  compute_status s =
+      vocabulary_load(&p.words, path) ? COMPUTE_OK : complain("no vocabulary: ", path);
+  for (int64_t i = 0; i < p.sentences && !s; i++) {
+    token_list_make(&p.words, &p.tokens[i], sentences[i]);
+    if (p.tokens[i].count > p.longest) p.longest = p.tokens[i].count;
+  }
   if (!s) s = compute_open(&p.context, NULL);
   snprintf(path, sizeof path, "%s/model.safetensors", argv[1]);
   if (!s) s = compute_tensor_file_open(p.context, path, &p.weights);
@@ -280,6 +165,6 @@ int main(int argc, char **argv) {
   compute_graph_release(p.graph);
   compute_tensor_file_close(p.weights);
   compute_close(p.context);
-  free(p.text), free(p.tokens);
+  vocabulary_release(&p.words);
   return s ? 1 : 0;
 }

@@ -8,66 +8,16 @@
  * Text must be upright. Prints for each line of text its place (left, top, width, height), how sure
  * the network is of it, and the text. */
 #include <compute/compute.h>
-#include <math.h>
-#include <png.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_SIDE = 1536, MOST_PIXELS = 1 << 28, READ_HEIGHT = 48, READ_WIDTH = 320, STEP = 32 };
+#include "picture.h"
+
+enum { LONGEST_SIDE = 1536, READ_HEIGHT = 48, READ_WIDTH = 320, STEP = 32 };
 static const double text_above = 0.3, box_above = 0.5, line_above = 0.5, growth = 1.6;
-
-typedef struct picture {
-  int width, height;
-  unsigned char *pixels; /* blue, green, red */
-} picture;
-
-typedef struct box {
-  double left, top, width, height;
-} box;
 
 static compute_status complain(const char *what) {
   fprintf(stderr, "read_text: %s\n", what);
   return COMPUTE_ERROR_FORMAT;
-}
-
-static compute_status load_picture(const char *path, picture *result) {
-  png_image image = {.version = PNG_IMAGE_VERSION};
-  compute_status s = COMPUTE_OK;
-  if (!png_image_begin_read_from_file(&image, path)) return complain(image.message);
-  image.format = PNG_FORMAT_BGR;
-  if ((double)image.width * image.height > MOST_PIXELS) s = complain("the picture is too large");
-  if (!s && !(result->pixels = malloc(PNG_IMAGE_SIZE(image)))) s = complain("out of memory");
-  const png_color white = {255, 255, 255}; /* behind transparent pixels */
-  if (!s && !png_image_finish_read(&image, &white, result->pixels, 0, NULL))
-    s = complain(image.message);
-  result->width = (int)image.width, result->height = (int)image.height;
-  png_image_free(&image);
-  return s;
-}
-
-static double limit(double value, double low, double high) {
-  return value < low ? low : value > high ? high : value;
-}
-
-/* Part `b` of the picture at another size, in the middle of width × height of [3,h,w], −1 … 1. */
-static void sample(const picture *p, box b, int width, int height, int row_width, float *out) {
-  for (int y = 0; y < height; y++) {
-    const double at_y = limit(b.top + (y + 0.5) * b.height / height - 0.5, 0, p->height - 1);
-    const int y0 = (int)at_y, y1 = y0 + (y0 + 1 < p->height);
-    for (int x = 0; x < width; x++) {
-      const double at_x = limit(b.left + (x + 0.5) * b.width / width - 0.5, 0, p->width - 1);
-      const int x0 = (int)at_x, x1 = x0 + (x0 + 1 < p->width);
-      const unsigned char *above = p->pixels + (size_t)y0 * (size_t)p->width * 3;
-      const unsigned char *below = p->pixels + (size_t)y1 * (size_t)p->width * 3;
-      for (int c = 0; c < 3; c++) {
-        const double u = above[x0 * 3 + c] + (at_x - x0) * (above[x1 * 3 + c] - above[x0 * 3 + c]);
-        const double v = below[x0 * 3 + c] + (at_x - x0) * (below[x1 * 3 + c] - below[x0 * 3 + c]);
-        out[((size_t)c * (size_t)height + (size_t)y) * (size_t)row_width + (size_t)x] =
-            (float)((u + (at_y - y0) * (v - u)) / 127.5 - 1);
-      }
-    }
-  }
 }
 
 /* Runs a network of one input and one output on part `b`; *values is the caller's to free. */
@@ -169,9 +119,10 @@ static compute_status load_characters(const compute_model *model, char **text, c
     value = NULL;
   }
   if (!value) return complain("the second network has no metadata called 'character'");
-  *text = strdup(value);
+  *text = malloc(strlen(value) + 1);
   *characters = malloc((strlen(value) + 3) * sizeof **characters);
   if (!*text || !*characters) return complain("out of memory");
+  strcpy(*text, value);
   (*characters)[(*count)++] = "";
   for (char *at = *text; *at; (*count)++) {
     (*characters)[*count] = at;
@@ -224,9 +175,8 @@ int main(int argc, char **argv) {
   box *boxes = NULL;
   char *text = NULL, **characters = NULL;
   size_t count = 0, classes = 0;
-  compute_status s = load_picture(argv[3], &p);
-  if (s) return free(p.pixels), 1;
-  s = compute_open(&context, &(compute_open_options){.device = argc > 4 ? argv[4] : NULL});
+  compute_status s = picture_load(&p, argv[3]) ? COMPUTE_OK : complain(p.problem);
+  if (!s) s = compute_open(&context, &(compute_open_options){.device = argc > 4 ? argv[4] : NULL});
   if (!s) s = compute_model_load(context, argv[1], NULL, &find);
   if (!s) s = compute_model_load(context, argv[2], NULL, &read);
   if (!s) s = load_characters(read, &text, &characters, &classes);
@@ -238,6 +188,7 @@ int main(int argc, char **argv) {
   if (s && error.status) complain(error.message);
   compute_model_release(find), compute_model_release(read);
   compute_close(context);
-  free(p.pixels), free(boxes), free(text), free(characters);
+  picture_release(&p);
+  free(boxes), free(text), free(characters);
   return s ? 1 : 0;
 }

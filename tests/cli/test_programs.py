@@ -512,6 +512,24 @@ class Examples(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("/nowhere.onnx", result.stderr)
 
+    def test_embed_sentences_says_what_is_wrong_with_its_input(self):
+        self.assertEqual(run("example_embed_sentences", "folder", folder="EXAMPLES").returncode, 2)
+        result = run("example_embed_sentences", "/nowhere", "a", "b", folder="EXAMPLES")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/nowhere/vocab.txt", result.stderr)
+
+    def test_read_text_says_what_is_wrong_with_its_input(self):
+        if not os.path.exists(os.path.join(os.environ["EXAMPLES"], "example_read_text")):
+            self.skipTest("no libpng")
+        self.assertEqual(run("example_read_text", folder="EXAMPLES").returncode, 2)
+        with tempfile.NamedTemporaryFile() as damaged:
+            damaged.write(b"\x89PNG\r\n\x1a\nand no more")
+            damaged.flush()
+            for path, words in (("/nowhere.png", "No such file"), (damaged.name, "Error")):
+                result = run("example_read_text", "a.onnx", "b.onnx", path, folder="EXAMPLES")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(words, result.stderr)
+
     def test_own_kernel_draws_or_says_what_is_missing(self):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu",
                     COMPUTE_CC="none")
