@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Whole networks beside ONNX Runtime and OpenVINO, in one run: speed, loading time, memory, and how far apart results are.
+"""Whole networks beside ONNX Runtime and OpenVINO in one run: speed, loading time, memory, and whether results agree.
 
     models.py [--library LIBCOMPUTE.so] [--batch 1,8] [--threads N] [--rounds R] [--json FILE] MODEL.onnx...
 
-Each engine runs in a process of its own, with the same inputs and number of threads, and the engines take turns, so that a
-slow moment of the machine hits all of them. Needs numpy and whichever of onnxruntime and openvino is to be compared,
-from PyPI. A ratio is the peer's time divided by libcompute's: above 1, libcompute is faster.
+Each engine runs in a process of its own, with the same inputs and number of threads, and the engines take turns, so
+that a slow moment of the machine hits all of them. Needs numpy, onnx, and whichever of onnxruntime and openvino is to
+be compared, from PyPI. "memory" is what loading and running add to the process at its peak. A ratio is the peer's time divided by libcompute's: above 1, libcompute is faster.
 """
 import argparse
 import ctypes
@@ -186,8 +186,8 @@ def work(options):
 
 class Worker:
     def __init__(self, engine, model, options):
-        command = [sys.executable, os.path.abspath(__file__), "--engine", engine, "--library", options.library, "--threads",
-                   str(options.threads), model]
+        command = [sys.executable, os.path.abspath(__file__), "--engine", engine, "--library", options.library,
+                   "--threads", str(options.threads), model]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         stderr=subprocess.PIPE if options.quiet else None)
         self.ready = self.read()
@@ -210,7 +210,7 @@ def size_of(dimension, batch):
     return dimension if isinstance(dimension, int) and dimension > 0 else batch
 
 
-def random_inputs(model, batch, ports=None):
+def random_inputs(model, batch):
     """Floats in [0, 1), integers 0 or 1: batch is the size of every symbolic dimension."""
     import onnx
     graph = onnx.load(model, load_external_data=False).graph
@@ -272,8 +272,9 @@ def show(record):
     for engine, values in record["engines"].items():
         ratio = f"  {values['ms'] / ours['ms']:5.2f} x" if ours and engine != "libcompute" else ""
         apart = f"  apart {values['difference']:.1e}" if "difference" in values else ""
-        print(f"  {engine:12} {values['version']:10} {values['ms']:9.2f} ms  load + first run "
-              f"{values['load_s'] + values['first_s']:6.2f} s  memory {values['peak_mb']:6.0f} MB{ratio}{apart}", flush=True)
+        first = values["load_s"] + values["first_s"]
+        print(f"  {engine:12} {values['version']:10} {values['ms']:9.2f} ms  load + first run {first:6.2f} s  "
+              f"memory {values['peak_mb']:6.0f} MB{ratio}{apart}", flush=True)
 
 
 def main():
