@@ -5,7 +5,8 @@
 
 Each engine runs in a process of its own, with the same inputs and number of threads, and the engines take turns, so
 that a slow moment of the machine hits all of them. Needs numpy, onnx, and whichever of onnxruntime and openvino is to
-be compared, from PyPI. "memory" is what loading and running add to the process at its peak. A ratio is the peer's time divided by libcompute's: above 1, libcompute is faster.
+be compared, from PyPI. "memory" is what loading and running add to the process at its peak. A ratio is the peer's
+time divided by libcompute's: above 1, libcompute is faster.
 """
 import argparse
 import ctypes
