@@ -346,7 +346,7 @@ static int64_t step_with_failure(int64_t nth, int code) {
     assert_true(new_w && new_v);
   } else if (!old_w || !old_v) {
     assert_true((old_w || new_w) && (old_v || new_v));
-    test_check_message(context, "parameters may have been changed");
+    test_check_message(context, "may have been changed already");
   }
   compute_error_clear(context);
   compute_plan_release(plan);
