@@ -141,9 +141,9 @@ static void choose_share(const options *o, subject *s) {
   s->seed = option_given(&o->line, "--seed")
                 ? (uint64_t)o->seed
                 : number_of(getenv("COMPUTE_TEST_SEED"), (uint64_t)time(NULL) / 86400);
-  s->spread = (uint32_t)number_of(getenv("COMPUTE_TEST_SPREAD"), compiles ? 40 : 1);
+  const bool thin = compiles && s->extent != EXTENT_FULL;
+  s->spread = (uint32_t)number_of(getenv("COMPUTE_TEST_SPREAD"), thin ? 40 : 1);
   if (s->extent == EXTENT_QUICK) s->spread = compiles ? 400 : 20;
-  if (s->extent == EXTENT_FULL) s->spread = 1;
   if (s->spread < 1) s->spread = 1;
 }
 

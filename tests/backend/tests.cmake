@@ -37,7 +37,7 @@ if(TARGET opencl_layer)
   compute_add_conformance(opencl_gpu opencl:0 opencl_gpu "full"
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${on_layer} ${optimised} COMPUTE_TEST_LAYER=gpu=1)
   compute_add_conformance(opencl_full opencl:0 opencl "full"
-    ARGUMENTS --hooks ${opencl_layer} --full ENVIRONMENT ${on_layer})
+    ARGUMENTS --hooks ${opencl_layer} --full ENVIRONMENT ${on_layer} COMPUTE_TEST_SPREAD=4)
 endif()
 
 if(TARGET cuda_stand_in_driver)
@@ -45,7 +45,7 @@ if(TARGET cuda_stand_in_driver)
   compute_add_conformance(cuda cuda:0 cuda "default;full"
     ARGUMENTS --hooks libcuda.so.1 ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=10)
   compute_add_conformance(cuda_full cuda:0 cuda "full"
-    ARGUMENTS --hooks libcuda.so.1 --full ENVIRONMENT ${on_fake})
+    ARGUMENTS --hooks libcuda.so.1 --full ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=3)
 endif()
 
 add_library(compute-broken MODULE backend/broken.c)
