@@ -193,6 +193,13 @@ COMPUTE_API compute_status compute_tensor_embed(const compute_tensor *x, int32_t
 COMPUTE_API compute_status compute_tensor_matmul(const compute_tensor *a, const compute_tensor *b,
                                                  compute_tensor **result);
 
+/** As compute_matmul_integer; zero points may be NULL. */
+COMPUTE_API compute_status compute_tensor_matmul_integer(const compute_tensor *a,
+                                                         const compute_tensor *b,
+                                                         const compute_tensor *a_zero,
+                                                         const compute_tensor *b_zero,
+                                                         compute_tensor **result);
+
 /* ---- Reductions and rows ------------------------------------------------------------------- */
 
 /** Along `axes` (empty: all; COMPUTE_NO_AXES: none); with keep_axes the reduced axes stay with

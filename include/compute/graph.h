@@ -234,6 +234,19 @@ COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int
  * f32. Transposed operands cost nothing: pass compute_transpose of them. */
 COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b);
 
+/** (a − a_zero) · (b − b_zero) of 8-bit integers, summed exactly, as i32; shapes as in
+ * compute_matmul. a and b are each i8 or u8. Zero points have the dtype of their operand, or are
+ * {0} for none: a_zero broadcasts against [..., m, 1] and b_zero against [..., 1, n], so that a
+ * scalar serves a whole matrix; that of a vector operand is a scalar. Products with them are
+ * subtracted from the plain product, and cost nothing where they and the other operand are
+ * constants.
+ * COMPUTE_ERROR_OVERFLOW where k is so large that a sum might exceed i32: beyond 131071 for i8 and
+ * i8, 65793 for u8 and i8, and 33025 for u8 and u8 or with a zero point. Integers have no
+ * gradients. */
+COMPUTE_API compute_node compute_matmul_integer(compute_graph *graph, compute_node a,
+                                                compute_node b, compute_node a_zero,
+                                                compute_node b_zero);
+
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /** Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
@@ -391,8 +404,8 @@ COMPUTE_API compute_node compute_parameter_at(const compute_graph *graph, size_t
 typedef struct compute_operation_info {
   const char *name;     /**< "add" */
   const char *category; /**< "elementwise", "reduction", … */
-  const char *domain; /**< dtypes accepted: "float", "number", "integer", "logic", "any"; "ordered"
-                       and   "ordered integer" are number and integer without u64 */
+  const char *domain; /**< dtypes accepted: "float", "number", "integer", "logic", "byte" (i8, u8),
+                       "any"; "ordered" and "ordered integer" are number and integer without u64 */
   const char *text;   /**< what it computes */
   bool differentiable;
   uint64_t reserved[8]; /**< zero */

@@ -105,6 +105,15 @@ compute_status compute_tensor_matmul(const compute_tensor *a, const compute_tens
   return EAGER_CALL(matmul, EAGER_OPERANDS(a, b));
 }
 
+EAGER_BUILD(matmul_integer, compute_matmul_integer(graph, x[0], x[1], x[2], x[3]))
+
+compute_status compute_tensor_matmul_integer(const compute_tensor *a, const compute_tensor *b,
+                                             const compute_tensor *a_zero,
+                                             const compute_tensor *b_zero,
+                                             compute_tensor **result) {
+  return EAGER_CALL(matmul_integer, EAGER_OPERANDS(a, b, a_zero, b_zero), .optional = true);
+}
+
 #define FOLD(name)                                                                                 \
   EAGER_BUILD(name, compute_##name(graph, x[0], call->axes, call->keep_axes))                      \
   compute_status compute_tensor_##name(const compute_tensor *x, compute_axes axes, bool keep_axes, \

@@ -50,6 +50,7 @@ typedef enum graph_domain {
   DOMAIN_INTEGER,
   DOMAIN_ORDERED_INTEGER,
   DOMAIN_LOGIC,
+  DOMAIN_BYTE,
   DOMAIN_ANY
 } graph_domain;
 

@@ -75,6 +75,7 @@ compute_status compute_operation_at(size_t index, compute_operation_info *info) 
       [DOMAIN_INTEGER] = "integer",
       [DOMAIN_ORDERED_INTEGER] = "ordered integer",
       [DOMAIN_LOGIC] = "logic",
+      [DOMAIN_BYTE] = "byte",
       [DOMAIN_ANY] = "any",
   };
   const char *operation = "compute_operation_at";

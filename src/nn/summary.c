@@ -21,7 +21,8 @@ static int64_t last_size(compute_shape shape) {
 static double multiply_adds(const compute_graph *graph, const graph_node *node) {
   const double result = (double)shape_count(node->shape);
   switch (node->op) {
-  case OP_matmul: return result * (double)last_size(graph->nodes[node->inputs[0]].shape);
+  case OP_matmul:
+  case OP_matmul_integer: return result * (double)last_size(graph->nodes[node->inputs[0]].shape);
   case OP_conv2d:
   case OP_conv2d_by_data: {
     const compute_conv_attributes *c = network_convolution(node);

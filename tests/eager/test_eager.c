@@ -170,6 +170,8 @@ CALL(broadcast, compute_broadcast(graph, x[0], COMPUTE_SHAPE(2, 3, 4)),
      compute_tensor_broadcast(x[0], COMPUTE_SHAPE(2, 3, 4), result))
 CALL(concat, compute_concat(graph, x, 3, 1), compute_tensor_concat(x, 3, 1, result))
 CALL(embed, compute_embed(graph, x[0], 0, 7, 1, 3), compute_tensor_embed(x[0], 0, 7, 1, 3, result))
+CALL(matmul_integer, compute_matmul_integer(graph, x[0], x[1], (compute_node){0}, x[2]),
+     compute_tensor_matmul_integer(x[0], x[1], NULL, x[2], result))
 CALL(matmul, compute_matmul(graph, x[0], x[1]), compute_tensor_matmul(x[0], x[1], result))
 CALL(sum, compute_sum(graph, x[0], COMPUTE_AXES(1), false),
      compute_tensor_sum(x[0], COMPUTE_AXES(1), false, result))
@@ -215,6 +217,8 @@ CALL(index, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(3, 4), 1),
   { #name, build_##name, run_##name, count, {__VA_ARGS__ }, ulp }
 #define REAL(...)                                                                                  \
   { COMPUTE_F32, COMPUTE_SHAPE(__VA_ARGS__), -2, 2 }
+#define BYTES(...)                                                                                 \
+  { COMPUTE_I8, COMPUTE_SHAPE(__VA_ARGS__), -128, 127 }
 #define INDICES(...)                                                                               \
   { COMPUTE_I64, COMPUTE_SHAPE(__VA_ARGS__), -4, 3 }
 
@@ -229,6 +233,7 @@ static void every_other_call_agrees_with_its_graph(void **state) {
       CASE(broadcast, 0, 1, REAL(3, 1)),
       CASE(concat, 0, 3, REAL(2, 3), REAL(2, 1), REAL(2, 2)),
       CASE(embed, 0, 1, REAL(2, 3)),
+      CASE(matmul_integer, 0, 3, BYTES(3, 4), BYTES(2, 4, 5), BYTES(5)),
       CASE(matmul, 16, 2, REAL(3, 4), REAL(2, 4, 5)),
       CASE(sum, 8, 1, REAL(2, 3, 4)),
       CASE(mean, 64, 1, REAL(2, 3, 4)),

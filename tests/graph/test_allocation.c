@@ -109,7 +109,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 /* What composed calls are made of; they take nothing else. */
 typedef struct operands {
   compute_graph *g;
-  compute_node x, w, row, labels, image, filter, seed, loss;
+  compute_node x, w, row, labels, image, filter, seed, bytes, byte, loss;
 } operands;
 
 static const compute_node none;
@@ -160,6 +160,9 @@ static void conv2d(const operands *o) {
 static void conv2d_transpose(const operands *o) {
   compute_conv2d_transpose(o->g, o->image, o->filter, o->row, NULL);
 }
+static void matmul_integer(const operands *o) {
+  compute_matmul_integer(o->g, o->bytes, o->bytes, o->byte, o->byte);
+}
 static void matmul(const operands *o) {
   compute_matmul(o->g, o->row, o->w);
 }
@@ -196,29 +199,12 @@ static void find_spots(const operands *o) {
 }
 
 static void (*const composed[])(const operands *o) = {
-    clamp,
-    layer_norm,
-    cross_entropy,
-    squared_error,
-    binary,
-    huber,
-    batch_norm,
-    dropout,
-    top_k,
-    sort,
-    argsort,
-    one_hot,
-    conv2d,
-    matmul,
-    pad,
-    upsample,
-    gradients,
-    conv2d_transpose,
-    clip_gradients,
-    sgd_step,
-    adam_step,
-    rmsprop_step,
-    batch_norm_training,
+    clamp,      layer_norm, cross_entropy,    squared_error,
+    binary,     huber,      batch_norm,       dropout,
+    top_k,      sort,       argsort,          one_hot,
+    conv2d,     matmul,     matmul_integer,   pad,
+    upsample,   gradients,  conv2d_transpose, clip_gradients,
+    sgd_step,   adam_step,  rmsprop_step,     batch_norm_training,
     find_spots,
 };
 
@@ -230,6 +216,8 @@ static operands make_operands(compute_graph *g) {
   o.labels = compute_input(g, COMPUTE_I32, COMPUTE_SHAPE(3));
   o.image = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(1, 4, 3, 3));
   o.filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 1, 1), 1);
+  o.bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(4, 4));
+  o.byte = compute_input(g, COMPUTE_I8, COMPUTE_SCALAR);
   o.seed = compute_constant(g, COMPUTE_I64, COMPUTE_SCALAR, &(const int64_t){7});
   o.loss = compute_mean_squared_error(g, compute_matmul(g, o.x, o.w), o.x);
   return o;

@@ -215,6 +215,9 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
   const compute_node batch3 = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(3, 4, 4));
   const compute_node images = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(64, 784));
   const compute_node weights = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(512, 10));
+  const compute_node bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2, 3));
+  const compute_node turned = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(3, 2));
+  const compute_node two = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2)), none = {0};
   const compute_node tall = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(INT64_C(1) << 40, 1), 0);
   const compute_node flat = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(1, INT64_C(1) << 40), 0);
   MISTAKE(SHAPE, "matmul: inner sizes differ: [64,784] x [512,10]",
@@ -227,6 +230,19 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
           compute_matmul(g, o->scalar, o->x5))
   MISTAKE(DTYPE, "matmul: dtypes differ: f32 and f16", compute_matmul(g, o->x23, o->h23))
   MISTAKE(DTYPE, "matmul: needs a number dtype, not bool", compute_matmul(g, o->b23, o->b23))
+  MISTAKE(DTYPE, "matmul_integer: needs an i8 or u8 dtype, not f32",
+          compute_matmul_integer(g, o->x23, o->x23, none, none))
+  MISTAKE(SHAPE, "matmul_integer: inner sizes differ: [2,3] x [2,3]",
+          compute_matmul_integer(g, bytes, bytes, none, none))
+  MISTAKE(SHAPE, "matmul_integer: a_zero has shape [2]; it must broadcast against [..., m, 1]",
+          compute_matmul_integer(g, bytes, turned, two, none))
+  MISTAKE(SHAPE, "matmul_integer: b_zero has shape [3,2]; it must broadcast against [..., 1, n]",
+          compute_matmul_integer(g, bytes, turned, none, turned))
+  MISTAKE(OVERFLOW,
+          "matmul_integer: sums of 65794 products of u8 and i8 might exceed i32, which is sure to "
+          "hold 65793",
+          compute_matmul_integer(g, compute_input(g, COMPUTE_U8, COMPUTE_SHAPE(65794)),
+                                 compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(65794)), none, none))
   MISTAKE(OVERFLOW, "matmul: the number of elements of", compute_matmul(g, tall, flat))
   MISTAKE(SHAPE, "sum: axis 2 is outside the 2 axes of [2,3]",
           compute_sum(g, o->x23, COMPUTE_AXES(2), false))

@@ -299,6 +299,12 @@ y[1] = compute_matmul(graph, compute_transpose(graph, x[1], (compute_axes){.coun
 return 2;
 }
 
+BUILD(byte_products)
+y[0] = compute_matmul_integer(graph, x[0], x[1], (compute_node){0}, (compute_node){0});
+y[1] = compute_matmul_integer(graph, x[0], x[2], x[3], (compute_node){0});
+return 2;
+}
+
 BUILD(sums)
 y[0] = compute_sum(graph, x[0], COMPUTE_AXES(0, 2), false);
 y[1] = compute_sum(graph, x[0], (compute_axes){.count = 0}, true);
@@ -456,6 +462,12 @@ static const export_sample samples[] = {
     {"empty", empty, NULL, "any", {NUMBERS(3, 5)}, 0},
     {"positions", positions, NULL, "number", {NUMBERS(3)}, 0},
     {"products", products, NULL, "number", {NUMBERS(2, 3, 4), NUMBERS(4, 5), NUMBERS(4)}, 8},
+    {"byte_products",
+     byte_products,
+     NULL,
+     "byte",
+     {NUMBERS(2, 3, 4), NUMBERS(4, 5), NUMBERS(4), NUMBERS(3, 1)},
+     0},
     {"sums", sums, NULL, "number", {NUMBERS(3, 5, 4)}, 8},
     {"means", means, NULL, "float", {NUMBERS(3, 5, 4)}, 8},
     {"extremes", extremes, NULL, "ordered", {NUMBERS(3, 5, 4)}, 0},

@@ -235,6 +235,105 @@ static void products_of_widened_integers_need_no_widened_copies(void **state) {
   operation_finish();
 }
 
+/* ---- Products of 8-bit integers -------------------------------------------------------------- */
+
+typedef struct integer_case {
+  bool a_zero, b_zero; /* operands 2 and, or if that is none, 3 */
+  bool requantized;    /* to u8, as quantized networks do after each product */
+} integer_case;
+
+static compute_node build_integer(compute_graph *graph, const compute_node *operands,
+                                  const void *user) {
+  const integer_case *c = user;
+  const compute_node a_zero = c->a_zero ? operands[2] : (compute_node){0};
+  const compute_node b_zero = c->b_zero ? operands[2 + c->a_zero] : (compute_node){0};
+  compute_node y = compute_matmul_integer(graph, operands[0], operands[1], a_zero, b_zero);
+  if (!c->requantized) return y;
+  y = compute_mul(graph, compute_cast(graph, y, COMPUTE_F32),
+                  compute_scalar(graph, COMPUTE_F32, 0x1p-9));
+  y = compute_add(graph, compute_round(graph, y), compute_scalar(graph, COMPUTE_F32, 100));
+  return compute_cast(graph, compute_clamp(graph, y, 0, 255), COMPUTE_U8);
+}
+
+static void check_integers(const product_case *shapes, compute_dtype a, compute_dtype b,
+                           integer_case c, compute_shape a_zero, compute_shape b_zero,
+                           guarded_layout layout) {
+  const bool plain = !c.a_zero && !c.b_zero && !c.requantized;
+  operation_case sample = {.name = "matmul_integer",
+                           .build = build_integer,
+                           .user = &c,
+                           .operand_count = 2u + c.a_zero + c.b_zero,
+                           .operation = plain ? "matmul_integer" : NULL};
+  sample.operand[0] = (operation_operand){a, shapes->a, FILL_SPECIAL, -128, 255, layout};
+  sample.operand[1] = (operation_operand){b, shapes->b, FILL_SPECIAL, -128, 255, layout};
+  if (c.a_zero) sample.operand[2] = (operation_operand){a, a_zero, FILL_RANGE, 1, 99, LAYOUT_DENSE};
+  if (c.b_zero)
+    sample.operand[2 + c.a_zero] = (operation_operand){b, b_zero, FILL_RANGE, 1, 99, LAYOUT_DENSE};
+  operation_check(test_context, &sample);
+}
+
+static const compute_dtype bytes[] = {COMPUTE_U8, COMPUTE_I8};
+
+static void integer_products_are_exact(void **state) {
+  (void)state;
+  static const integer_case plain = {0};
+  for (size_t i = 0; i < sizeof plain_cases / sizeof *plain_cases; i++) {
+    if (plain_cases[i].transpose_a || plain_cases[i].transpose_b) continue;
+    for (int k = 0; k < 4; k++)
+      check_integers(&plain_cases[i], bytes[k / 2], bytes[k % 2], plain, COMPUTE_SCALAR,
+                     COMPUTE_SCALAR, i % 2 ? LAYOUT_TRANSPOSED : LAYOUT_DENSE);
+  }
+  static const product_case large[] = {{.a = SHAPE(67, 1031), .b = SHAPE(1031, 129)},
+                                       {.a = SHAPE(1, 517), .b = SHAPE(517, 643)},
+                                       {.a = SHAPE(3, 31, 65), .b = SHAPE(3, 65, 47)},
+                                       {.a = SHAPE(131, 2049), .b = SHAPE(2049, 3)},
+                                       {.a = SHAPE(2, 33000), .b = SHAPE(33000, 5)}};
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (int k = 0; k < 4; k++)
+      for (int layout = LAYOUT_DENSE; layout < LAYOUT_COUNT; layout++)
+        check_integers(&large[i], bytes[k / 2], bytes[k % 2], plain, COMPUTE_SCALAR, COMPUTE_SCALAR,
+                       (guarded_layout)layout);
+  operation_finish();
+}
+
+static void integer_products_with_zero_points_are_exact(void **state) {
+  (void)state;
+  static const struct {
+    product_case shapes;
+    compute_shape a_zero, b_zero;
+  } cases[] = {{{.a = SHAPE(7, 13), .b = SHAPE(13, 31)}, {0}, {0}},
+               {{.a = SHAPE(7, 130), .b = SHAPE(130, 31)}, SHAPE(7, 1), SHAPE(31)},
+               {{.a = SHAPE(3, 7, 13), .b = SHAPE(13, 5)}, SHAPE(3, 1, 1), SHAPE(1, 5)},
+               {{.a = SHAPE(7, 13), .b = SHAPE(3, 13, 5)}, SHAPE(7, 1), SHAPE(3, 1, 5)},
+               {{.a = SHAPE(13), .b = SHAPE(13, 7)}, {0}, SHAPE(7)},
+               {{.a = SHAPE(13), .b = SHAPE(2, 13, 7)}, {0}, SHAPE(2, 1, 7)},
+               {{.a = SHAPE(7, 13), .b = SHAPE(13)}, SHAPE(7, 1), {0}},
+               {{.a = SHAPE(13), .b = SHAPE(13)}, {0}, {0}},
+               {{.a = SHAPE(3, 0), .b = SHAPE(0, 4)}, {0}, SHAPE(4)}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int k = 0; k < 16; k++) {
+      const integer_case c = {(k >> 2) % 2, k >> 3, (i + (size_t)k) % 3 == 0};
+      check_integers(&cases[i].shapes, bytes[k / 2 % 2], bytes[k % 2], c, cases[i].a_zero,
+                     cases[i].b_zero, LAYOUT_DENSE);
+    }
+  operation_finish();
+}
+
+/* A product, the sum of a constant's columns, and what follows are one step. */
+static void requantization_is_part_of_the_product(void **state) {
+  (void)state;
+  static const signed char weights[67 * 41] = {1, 2, 3};
+  compute_graph *graph = compute_graph_create(test_context);
+  const unsigned char zero = 7;
+  const compute_node operands[3] = {
+      compute_input(graph, COMPUTE_U8, COMPUTE_SHAPE(33, 67)),
+      compute_constant(graph, COMPUTE_I8, COMPUTE_SHAPE(67, 41), weights),
+      compute_constant(graph, COMPUTE_U8, COMPUTE_SCALAR, &zero)};
+  const integer_case c = {.a_zero = true, .requantized = true};
+  assert_int_equal(steps_of(graph, build_integer(graph, operands, &c)), 1);
+  compute_graph_release(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_of_every_shape_match),
@@ -242,6 +341,9 @@ int main(void) {
       cmocka_unit_test(epilogues_match),
       cmocka_unit_test(large_products_match),
       cmocka_unit_test(nan_and_infinity_reach_their_row_only),
+      cmocka_unit_test(integer_products_are_exact),
+      cmocka_unit_test(integer_products_with_zero_points_are_exact),
+      cmocka_unit_test(requantization_is_part_of_the_product),
       cmocka_unit_test(products_of_widened_integers_need_no_widened_copies),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

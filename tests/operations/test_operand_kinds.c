@@ -15,6 +15,9 @@
 #define INDICES(count, ...)                                                                        \
   { COMPUTE_I64, SHAPE(__VA_ARGS__), FILL_RANGE, 0, (count)-1, LAYOUT_DENSE }
 
+#define BYTES(...)                                                                                 \
+  { COMPUTE_I8, SHAPE(__VA_ARGS__), FILL_RANGE, -128, 127, LAYOUT_DENSE }
+
 enum { MOST_SAMPLES = 4 };
 
 typedef struct kind_case {
@@ -65,6 +68,7 @@ BUILD(broadcast,
 BUILD(concat, concat_both(g, x))
 BUILD(embed, compute_embed(g, x[0], 1, 9, 2, 2))
 BUILD(matmul, compute_matmul(g, x[0], x[1]))
+BUILD(matmul_integer, compute_matmul_integer(g, x[0], x[1], x[2], (compute_node){0}))
 BUILD(sum, compute_sum(g, x[0], COMPUTE_AXES(1), false))
 BUILD(mean, compute_mean(g, x[0], COMPUTE_AXES(1), false))
 BUILD(prod, compute_prod(g, x[0], COMPUTE_AXES(1), false))
@@ -121,6 +125,7 @@ static const kind_case cases[] = {
     {"concat", build_concat, {{FLOATS(2, 3), FLOATS(2, 4)}, {FLOATS(2, 0), FLOATS(2, 4)}, {FLOATS(2, 0), FLOATS(2, 0)}}},
     {"embed", build_embed, {{FLOATS(2, 3)}, {FLOATS(2, 0)}, {FLOATS(0, 3)}}},
     {"matmul", build_matmul, {{FLOATS(3, 4), FLOATS(4, 5)}, {FLOATS(2, 0), FLOATS(0, 3)}, {FLOATS(0, 4), FLOATS(4, 3)}, {FLOATS(2, 3, 0), FLOATS(0, 4)}}},
+    {"matmul_integer", build_matmul_integer, {{BYTES(3, 4), BYTES(4, 5), BYTES(3, 1)}, {BYTES(2, 0), BYTES(0, 3), BYTES(1)}}},
     {"sum", build_sum, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},
     {"mean", build_mean, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},
     {"prod", build_prod, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},

@@ -59,6 +59,9 @@ bool build_domain(compute_graph *graph, const char *operation, graph_domain doma
   case DOMAIN_ORDERED_INTEGER:
   case DOMAIN_INTEGER: fits = is_integer, wanted = "an integer"; break;
   case DOMAIN_LOGIC: fits = dtype == COMPUTE_BOOL, wanted = "a bool"; break;
+  case DOMAIN_BYTE:
+    fits = dtype == COMPUTE_I8 || dtype == COMPUTE_U8, wanted = "an i8 or u8";
+    break;
   case DOMAIN_ANY: break;
   }
   const bool ordered = domain == DOMAIN_ORDERED || domain == DOMAIN_ORDERED_INTEGER;

@@ -54,6 +54,11 @@ bool build_axis(compute_graph *graph, const char *operation, compute_shape shape
 bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
                  int64_t step, int64_t *start);
 
+/* The product `op` of two checked operands, with a result of `dtype` and the shapes of
+ * compute_matmul. */
+compute_node build_product(compute_graph *graph, const char *operation, graph_op op,
+                           compute_dtype dtype, compute_node a, compute_node b);
+
 /* A value as one element of a dtype. */
 typedef struct build_element {
   unsigned char bytes[8];

@@ -9,17 +9,18 @@
 
 /* Checks the two operands and works out the result of a product of operands that both have at
  * least two axes. The messages show the shapes as the caller gave them. */
-static bool matmul_shape(compute_graph *graph, compute_shape a, compute_shape b, const char *a_text,
-                         const char *b_text, compute_shape *result) {
+static bool matmul_shape(compute_graph *graph, const char *operation, compute_shape a,
+                         compute_shape b, const char *a_text, const char *b_text,
+                         compute_shape *result) {
   const int64_t m = a.size[a.rank - 2], k = a.size[a.rank - 1], n = b.size[b.rank - 1];
   if (b.size[b.rank - 2] != k) {
-    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "matmul", "inner sizes differ: %s x %s", a_text,
-                        b_text);
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "inner sizes differ: %s x %s",
+                        a_text, b_text);
   }
   a.rank -= 2;
   b.rank -= 2;
   if (!shape_broadcast(a, b, result)) {
-    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, "matmul",
+    return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
                         "batch axes do not broadcast: %s x %s", a_text, b_text);
   }
   result->size[result->rank++] = m;
@@ -27,29 +28,22 @@ static bool matmul_shape(compute_graph *graph, compute_shape a, compute_shape b,
   return true;
 }
 
-compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b) {
-  BUILD_ALL_OR_NOTHING(graph);
-  const char *operation = "matmul";
-  uint32_t inputs[2];
-  if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
-  const compute_dtype dtype = build_at(graph, inputs[0])->dtype;
+compute_node build_product(compute_graph *graph, const char *operation, graph_op op,
+                           compute_dtype dtype, compute_node a, compute_node b) {
+  uint32_t inputs[2] = {a.id - 1, b.id - 1};
   compute_shape left = build_at(graph, inputs[0])->shape, right = build_at(graph, inputs[1])->shape;
   const bool row = left.rank == 1, column = right.rank == 1;
   char a_text[BUILD_TEXT], b_text[BUILD_TEXT];
   compute_shape_text(left, a_text, sizeof a_text);
   compute_shape_text(right, b_text, sizeof b_text);
-  if (!build_same_dtype(graph, operation, dtype, build_at(graph, inputs[1])->dtype) ||
-      !build_domain(graph, operation, DOMAIN_NUMBER, dtype)) {
-    return BUILD_NONE;
-  }
   if (left.rank == 0 || right.rank == 0) {
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "operands need at least one axis: %s x %s", a_text, b_text);
   }
   if (row) left = COMPUTE_SHAPE(1, left.size[0]);
   if (column) right = COMPUTE_SHAPE(right.size[0], 1);
-  graph_node node = {.op = OP_matmul, .dtype = dtype};
-  if (!matmul_shape(graph, left, right, a_text, b_text, &node.shape)) return BUILD_NONE;
+  graph_node node = {.op = op, .dtype = dtype};
+  if (!matmul_shape(graph, operation, left, right, a_text, b_text, &node.shape)) return BUILD_NONE;
   if (row) inputs[0] = compute_reshape(graph, a, left).id - 1;
   if (column) inputs[1] = compute_reshape(graph, b, right).id - 1;
   if (graph->status) return BUILD_NONE;
@@ -61,6 +55,19 @@ compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b
   if (!row) dropped.size[dropped.rank++] = m;
   if (!column) dropped.size[dropped.rank++] = n;
   return compute_reshape(graph, product, dropped);
+}
+
+compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b) {
+  BUILD_ALL_OR_NOTHING(graph);
+  const char *operation = "matmul";
+  uint32_t inputs[2];
+  if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
+  const compute_dtype dtype = build_at(graph, inputs[0])->dtype;
+  if (!build_same_dtype(graph, operation, dtype, build_at(graph, inputs[1])->dtype) ||
+      !build_domain(graph, operation, DOMAIN_NUMBER, dtype)) {
+    return BUILD_NONE;
+  }
+  return build_product(graph, operation, OP_matmul, dtype, a, b);
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------ */

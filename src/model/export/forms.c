@@ -86,6 +86,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_concat] = {"Concat", export_along, EXPORT_ALL},
   [OP_embed] = {"Pad", export_embed, EXPORT_ALL & ~EXPORT_SHORTS},
   [OP_matmul] = {"MatMul", export_plain, EXPORT_FLOATS | EXPORT_LONG_INTEGERS},
+  [OP_matmul_integer] = {"MatMulInteger", export_plain, EXPORT_BYTES},
   [OP_sum] = {"ReduceSum", export_reduction, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_mean] = {"ReduceMean", export_reduction, EXPORT_WIDE},
   [OP_prod] = {"ReduceProd", export_reduction, EXPORT_WIDE | EXPORT_LONG_INTEGERS},

@@ -14,9 +14,9 @@ static int samples_run, samples_failed;
 
 enum { PRINTED_FAILURES = 20, LARGE_SAMPLE = 1 << 20 /* elements */ };
 
-enum { DOMAINS = 7 };
+enum { DOMAINS = 8 };
 static const char *const domains[DOMAINS] = {"float",           "number", "ordered", "integer",
-                                             "ordered integer", "logic",  "any"};
+                                             "ordered integer", "logic",  "byte",    "any"};
 
 static bool belongs_to(const char *domain, compute_dtype dtype) {
   const bool integer = test_is_integer(dtype), number = integer || dtype <= COMPUTE_BF16;
@@ -25,6 +25,7 @@ static bool belongs_to(const char *domain, compute_dtype dtype) {
   if (strcmp(domain, "ordered") == 0) return number && dtype != COMPUTE_U64;
   if (strcmp(domain, "integer") == 0) return integer;
   if (strcmp(domain, "ordered integer") == 0) return integer && dtype != COMPUTE_U64;
+  if (strcmp(domain, "byte") == 0) return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
   return strcmp(domain, "any") == 0 || dtype == COMPUTE_BOOL;
 }
 

@@ -508,7 +508,8 @@ static bool evaluate_structural(const evaluation *e, const graph_node *node, eva
   case OP_broadcast: evaluate_view(node, x[0], y); return true;
   case OP_concat: evaluate_concat(node, (const evaluate_value *const *)x, y); return true;
   case OP_embed: evaluate_embed(node, x[0], y); return true;
-  case OP_matmul: evaluate_matmul(x[0], x[1], y); return true;
+  case OP_matmul:
+  case OP_matmul_integer: evaluate_matmul(x[0], x[1], y); return true;
   case OP_sum:
   case OP_mean:
   case OP_prod: return evaluate_fold(e, node, x[0], y);
