@@ -13,10 +13,10 @@
 #include "gemm/isa/gemm_table.h"
 #include "program/isa/tile_table.h"
 
-#define GEMM_TABLE(set)                                                                            \
+#define GEMM_TABLE(set, words)                                                                     \
   {                                                                                                \
     .f64 = &cpu_gemm_f64_##set, .f32 = &cpu_gemm_f32_##set, .i64 = &cpu_gemm_i64_##set,            \
-    .i32 = &cpu_gemm_i32_##set                                                                     \
+    .i32 = &cpu_gemm_i32_##set, .bytes = &cpu_gemm_##words##_##set                                 \
   }
 
 static bool has_scalar(void) {
@@ -37,20 +37,47 @@ static bool has_avx512(void) {
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+
+/* Instructions that add up products of four bytes, which some machines with a set have. */
+#ifdef CPU_DOTS_AVX2
+static bool has_avx2_dots(void) {
+  unsigned a, b, c, d;
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+#endif
+
+#ifdef CPU_DOTS_AVX512
+static bool has_avx512_dots(void) {
+  return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+#endif
 #endif
 
 #if CPU_HAS_X86_SETS
-static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512), gemm_avx2 = GEMM_TABLE(avx2);
+static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
+static const cpu_gemm_table gemm_avx2 = GEMM_TABLE(avx2, pairs);
 #endif
-static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar);
+#ifdef CPU_DOTS_AVX512
+static const cpu_gemm_table gemm_avx512_dots = GEMM_TABLE(avx512, dots);
+#endif
+#ifdef CPU_DOTS_AVX2
+static const cpu_gemm_table gemm_avx2_dots = GEMM_TABLE(avx2, dots);
+#endif
+static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar, pairs);
 
-/* Best first. */
+/* Best first; a name stands for the first that the machine has. */
 static const struct {
   bool (*present)(void);
   cpu_isa isa;
 } sets[] = {
 #if CPU_HAS_X86_SETS
+#ifdef CPU_DOTS_AVX512
+    {has_avx512_dots, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_dots}},
+#endif
     {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512}},
+#ifdef CPU_DOTS_AVX2
+    {has_avx2_dots, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2_dots}},
+#endif
     {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
 #endif
     {has_scalar, {"scalar", 16, &cpu_tile_table_scalar, &gemm_scalar}},

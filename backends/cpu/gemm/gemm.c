@@ -238,6 +238,13 @@ static bool should_swap(const gemm_problem *problem) {
   return c->column != 1 && c->row == 1;
 }
 
+static bool is_of_bytes(const compute_kernel_descriptor *descriptor) {
+  bool bytes = descriptor->accumulate == COMPUTE_I32;
+  for (int i = 0; i < 2; i++)
+    bytes &= descriptor->inputs[i].dtype == COMPUTE_I8 || descriptor->inputs[i].dtype == COMPUTE_U8;
+  return bytes;
+}
+
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
                        gemm_problem *problem) {
   *problem = (gemm_problem){.accumulate = descriptor->accumulate,
@@ -250,6 +257,11 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
                             .column_dimension = descriptor->rank - 1,
                             .extra_count = descriptor->input_count - 2,
                             .output_count = descriptor->output_count};
+  problem->elements = problem->k;
+  if (is_of_bytes(descriptor)) {
+    problem->type = table->bytes;
+    problem->k = cpu_divide_up(problem->k, problem->type->group);
+  }
   read_batches(descriptor, problem);
   read_operand(descriptor, &descriptor->inputs[0], problem, &problem->a);
   read_operand(descriptor, &descriptor->inputs[1], problem, &problem->b);

@@ -29,6 +29,7 @@ typedef struct gemm_problem {
   uint32_t size; /* bytes of an element of it */
   const cpu_gemm_type *type;
   int64_t m, n, k;
+  int64_t elements; /* along k, which counts words of the type's `group` elements */
   int64_t batches;
   int32_t batch_rank;
   int64_t batch_size[COMPUTE_MAX_RANK];

@@ -32,12 +32,18 @@ typedef struct own_unit {
   bool finish; /* the epilogue follows the last block of k */
 } own_unit;
 
+/* The elements along k of `count` words from word p on. */
+static int64_t elements_of(const gemm_problem *problem, int64_t p, int64_t count) {
+  return cpu_min(count * problem->type->group, problem->elements - p * problem->type->group);
+}
+
 /* The part of A that a block of rows and k needs, in place or copied. */
 static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                    cpu_gemm_block *block) {
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const gemm_operand *a = &problem->a;
-  const unsigned char *data = unit->matrix.a + (row * a->row + p * a->column) * a->size;
+  const int64_t first = p * problem->type->group;
+  const unsigned char *data = unit->matrix.a + (row * a->row + first * a->column) * a->size;
   if (!unit->launch->schedule->pack_a) {
     block->a = data;
     block->a_row = a->row;
@@ -45,8 +51,13 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
     return;
   }
   block->a = unit->packed_a;
-  block->slivers = problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
-  if (block->slivers) {
+  block->slivers = problem->type->group > 1 ||
+                   (problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES);
+  if (problem->type->group > 1) {
+    const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
+    problem->type->pack_words(unit->packed_a, false, rows, elements_of(problem, p, count), &source,
+                              problem->b.dtype);
+  } else if (block->slivers) {
     const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
     problem->type->pack_slivers(unit->packed_a, rows, count, &source);
   } else if (a->row == 1 && a->column != 1 && unit->launch->schedule->method != GEMM_DOT) {
@@ -63,8 +74,10 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
 }
 
 static const unsigned char *b_at(const own_unit *unit, int64_t p, int64_t column) {
-  const gemm_operand *b = &unit->launch->gemm->problem.b;
-  return unit->matrix.b + (p * b->row + (unit->column + column) * b->column) * b->size;
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const gemm_operand *b = &problem->b;
+  return unit->matrix.b +
+         (p * problem->type->group * b->row + (unit->column + column) * b->column) * b->size;
 }
 
 /* Packs columns of B for a block of k. */
@@ -73,7 +86,11 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const gemm_operand *b = &problem->b;
   const cpu_gemm_source source = {b_at(unit, p, column), b->dtype, b->row, b->column};
-  problem->type->pack_panels(unit->packed_b, count, columns, &source);
+  if (problem->type->group > 1)
+    problem->type->pack_words(unit->packed_b, true, columns, elements_of(problem, p, count),
+                              &source, problem->a.dtype);
+  else
+    problem->type->pack_panels(unit->packed_b, count, columns, &source);
 }
 
 /* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
@@ -93,10 +110,10 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
     block->n = packing == GEMM_PACK_BLOCK ? columns : cpu_min(panel, columns);
     block->b = unit->packed_b;
     block->b_k = panel;
-    block->b_column = panel * count;
+    block->b_column = panel * (count + problem->type->terms);
     block->copy = NULL;
     if (packing == GEMM_PACK_BLOCK)
-      block->b = unit->packed_b + column * count * problem->size;
+      block->b = unit->packed_b + column * (count + problem->type->terms) * problem->size;
     else
       pack_b(unit, p, count, column, block->n);
   }
@@ -329,7 +346,7 @@ static int64_t useful_threads(const cpu_gemm *gemm) {
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
-  if (problem->m > FEW_ROWS) return false;
+  if (problem->m > FEW_ROWS || !problem->type->dot) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
   if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
     schedule->method = GEMM_DOT;
@@ -485,10 +502,10 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
       schedule->pack_b == GEMM_PACK_BLOCK ? cpu_round_up(schedule->tile_n, columns) : columns;
   if (schedule->method != GEMM_TILES)
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
-  schedule->b_bytes = (uint64_t)cpu_round_up(packed * schedule->block_k * size, 64);
-  schedule->a_bytes = schedule->pack_a
-                          ? (uint64_t)cpu_round_up(schedule->block_m * schedule->block_k * size, 64)
-                          : 0;
+  const int64_t lines = schedule->block_k + problem->type->terms;
+  schedule->b_bytes = (uint64_t)cpu_round_up(packed * lines * size, 64);
+  schedule->a_bytes =
+      schedule->pack_a ? (uint64_t)cpu_round_up(schedule->block_m * lines * size, 64) : 0;
   schedule->sums_bytes =
       direct || schedule->splits > 1
           ? 0
@@ -501,9 +518,10 @@ static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   if (schedule->pack_b != GEMM_PACK_BLOCK || schedule->tile_m > schedule->block_m) return;
   const double bytes = (double)problem->k * (double)problem->n * problem->size;
-  if (!is_native(problem, &problem->b) || problem->b.column != 1)
+  const bool words = problem->type->group > 1; /* turned into them in runs, too */
+  if (problem->b.column != 1 || (!is_native(problem, &problem->b) && !words))
     schedule->pack_b = GEMM_PACK_PANEL;
-  else if (bytes <= (double)gemm->head.device->l2_bytes)
+  else if (!words && bytes <= (double)gemm->head.device->l2_bytes)
     schedule->pack_b = GEMM_PACK_ON_USE;
 }
 

@@ -38,6 +38,11 @@ typedef struct cpu_gemm_source {
 typedef struct cpu_gemm_type {
   int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */
   int32_t lanes;         /* of one vector */
+  /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
+   * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
+   * slivers and panels are followed by `terms` more, and there are only multiply, sum and
+   * pack_words. */
+  int32_t group, terms;
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);
@@ -65,6 +70,11 @@ typedef struct cpu_gemm_type {
    * `columns` elements, the last one filled up with zeros. */
   void (*pack_panels)(void *packed, int64_t k, int64_t n, const cpu_gemm_source *source);
 
+  /* As pack_slivers (`right` is false) and pack_panels, into words: `sides` rows or columns of k
+   * elements. `other` is the dtype of the matrix that they will be multiplied with. */
+  void (*pack_words)(void *packed, bool right, int64_t sides, int64_t k,
+                     const cpu_gemm_source *source, compute_dtype other);
+
   /* Copies k rows of B that lie anywhere (`rows`, as in convolve) into one panel, each by `pieces`
    * of up to `lanes` elements: piece i from from[i] after the row's begin to to[i] of the panel's
    * row. In this order: whole vectors are copied, so each piece is followed by what the next ones
@@ -79,9 +89,12 @@ typedef struct cpu_gemm_type {
 
 struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
+  const cpu_gemm_type *bytes; /* of i8 and u8, with sums in i32 */
 };
 
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
+CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
+extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
 
 /* NULL where there is none. */
 static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,

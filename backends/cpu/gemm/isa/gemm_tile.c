@@ -41,19 +41,54 @@
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_NATIVE        COMPUTE_I32
 #define GEMM_INTEGER
+#elif defined(CPU_VARIANT_PAIRS) || defined(CPU_VARIANT_DOTS)
+/* Of 8-bit integers; an element of A or B is a word of some neighbours along k, one of C a sum. */
+#define GEMM_ELEMENT       uint32_t
+#define GEMM_ELEMENT_BYTES 4
+#ifdef CPU_VARIANT_DOTS
+#define GEMM_GROUP 4
+#else
+#define GEMM_GROUP 2
+#endif
+#endif
+
+#if defined(__AVX2__) && (defined(GEMM_GROUP) || !defined(GEMM_INTEGER))
+#include <immintrin.h>
+#elif defined(__SSE2__) && defined(GEMM_GROUP)
+#include <emmintrin.h>
 #endif
 
 #if defined(GEMM_VECTOR_BYTES) || defined(GEMM_INTEGER)
 /* A test's width, or no instruction for it. */
+#elif defined(CPU_VARIANT_DOTS)
+#if defined(__AVX512VNNI__)
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)_mm512_dpbusd_epi32((__m512i)(c), (__m512i)(a), (__m512i)(b)))
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)_mm256_dpbusd_avx_epi32((__m256i)(c), (__m256i)(a), (__m256i)(b)))
+#endif
+#elif defined(CPU_VARIANT_PAIRS)
+#if defined(__AVX512BW__)
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)) + (c))
+#elif defined(__AVX2__)
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)) + (c))
+#elif defined(__SSE2__)
+#define GEMM_MULTIPLY_ADD(a, b, c) ((gemm_vector)_mm_madd_epi16((__m128i)(a), (__m128i)(b)) + (c))
+#else
+#define GEMM_LOW(a)                ((gemm_vector)((gemm_signed_vector)((a) << 16) >> 16))
+#define GEMM_HIGH(a)               ((gemm_vector)((gemm_signed_vector)(a) >> 16))
+#define GEMM_MULTIPLY_ADD(a, b, c) (GEMM_LOW(a) * GEMM_LOW(b) + GEMM_HIGH(a) * GEMM_HIGH(b) + (c))
+#endif
 #elif defined(__AVX512F__)
-#include <immintrin.h>
 #if defined(CPU_VARIANT_F64)
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_pd(a, b, c)
 #else
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
 #endif
 #elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
 #if defined(CPU_VARIANT_F64)
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_pd(a, b, c)
 #else
@@ -92,10 +127,21 @@
 #endif
 
 typedef GEMM_ELEMENT gemm_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+#ifdef GEMM_LOW
+typedef int32_t gemm_signed_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+#endif
 typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
     __attribute__((vector_size(GEMM_VECTOR_BYTES), aligned(__alignof__(GEMM_ELEMENT))));
 
 #define GEMM_MAX_VECTORS 4
+
+/* Lines of a sliver or panel after those of k: a number for each row, or column, that is added to
+ * its sums. */
+#ifdef GEMM_GROUP
+#define GEMM_TERMS 1
+#else
+#define GEMM_TERMS 0
+#endif
 
 /* Fourteen rows have fourteen addresses, more than there are registers for them. So one pointer
  * serves three rows, the others of which lie one and two strides further: x86 addresses reach these
@@ -160,6 +206,15 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     GEMM_UNROLL
     for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
     b += b_k;
+  }
+  if (GEMM_TERMS) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++)
+        sum[i][v] +=
+            left_rows[i / 3][i % 3 * a_row] + *(const gemm_vector_at *)(b + v * GEMM_LANES);
+    }
   }
   if (columns < vectors * GEMM_LANES) {
     gemm_store_edge(rows, vectors, sum, c, c_row, columns, block->accumulate);
@@ -226,10 +281,12 @@ GEMM_TILES(gemm_tile_narrow, 1, false, false)
 GEMM_TILES(gemm_tile_full, 2, false, false)
 GEMM_TILES(gemm_tile_copying, 2, false, true)
 GEMM_TILES(gemm_tile_wide, 4, false, false)
+#ifndef GEMM_GROUP
 GEMM_TILES(gemm_listed_narrow, 1, true, false)
 GEMM_TILES(gemm_listed_full, 2, true, false)
 GEMM_TILES(gemm_listed_copying, 2, true, true)
 GEMM_TILES(gemm_listed_wide, 4, true, false)
+#endif
 
 /* By B's layout; `copying` is for the first tile of a strip, which packs B for the others. */
 typedef struct gemm_tiles {
@@ -268,7 +325,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
     } else {
       tile(rows, &part, a, b, b_k, c, columns, NULL);
     }
-    a += rows * (block->slivers ? block->k : block->a_row);
+    a += rows * (block->slivers ? block->k + GEMM_TERMS : block->a_row);
     c += rows * block->c_row;
   }
 }
@@ -300,6 +357,7 @@ static void gemm_multiply(const cpu_gemm_block *block) {
   gemm_strips(&tiles, block, block->b_column);
 }
 
+#ifndef GEMM_GROUP
 static void gemm_convolve(const cpu_gemm_block *block) {
   static const gemm_tiles tiles = {gemm_listed_narrow, gemm_listed_full, gemm_listed_copying,
                                    gemm_listed_wide};
@@ -460,6 +518,8 @@ static void gemm_stream(const cpu_gemm_block *block) {
   }
 }
 
+#endif
+
 static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts,
                      int64_t count) {
   for (int64_t i = 0; i < m; i++) {
@@ -472,7 +532,11 @@ static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *p
   }
 }
 
+#ifdef GEMM_GROUP
+#include "gemm_pack_words.h"
+#else
 #include "gemm_pack.h"
+#endif
 
 extern const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm);
 const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
@@ -480,12 +544,19 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .columns = GEMM_COLUMNS,
     .lanes = GEMM_LANES,
     .multiply = gemm_multiply,
+#ifdef GEMM_GROUP
+    .group = GEMM_GROUP,
+    .terms = GEMM_TERMS,
+    .pack_words = gemm_pack_words,
+#else
+    .group = 1,
+    .pack_panels = gemm_pack_panels,
     .convolve = gemm_convolve,
     .dot = gemm_dot,
     .stream = gemm_stream,
     .pack_rows = gemm_pack_rows,
-    .pack_panels = gemm_pack_panels,
     .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL,
     .pack_pieces = gemm_pack_pieces,
+#endif
     .sum = gemm_sum,
 };

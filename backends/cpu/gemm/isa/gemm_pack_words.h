@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Packing of 8-bit integers into words of 32 bits, each of GEMM_GROUP neighbours along k: pairs of
+ * 16 bits, or four bytes for instructions that add up four products of an unsigned and a signed
+ * byte. Lines of words replace lines of elements: line p has the p-th word of each row of a sliver
+ * of A, or of each column of a panel of B. What is missing at the end of k is 0.
+ *
+ * Bytes of the wrong sign are shifted by 128, by their highest bit: a' = a + 128 of an i8 in A, b'
+ * = b − 128 of a u8 in B. With s and t the 128 or 0 of A and B, the product is
+ *
+ *   sum of (a' − s)(b' + t) = sum of a' b' + (t · sum of a' − k s t) − s · sum of b'
+ *
+ * The term in brackets belongs to a row, the last to a column: they make up the line after the last
+ * (`terms` in gemm_table.h). Pairs need no shift, and have zeros there. */
+#ifndef CPU_GEMM_PACK_WORDS_H
+#define CPU_GEMM_PACK_WORDS_H
+
+#include <string.h>
+
+enum {
+  GEMM_WORDS = 4,                      /* of a vector of 16 bytes */
+  GEMM_STEP = GEMM_WORDS * GEMM_GROUP, /* elements that make them */
+  GEMM_SHIFT = 128
+};
+
+typedef uint8_t gemm_bytes __attribute__((vector_size(16)));
+typedef int8_t gemm_signed_bytes __attribute__((vector_size(8)));
+typedef uint8_t gemm_half_bytes __attribute__((vector_size(8)));
+typedef uint16_t gemm_shorts __attribute__((vector_size(16)));
+typedef int16_t gemm_signed_shorts __attribute__((vector_size(16)));
+typedef uint32_t gemm_words __attribute__((vector_size(16)));
+
+/* One sliver or panel: `width` rows or columns, of which `count` exist, `along` bytes apart; their
+ * elements along k are `step` apart. */
+typedef struct gemm_line_source {
+  const uint8_t *from;
+  int64_t k, count, width, along, step;
+  bool is_signed;
+  uint8_t flip; /* what the highest bits are changed by */
+} gemm_line_source;
+
+/* The first `count` ≤ 16 bytes, flipped; then zeros. */
+GEMM_INLINE gemm_bytes gemm_take_bytes(const uint8_t *from, int64_t count, uint8_t flip) {
+  gemm_bytes bytes;
+  const gemm_bytes flips = (gemm_bytes){0} + flip;
+  if (count >= 16) {
+    memcpy(&bytes, from, 16);
+  } else {
+    bytes = flips;
+    if (count > 0) memcpy(&bytes, from, (size_t)count);
+  }
+  return bytes ^ flips;
+}
+
+/* Eight bytes widened. */
+GEMM_INLINE gemm_words gemm_widen(gemm_half_bytes bytes, bool is_signed) {
+  if (!is_signed) return (gemm_words) __builtin_convertvector(bytes, gemm_shorts);
+  return (gemm_words) __builtin_convertvector((gemm_signed_bytes)bytes, gemm_signed_shorts);
+}
+
+/* Four words of neighbours along k. */
+GEMM_INLINE gemm_words gemm_take_words(const uint8_t *from, int64_t count,
+                                       const gemm_line_source *source) {
+#if GEMM_GROUP == 4
+  return (gemm_words)gemm_take_bytes(from, count, source->flip);
+#else
+  gemm_half_bytes bytes = {0};
+  if (count > 0) memcpy(&bytes, from, (size_t)(count < 8 ? count : 8));
+  return gemm_widen(bytes, source->is_signed);
+#endif
+}
+
+/* Where k lies side by side: squares of four words, turned. */
+static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
+  const int64_t lines = (source->k + GEMM_GROUP - 1) / GEMM_GROUP, width = source->width;
+  for (int64_t j = 0; j < width; j += GEMM_WORDS) {
+    const int64_t columns = width - j < GEMM_WORDS ? width - j : GEMM_WORDS;
+    const uint8_t *from = source->from + j * source->along;
+    for (int64_t p = 0; p < lines; p += GEMM_WORDS, from += GEMM_STEP) {
+      gemm_words row[GEMM_WORDS];
+      const int64_t left = source->k - p * GEMM_GROUP;
+      GEMM_UNROLL
+      for (int i = 0; i < GEMM_WORDS; i++)
+        row[i] =
+            gemm_take_words(from + i * source->along, j + i < source->count ? left : 0, source);
+      const gemm_words low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+      const gemm_words low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+      const gemm_words high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+      const gemm_words high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+      const gemm_words line[GEMM_WORDS] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                                           __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                                           __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                                           __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+      for (int64_t q = 0; q < GEMM_WORDS && p + q < lines; q++) {
+        uint32_t *at = to + (p + q) * width + j;
+        if (columns == GEMM_WORDS)
+          memcpy(at, &line[q], sizeof line[q]);
+        else
+          memcpy(at, &line[q], (size_t)columns * sizeof *at);
+      }
+    }
+  }
+}
+
+/* Sixteen words from GEMM_GROUP runs of sixteen bytes. */
+GEMM_INLINE void gemm_weave(gemm_words word[GEMM_WORDS], const gemm_bytes row[GEMM_GROUP],
+                            bool is_signed) {
+  const gemm_bytes low = __builtin_shufflevector(row[0], row[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                                 5, 21, 6, 22, 7, 23);
+  const gemm_bytes high = __builtin_shufflevector(row[0], row[1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                  28, 13, 29, 14, 30, 15, 31);
+#if GEMM_GROUP == 4
+  const gemm_bytes low2 = __builtin_shufflevector(row[2], row[3], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                                  5, 21, 6, 22, 7, 23);
+  const gemm_bytes high2 = __builtin_shufflevector(row[2], row[3], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                   28, 13, 29, 14, 30, 15, 31);
+  const gemm_shorts a = (gemm_shorts)low, b = (gemm_shorts)low2;
+  const gemm_shorts c = (gemm_shorts)high, d = (gemm_shorts)high2;
+  (void)is_signed;
+  word[0] = (gemm_words)__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  word[1] = (gemm_words)__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  word[2] = (gemm_words)__builtin_shufflevector(c, d, 0, 8, 1, 9, 2, 10, 3, 11);
+  word[3] = (gemm_words)__builtin_shufflevector(c, d, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  gemm_half_bytes part[GEMM_WORDS];
+  memcpy(part, &low, 16);
+  memcpy(part + 2, &high, 16);
+  GEMM_UNROLL
+  for (int i = 0; i < GEMM_WORDS; i++) word[i] = gemm_widen(part[i], is_signed);
+#endif
+}
+
+/* Where rows or columns lie side by side. The rows of k some lines on are asked for meanwhile. */
+static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
+  enum { PIECE = 16, AHEAD = 8 * GEMM_GROUP };
+  const int64_t width = source->width;
+  for (int64_t p = 0; p < source->k; p += GEMM_GROUP, to += width) {
+    const uint8_t *from = source->from + p * source->step;
+    for (int64_t j = 0; j < width; j += PIECE) {
+      gemm_bytes row[GEMM_GROUP];
+      gemm_words word[GEMM_WORDS];
+      const int64_t count = source->count - j, columns = width - j < PIECE ? width - j : PIECE;
+      GEMM_UNROLL
+      for (int g = 0; g < GEMM_GROUP; g++) {
+        const bool exists = p + g < source->k;
+        if (p + g + AHEAD < source->k) __builtin_prefetch(from + (g + AHEAD) * source->step + j);
+        row[g] = gemm_take_bytes(from + g * source->step + j, exists ? count : 0, source->flip);
+      }
+      gemm_weave(word, row, source->is_signed);
+      if (columns == PIECE)
+        memcpy(to + j, word, sizeof word);
+      else
+        memcpy(to + j, word, (size_t)columns * sizeof *to);
+    }
+  }
+}
+
+/* Any strides: a piece of some columns, and of k, is copied first. */
+static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
+  enum { CHUNK = 64 };
+  uint8_t piece[GEMM_COLUMNS * CHUNK];
+  for (int64_t p = 0; p < source->k; p += CHUNK) {
+    gemm_line_source part = *source;
+    part.k = source->k - p < CHUNK ? source->k - p : CHUNK;
+    for (int64_t j = 0; j < source->count; j++)
+      for (int64_t q = 0; q < part.k; q++)
+        piece[j * CHUNK + q] = source->from[j * source->along + (p + q) * source->step];
+    part.from = piece;
+    part.along = CHUNK;
+    part.step = 1;
+    gemm_turn_lines(to + p / GEMM_GROUP * source->width, &part);
+  }
+}
+
+/* The line after the last: factor · sum + rest, of bytes that are signed in B, unsigned in A. */
+static void gemm_add_terms(uint32_t *lines, int64_t count, int64_t width, bool right,
+                           uint32_t factor, uint32_t rest) {
+  uint32_t *to = lines + count * width;
+  memset(to, 0, (size_t)width * sizeof *to);
+  if (factor == 0) return;
+#if GEMM_GROUP == 4
+  const gemm_vector ones = (gemm_vector){0} + UINT32_C(0x01010101);
+  for (int64_t j = 0; j < width; j += GEMM_LANES) {
+    gemm_vector sum = {0};
+    for (int64_t p = 0; p < count; p++) {
+      const gemm_vector words = *(const gemm_vector_at *)(lines + p * width + j);
+      sum = right ? GEMM_MULTIPLY_ADD(ones, words, sum) : GEMM_MULTIPLY_ADD(words, ones, sum);
+    }
+    sum = sum * factor + rest;
+    const int64_t columns = width - j < GEMM_LANES ? width - j : GEMM_LANES;
+    memcpy(to + j, &sum, (size_t)columns * sizeof *to);
+  }
+#else
+  (void)right, (void)rest;
+#endif
+}
+
+static void gemm_pack_lines(uint32_t *to, const gemm_line_source *source, bool right,
+                            uint32_t factor, uint32_t rest) {
+  if (source->step == 1)
+    gemm_turn_lines(to, source);
+  else if (source->along == 1)
+    gemm_weave_lines(to, source);
+  else
+    gemm_gather_lines(to, source);
+  gemm_add_terms(to, (source->k + GEMM_GROUP - 1) / GEMM_GROUP, source->width, right, factor, rest);
+}
+
+/* 128 where the operand's bytes are shifted by that. */
+GEMM_INLINE uint32_t gemm_shift_of(compute_dtype dtype, bool right) {
+  const bool wrong = right ? dtype == COMPUTE_U8 : dtype == COMPUTE_I8;
+  return GEMM_GROUP == 4 && wrong ? GEMM_SHIFT : 0;
+}
+
+static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
+                            const cpu_gemm_source *source, compute_dtype other) {
+  const int64_t tiles = right ? (sides + GEMM_COLUMNS - 1) / GEMM_COLUMNS : gemm_tile_count(sides);
+  const int64_t lines = (k + GEMM_GROUP - 1) / GEMM_GROUP;
+  const uint32_t own = gemm_shift_of(source->dtype, right), factor = gemm_shift_of(other, !right);
+  gemm_line_source part = {.k = k,
+                           .along = right ? source->inner : source->outer,
+                           .step = right ? source->outer : source->inner,
+                           .is_signed = source->dtype == COMPUTE_I8,
+                           .flip = (uint8_t)own};
+  uint32_t *to = packed;
+  part.from = source->data;
+  for (int64_t t = 0, first = 0; t < tiles; t++, first += part.count) {
+    part.count = right ? (sides - first < GEMM_COLUMNS ? sides - first : GEMM_COLUMNS)
+                       : gemm_tile_rows(sides, tiles, t);
+    part.width = right ? GEMM_COLUMNS : part.count;
+    if (right)
+      gemm_pack_lines(to, &part, true, 0u - factor, 0);
+    else
+      gemm_pack_lines(to, &part, false, factor, 0u - (uint32_t)k * own * factor);
+    to += part.width * (lines + GEMM_TERMS);
+    part.from += part.count * part.along;
+  }
+}
+
+#endif
