@@ -386,6 +386,10 @@ typedef struct compute_kernel_descriptor {
    * minor version may append fields to them: attribute_bytes says which are there. */
   const void *attributes;
   size_t attribute_bytes;
+  /** Bit i: inputs[i] has the same elements at every launch, and the device may ask for it in a
+   * form of its own (compute_backend.kernel_packed_bytes). GEMM and CONV: inputs 0 and 1. Of a
+   * backend without that function always 0. */
+  uint32_t constant_inputs;
 } compute_kernel_descriptor;
 
 /** The attributes of a descriptor of that kind. */
@@ -711,6 +715,15 @@ typedef struct compute_backend {
   /** Optional. Marks what is enqueued from now on, recorded kernels included, with a number for
    * fail_index. Of use to modules that find an index outside only when the queue is waited for. */
   void (*queue_label)(void *queue, uint32_t label);
+
+  /** Together: inputs that never change, in a form that the kernel reads faster than the elements
+   * as they lie. kernel_packed_bytes: the size of one of the descriptor's constant_inputs in that
+   * form, or 0 if the kernel reads it as it lies. *form is a number: where it and the elements are
+   * the same, kernels of this device share one packed copy. kernel_pack makes it from the
+   * elements, in the order of the queue; launches have it as their argument in place of these. */
+  uint64_t (*kernel_packed_bytes)(void *device, void *kernel, uint32_t input, uint64_t *form);
+  compute_status (*kernel_pack)(void *queue, void *kernel, uint32_t input,
+                                const compute_argument *packed, const compute_argument *source);
 } compute_backend;
 
 enum {
@@ -721,7 +734,12 @@ enum {
 
   /** custom_build takes portable source, as the user wrote it, and no other: the module puts a
    * dialect before it (services->dialect_text). */
-  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1
+  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1,
+
+  /** Convolutions and pooling are fastest on data and results with the channels of a pixel side by
+   * side (strides over (n, channel, height, width) of which the second is 1): plans store what lies
+   * between them so. */
+  COMPUTE_BACKEND_CHANNELS_LAST = 1 << 2
 };
 
 /** The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of

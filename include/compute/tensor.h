@@ -71,6 +71,15 @@ COMPUTE_API bool compute_tensor_is_dense(const compute_tensor *tensor);
 /** The first element's address if the CPU can reach it, else NULL. */
 COMPUTE_API void *compute_tensor_data(const compute_tensor *tensor);
 
+/** Promises that the elements in this tensor's memory, views included, never change again. Plans
+ * compiled from then on may keep copies of them in the form that their kernels read fastest, once
+ * for all plans, until the memory is released: worth it for the weights of a network that is run
+ * many times. Whatever would write to them fails with COMPUTE_ERROR_INVALID_ARGUMENT or _BINDING;
+ * writing through compute_tensor_data or wrapped memory makes results undefined. Cannot be undone.
+ * Thread-safe. NULL is allowed. */
+COMPUTE_API void compute_tensor_freeze(compute_tensor *tensor);
+COMPUTE_API bool compute_tensor_is_frozen(const compute_tensor *tensor);
+
 /** Copies between host memory (dense, row-major, of the tensor's dtype, `bytes` long exactly) and
  * the tensor. Strided tensors are scattered and gathered. Both return when the copy is done.
  * COMPUTE_ERROR_NULL_POINTER, _SHAPE when `bytes` is not the tensor's size, _TRANSFER. */

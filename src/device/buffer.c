@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "device/packed.h"
 
 static memory_buffer *new_buffer(compute_device *device) {
   memory_buffer *buffer = base_allocate(1, sizeof *buffer);
@@ -75,6 +76,7 @@ static void end_wrapped(compute_device *device, void *item) {
 void buffer_release(memory_buffer *buffer) {
   if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_device *device = buffer->device;
+  packed_release(buffer);
   if (buffer->block) {
     pool_return(device->pool, buffer->block);
     base_release(buffer);

@@ -60,7 +60,9 @@ typedef struct memory_buffer {
   compute_memory memory;
   pool_block *block; /* NULL for wrapped memory */
   compute_release_function release;
-  void *user, *data; /* of wrapped memory */
+  void *user, *data;           /* of wrapped memory */
+  bool frozen;                 /* atomic: the elements do not change any more */
+  struct packed_piece *packed; /* packed.c; under the device's packed_mutex */
 } memory_buffer;
 
 /* bytes may be 0: then memory.bytes is 0 and there is no block. */
@@ -69,6 +71,14 @@ compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buff
 /* Wraps host memory; on failure `release` has not been called. */
 compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
                            compute_release_function release, void *user, memory_buffer **buffer);
+
+/* From now on nobody writes to it. */
+static inline void buffer_freeze(memory_buffer *buffer) {
+  __atomic_store_n(&buffer->frozen, true, __ATOMIC_RELEASE);
+}
+static inline bool buffer_is_frozen(const memory_buffer *buffer) {
+  return __atomic_load_n(&buffer->frozen, __ATOMIC_ACQUIRE);
+}
 
 memory_buffer *buffer_retain(memory_buffer *buffer);
 void buffer_release(memory_buffer *buffer); /* NULL is allowed */

@@ -114,6 +114,7 @@ compute_status device_create(compute_context *context, const device_module *modu
   device->backend = &module->backend;
   pthread_mutex_init(&device->internal_mutex, NULL);
   pthread_mutex_init(&device->costs_mutex, NULL);
+  pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
   bool handle_open = status == COMPUTE_OK;
@@ -137,6 +138,7 @@ bool device_destroy(compute_device *device) {
   pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->internal_mutex);
   pthread_mutex_destroy(&device->costs_mutex);
+  pthread_mutex_destroy(&device->packed_mutex);
   base_release(device->costs);
   base_release(device);
   return !hangs;

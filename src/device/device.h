@@ -24,6 +24,7 @@ struct compute_device {
   compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
   struct kernel_cache *kernels;      /* src/device/kernel_cache.h */
+  pthread_mutex_t packed_mutex;      /* src/device/packed.h */
   pthread_mutex_t costs_mutex;       /* of `costs` */
   struct held_costs *costs;          /* src/cost/held.h; NULL until it is asked for */
   uint32_t queue_count;              /* atomic: queues made so far */

@@ -71,6 +71,10 @@ int32_t kernel_output_rank(const compute_kernel_descriptor *d) {
   return kind->output_rank ? kind->output_rank(d) : d->rank;
 }
 
+uint32_t kernel_packable_inputs(const compute_kernel_descriptor *d) {
+  return kinds[d->kind]->packable;
+}
+
 uint32_t kernel_first_in_place(const compute_kernel_descriptor *d) {
   return kinds[d->kind]->in_place ? kernel_operands_own(d) : d->input_count;
 }

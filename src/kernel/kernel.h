@@ -69,6 +69,9 @@ void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
  * folds. */
 int32_t kernel_output_rank(const compute_kernel_descriptor *d);
 
+/* How many inputs, from the first on, may be among constant_inputs. */
+uint32_t kernel_packable_inputs(const compute_kernel_descriptor *d);
+
 /* The first input that an output may overwrite element by element; input_count if none. */
 uint32_t kernel_first_in_place(const compute_kernel_descriptor *d);
 

@@ -36,7 +36,8 @@ typedef struct kernel_kind {
   /* Changes `size` for an input of its own; NULL: they have the space's. */
   void (*sizes)(const compute_kernel_descriptor *d, uint32_t input, int64_t *size);
   int32_t (*output_rank)(const compute_kernel_descriptor *d); /* NULL: the space's */
-  bool in_place; /* outputs may overwrite inputs that are not its own */
+  bool in_place;     /* outputs may overwrite inputs that are not its own */
+  uint32_t packable; /* inputs that a device may keep in a form of its own: the first ones */
 
   /* Bytes read of an input and written to an output; NULL: distinct elements by strides. */
   uint64_t (*input_bytes)(const compute_kernel_descriptor *d, uint32_t input);

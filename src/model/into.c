@@ -139,7 +139,10 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
       .model = model, .operation = OPERATION, .graph = graph, .arena = &arena, .training = true};
   const size_t nodes_before = graph->count;
   pthread_mutex_lock(&model->lock);
-  if (!model->exposed) stage_forget(model); /* what its plans took for constants may be trained */
+  if (!model->exposed) { /* what its plans took for constants may be trained */
+    stage_forget(model);
+    weights_forget(model);
+  }
   model->exposed = true;
   status = record_part(&recorder, inputs, input_count, outputs, output_count);
   pthread_mutex_unlock(&model->lock);

@@ -189,6 +189,9 @@ compute_tensor *weight_tensor(compute_model *model, const char *operation,
 /* The same if it has been made, else NULL. */
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor);
 
+/* Those made so far are frozen: from now on, others are made in their place. */
+void weights_forget(compute_model *model);
+
 void weights_release(compute_model *model);
 
 /* Where its plans and weights are; the CPU where plans place themselves. */

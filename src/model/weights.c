@@ -95,6 +95,7 @@ weight_entry *weight_find_or_make(compute_model *model, const char *operation,
   if (entry->tensor) return entry;
   compute_tensor *made;
   if (make_tensor(model, operation, tensor, &made)) return NULL;
+  if (!model->exposed) compute_tensor_freeze(made);
   *entry = (weight_entry){tensor, made, 0};
   model->weight_count++;
   return entry;
@@ -109,6 +110,12 @@ compute_tensor *weight_tensor(compute_model *model, const char *operation,
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor) {
   if (!model->weight_capacity) return NULL;
   return model->weights[place_of(model->weights, model->weight_capacity, tensor)].on_device;
+}
+
+void weights_forget(compute_model *model) {
+  weights_release(model);
+  model->weights = NULL;
+  model->weight_count = model->weight_capacity = 0;
 }
 
 void weights_release(compute_model *model) {

@@ -39,6 +39,9 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
       return error_set(context, COMPUTE_ERROR_DTYPE, operation,
                        "\"%s\" is %s; trainable tensors must be f64, f32, f16 or bf16", names[i],
                        compute_dtype_name(compute_tensor_dtype(parameters[i])));
+    if (compute_tensor_is_frozen(parameters[i]))
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "\"%s\" is frozen, and cannot be trained", names[i]);
     if (parameters[i]->read_only)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "\"%s\" is a broadcast view, which is read-only", names[i]);

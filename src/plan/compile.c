@@ -190,6 +190,13 @@ static const compute_device *kernels_device(const compute_plan *plan,
   return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
 }
 
+/* Steps that are placed by cost may come to run on devices with other preferences. */
+static bool prefers_channels_last(const compute_plan *plan, const compute_plan_options *options) {
+  const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
+  return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION) &&
+         (plan->device[PLAN_MAIN]->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) != 0;
+}
+
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
                            scratch *memory, fusion *f) {
   const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
@@ -198,7 +205,10 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   compute_status s = fuse_nodes(r, how, memory, f);
   if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
   if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
-  return s == COMPUTE_OK && how.fuse ? merge_updates(r, memory, f) : s;
+  if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
+  return s == COMPUTE_OK && prefers_channels_last(plan, options)
+             ? channels_last_choose(r, memory, f)
+             : s;
 }
 
 /* From outputs as graph indices to a finished plan. */

@@ -27,6 +27,7 @@ void compute_plan_release(compute_plan *plan) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) compute_tensor_release(plan->parameters[i]);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
   index_checks_release(plan->checks);
+  base_release(plan->packed);
   base_release(plan->steps);
   base_release(plan->ports);
   base_release(plan->parameters);

@@ -70,6 +70,12 @@ typedef struct plan_port {
   char *name;    /* or NULL */
 } plan_port;
 
+/* What a kernel reads in a form of its own; its slot is its number after the arenas'. */
+typedef struct plan_packed {
+  const memory_buffer *buffer; /* the tensor's that it was packed from */
+  plan_operand source;         /* the elements as they lie */
+} plan_packed;
+
 struct compute_plan {
   compute_context *context;
   compute_device *device[PLAN_DEVICES]; /* [PLAN_CPU] is NULL when nothing needs it */
@@ -86,6 +92,9 @@ struct compute_plan {
   uint32_t constant_slot[PLAN_DEVICES];
   uint64_t arena_bytes[PLAN_DEVICES];
   uint32_t arena_slot[PLAN_DEVICES];
+  plan_packed *packed;
+  size_t packed_count, packed_capacity;
+  uint32_t packed_slot; /* the first of their slots */
   uint32_t slot_count;
   plan_step *steps;
   uint32_t step_count;

@@ -261,6 +261,14 @@ int64_t compute_tensor_stride(const compute_tensor *tensor, int32_t axis) {
   return axis < 0 ? 0 : tensor->strides[axis];
 }
 
+void compute_tensor_freeze(compute_tensor *tensor) {
+  if (tensor) buffer_freeze(tensor->buffer);
+}
+
+bool compute_tensor_is_frozen(const compute_tensor *tensor) {
+  return tensor && buffer_is_frozen(tensor->buffer);
+}
+
 bool compute_tensor_is_dense(const compute_tensor *tensor) {
   return tensor && shape_is_dense(tensor->shape, tensor->strides);
 }

@@ -150,12 +150,13 @@ static compute_status check_host_copy(const compute_tensor *tensor, const char *
 }
 
 static compute_status check_writable(const compute_tensor *tensor, const char *operation) {
-  if (!tensor->read_only) return COMPUTE_OK;
+  const bool frozen = buffer_is_frozen(tensor->buffer);
+  if (!tensor->read_only && !frozen) return COMPUTE_OK;
   char text[192];
-  return error_set(context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "%s %s is a broadcast view or has overlapping elements, and is read-only",
-                   compute_dtype_name(tensor->dtype),
-                   compute_shape_text(tensor->shape, text, sizeof text));
+  return error_set(
+      context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s %s is %s read-only",
+      compute_dtype_name(tensor->dtype), compute_shape_text(tensor->shape, text, sizeof text),
+      frozen ? "frozen, and therefore" : "a broadcast view or has overlapping elements, and is");
 }
 
 /* Returns `status`, after naming the public call in the error of what it used. */

@@ -73,6 +73,7 @@ AT(compute_backend, device_recover, 400);
 /* Since 1.5. */
 AT(compute_backend, flags, 408);
 VALUE(COMPUTE_BACKEND_ENVIRONMENT_SAFE, 1);
+VALUE(COMPUTE_BACKEND_CHANNELS_LAST, 4);
 AT(compute_backend, queue_label, 416);
 
 AT(compute_services, struct_size, 0);

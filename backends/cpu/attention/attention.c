@@ -361,5 +361,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, sizeof(attention_kernel),
-                                     prepare,     attention_run,     NULL};
+const cpu_kind cpu_attention_kind = {.name = "attention",
+                                     .refuse = refuse_descriptor,
+                                     .bytes = sizeof(attention_kernel),
+                                     .prepare = prepare,
+                                     .run = attention_run};

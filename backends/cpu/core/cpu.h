@@ -60,7 +60,21 @@ typedef struct cpu_kind {
   /* Releases what a kernel owns, though `prepare` may have failed half-way. NULL if that is
    * nothing. */
   void (*clear)(cpu_kernel *kernel);
+
+  /* Together, or NULL: compute_backend.kernel_packed_bytes and kernel_pack, for kernels whose
+   * descriptor has constant_inputs. */
+  uint64_t (*packed_bytes)(const cpu_kernel *kernel, uint32_t input, uint64_t *form);
+  compute_status (*pack)(const cpu_kernel *kernel, uint32_t input, const void *source,
+                         void *packed);
 } cpu_kind;
+
+/* Forms of packed inputs, and the number of one: what it is, and all that its bytes depend on. */
+typedef enum cpu_form_kind {
+  CPU_FORM_PANELS = 1, /* the right factor of a product */
+  CPU_FORM_ROWS        /* the filter of a convolution with channels last */
+} cpu_form_kind;
+
+uint64_t cpu_form(const int64_t *numbers, int32_t count);
 
 /* Every kind of COMPUTE_KERNEL_KINDS has its cpu_<name>_kind, which its own source defines. */
 #define CPU_KIND_DECLARE(code, number, name) extern const cpu_kind cpu_##name##_kind;

@@ -308,6 +308,15 @@ void cpu_kernel_destroy(cpu_kernel *kernel) {
   cpu_release(kernel->device, kernel);
 }
 
+/* FNV-1a, by bytes. */
+uint64_t cpu_form(const int64_t *numbers, int32_t count) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (int32_t i = 0; i < count; i++)
+    for (int shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ ((uint64_t)numbers[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
                                          const compute_kernel_descriptor *descriptor) {
   const compute_services *services = kernel->device->services;

@@ -183,6 +183,18 @@ static compute_status enqueue(void *handle, void *kernel_handle, const compute_a
   return queue_keep(queue, kernel->run(kernel, pointers));
 }
 
+static uint64_t kernel_packed_bytes(void *device, void *handle, uint32_t input, uint64_t *form) {
+  (void)device;
+  const cpu_kernel *kernel = handle;
+  return kernel->kind->packed_bytes ? kernel->kind->packed_bytes(kernel, input, form) : 0;
+}
+
+static compute_status kernel_pack(void *handle, void *kernel_handle, uint32_t input,
+                                  const compute_argument *packed, const compute_argument *source) {
+  const cpu_kernel *kernel = kernel_handle;
+  return queue_keep(handle, kernel->kind->pack(kernel, input, address(source), address(packed)));
+}
+
 static compute_status custom_launch(void *handle, void *kernel, const uint32_t groups[3],
                                     const uint32_t group[3],
                                     const compute_custom_argument *arguments, uint32_t count) {
@@ -220,7 +232,10 @@ static const compute_backend backend = {
     .custom_build = cpu_custom_build,
     .custom_destroy = cpu_custom_destroy,
     .custom_launch = custom_launch,
-    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* blas.c asks */ | COMPUTE_BACKEND_PORTABLE_KERNELS,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* blas.c asks */ | COMPUTE_BACKEND_PORTABLE_KERNELS |
+             COMPUTE_BACKEND_CHANNELS_LAST,
+    .kernel_packed_bytes = kernel_packed_bytes,
+    .kernel_pack = kernel_pack,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

@@ -162,5 +162,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_fit_kind = {"fit",   refuse_descriptor, sizeof(fit_kernel),
-                               prepare, fit_run,           NULL};
+const cpu_kind cpu_fit_kind = {.name = "fit",
+                               .refuse = refuse_descriptor,
+                               .bytes = sizeof(fit_kernel),
+                               .prepare = prepare,
+                               .run = fit_run};

@@ -163,5 +163,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, sizeof(spots_kernel),
-                                 prepare, spots_run,         spots_clear};
+const cpu_kind cpu_spots_kind = {.name = "spots",
+                                 .refuse = refuse_descriptor,
+                                 .bytes = sizeof(spots_kernel),
+                                 .prepare = prepare,
+                                 .run = spots_run,
+                                 .clear = spots_clear};

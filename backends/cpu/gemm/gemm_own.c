@@ -83,7 +83,13 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
   const gemm_packing packing = unit->launch->schedule->pack_b;
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const int64_t panel = problem->type->columns;
-  if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
+  if (packing == GEMM_PACKED) {
+    block->n = columns;
+    block->b = unit->matrix.b + ((unit->column + column) * problem->k + p * panel) * problem->size;
+    block->b_k = panel;
+    block->b_column = panel * problem->k;
+    block->copy = NULL;
+  } else if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
     block->n = columns / panel * panel;
     block->b = b_at(unit, p, column);
     block->b_k = problem->b.row;
@@ -258,12 +264,64 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
+/* ---- A constant B ---------------------------------------------------------------------------- */
+
+enum { LEAST_PANELS = 4 }; /* so that there is work for some threads without parts of k */
+
+/* One B for all batch entries, of the computing type: packed, a narrower one would be larger. */
+static bool packing_pays(const gemm_problem *problem) {
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    if (problem->b.batch[d] != 0) return false;
+  return problem->b.dtype == problem->accumulate && problem->k > 0 &&
+         problem->n >= LEAST_PANELS * problem->type->columns;
+}
+
+uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
+  const cpu_gemm *gemm = (const cpu_gemm *)kernel;
+  const gemm_problem *problem = &gemm->problem;
+  if (!gemm->packed_b || input != (problem->swapped ? 0 : 1)) return 0;
+  const int64_t panel = problem->type->columns;
+  *form = cpu_form((const int64_t[]){CPU_FORM_PANELS, panel, (int64_t)problem->accumulate,
+                                     problem->k, problem->n, problem->b.row, problem->b.column},
+                   7);
+  return (uint64_t)(cpu_round_up(problem->n, panel) * problem->k) * problem->size;
+}
+
+typedef struct packing {
+  const gemm_problem *problem;
+  const unsigned char *source;
+  unsigned char *packed;
+} packing;
+
+static void pack_task(void *argument, int64_t task, int32_t worker) {
+  const packing *p = argument;
+  const gemm_problem *problem = p->problem;
+  const gemm_operand *b = &problem->b;
+  const int64_t width = LEAST_PANELS * problem->type->columns, column = task * width;
+  (void)worker;
+  const cpu_gemm_source source = {p->source + column * b->column * b->size, b->dtype, b->row,
+                                  b->column};
+  problem->type->pack_panels(p->packed + column * problem->k * problem->size, problem->k,
+                             cpu_min(width, problem->n - column), &source);
+}
+
+compute_status gemm_pack(const cpu_kernel *kernel, uint32_t input, const void *source,
+                         void *packed) {
+  const gemm_problem *problem = &((const cpu_gemm *)kernel)->problem;
+  packing p = {problem, source, packed};
+  (void)input;
+  cpu_parallel(kernel->device, cpu_divide_up(problem->n, LEAST_PANELS * problem->type->columns),
+               pack_task, &p);
+  return COMPUTE_OK;
+}
+
 compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                const char **reason) {
   (void)descriptor;
   (void)reason;
   cpu_gemm *gemm = (cpu_gemm *)kernel;
   const gemm_problem *problem = &gemm->problem;
+  gemm->packed_b = gemm->constant_b && packing_pays(problem);
   if (gemm->in_place) gemm_schedule_make(gemm, true, &gemm->direct);
   gemm_schedule_make(gemm, false, &gemm->buffered);
   const gemm_schedule *schedule = gemm->in_place ? &gemm->direct : &gemm->buffered;
@@ -275,7 +333,10 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
   snprintf(gemm->head.description, sizeof gemm->head.description,
            "gemm own %s %s, %lldx%lld tiles of %lldx%lld%s", gemm->head.device->isa->name, how,
            (long long)schedule->tiles_m, (long long)schedule->tiles_n, (long long)schedule->tile_m,
-           (long long)schedule->tile_n, schedule->splits > 1 ? ", k split" : "");
+           (long long)schedule->tile_n,
+           schedule->splits > 1 ? ", k split"
+           : gemm->packed_b     ? ", packed"
+                                : "");
   return COMPUTE_OK;
 }
 
@@ -353,13 +414,13 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
   const int64_t size = problem->size, columns = problem->type->columns;
-  if (is_few(gemm, schedule)) return;
+  if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
   schedule->block_k = CLOSE_CACHE / (columns * size);
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place =
       is_native(problem, b) && b->column == 1 && (problem->m <= FEW_ROWS || close_b);
-  schedule->pack_b = in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
+  schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
   const bool near =
       cpu_min(a->row, a->column) == 1 && cpu_max(a->row, a->column) * size <= NEAR_STRIDE;
   schedule->pack_a = !is_native(problem, a) || (!near && problem->n >= 8 * columns);
@@ -397,7 +458,7 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
   double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
   const double copied = columns / 2;
-  if (schedule->pack_b)
+  if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
     cost +=
         n * k * 4 / copied * (is_native(problem, &problem->b) && problem->b.column == 1 ? 1 : 2);
   if (schedule->pack_a) cost += m * k * 8 / copied;
@@ -421,7 +482,8 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   const gemm_problem *problem = &gemm->problem;
   const int64_t size = problem->size;
   int64_t widest = (direct ? cache_share(gemm) : SUMS_LIMIT) / (tile_m * size);
-  if (schedule->pack_b) widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
+  if (schedule->pack_b != GEMM_PACK_NONE)
+    widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
@@ -465,6 +527,7 @@ static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
                           gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t splits = cpu_divide_up(threads, problem->batches);
+  if (gemm->packed_b) return; /* of which there are enough panels */
   if (splits == 1 || problem->k / splits < schedule->block_k) return;
   if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
   const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
@@ -483,6 +546,7 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
   const int64_t columns = problem->type->columns, size = problem->size;
   int64_t packed =
       schedule->pack_b == GEMM_PACK_BLOCK ? cpu_round_up(schedule->tile_n, columns) : columns;
+  if (schedule->pack_b == GEMM_PACKED) packed = 0;
   if (schedule->method != GEMM_TILES)
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
   schedule->b_bytes = (uint64_t)cpu_round_up(packed * schedule->block_k * size, 64);

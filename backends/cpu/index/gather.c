@@ -274,7 +274,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_gather_kind = {"gather", NULL, sizeof(gather_kernel), prepare, gather_run, NULL};
+const cpu_kind cpu_gather_kind = {
+    .name = "gather", .bytes = sizeof(gather_kernel), .prepare = prepare, .run = gather_run};
 
 /* ---- Shared with SCATTER --------------------------------------------------------------------- */
 

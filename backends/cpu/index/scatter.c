@@ -603,5 +603,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor,  sizeof(scatter_kernel),
-                                   prepare,   scatter_run_kernel, scatter_clear};
+const cpu_kind cpu_scatter_kind = {.name = "scatter",
+                                   .refuse = refuse_descriptor,
+                                   .bytes = sizeof(scatter_kernel),
+                                   .prepare = prepare,
+                                   .run = scatter_run_kernel,
+                                   .clear = scatter_clear};

@@ -346,5 +346,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_sort_kind = {"sort",  refuse_descriptor, sizeof(sort_kernel),
-                                prepare, sort_run,          NULL};
+const cpu_kind cpu_sort_kind = {.name = "sort",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(sort_kernel),
+                                .prepare = prepare,
+                                .run = sort_run};

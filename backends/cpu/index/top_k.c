@@ -253,8 +253,11 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, sizeof(top_k_kernel),
-                                 prepare, top_k_run,         NULL};
+const cpu_kind cpu_top_k_kind = {.name = "top k",
+                                 .refuse = refuse_descriptor,
+                                 .bytes = sizeof(top_k_kernel),
+                                 .prepare = prepare,
+                                 .run = top_k_run};
 
 /* ---- Keeping the largest --------------------------------------------------------------------- */
 

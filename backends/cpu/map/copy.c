@@ -363,4 +363,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_copy_kind = {"copy", NULL, sizeof(copy_kernel), prepare, run_copy, clear_copy};
+const cpu_kind cpu_copy_kind = {.name = "copy",
+                                .bytes = sizeof(copy_kernel),
+                                .prepare = prepare,
+                                .run = run_copy,
+                                .clear = clear_copy};

@@ -315,4 +315,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_map_kind = {"map", NULL, sizeof(map_kernel), prepare, run_map, clear_map};
+const cpu_kind cpu_map_kind = {.name = "map",
+                               .bytes = sizeof(map_kernel),
+                               .prepare = prepare,
+                               .run = run_map,
+                               .clear = clear_map};

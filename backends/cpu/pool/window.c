@@ -325,8 +325,12 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, sizeof(cpu_window),
-                                  prepare,   window_run,        window_clear};
+const cpu_kind cpu_window_kind = {.name = "pooling",
+                                  .refuse = refuse_descriptor,
+                                  .bytes = sizeof(cpu_window),
+                                  .prepare = prepare,
+                                  .run = window_run,
+                                  .clear = window_clear};
 
 /* ---- Results -------------------------------------------------------------------------------- */
 

@@ -519,5 +519,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, sizeof(reduce_kernel),
-                                  prepare,  reduce_run,        reduce_clear};
+const cpu_kind cpu_reduce_kind = {.name = "reduce",
+                                  .refuse = refuse_descriptor,
+                                  .bytes = sizeof(reduce_kernel),
+                                  .prepare = prepare,
+                                  .run = reduce_run,
+                                  .clear = reduce_clear};

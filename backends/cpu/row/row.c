@@ -602,5 +602,9 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return descriptor->rank < 1 ? "there is no dimension for rows" : NULL;
 }
 
-const cpu_kind cpu_row_kind = {"row",   refuse_descriptor, sizeof(row_kernel),
-                               prepare, row_run,           row_clear};
+const cpu_kind cpu_row_kind = {.name = "row",
+                               .refuse = refuse_descriptor,
+                               .bytes = sizeof(row_kernel),
+                               .prepare = prepare,
+                               .run = row_run,
+                               .clear = row_clear};

@@ -304,5 +304,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_scan_kind = {"scan",  refuse_descriptor, sizeof(scan_kernel),
-                                prepare, scan_run,          NULL};
+const cpu_kind cpu_scan_kind = {.name = "scan",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(scan_kernel),
+                                .prepare = prepare,
+                                .run = scan_run};

@@ -21,6 +21,10 @@ compute_node compute_assign(compute_graph *graph, compute_node parameter, comput
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                       "the parameter's tensor is a broadcast view, which is read-only");
   }
+  if (compute_tensor_is_frozen(to->tensor)) {
+    return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "the parameter's tensor is frozen");
+  }
   if (!build_same_dtype(graph, operation, to->dtype, from->dtype)) return BUILD_NONE;
   if (!compute_shape_equal(to->shape, from->shape)) {
     char a[BUILD_TEXT], b[BUILD_TEXT];

@@ -89,6 +89,7 @@ typedef struct plan_rule {
   bool has_prologue; /* of an anchor: those before it, too */
   bool assigns;      /* its kernel can write straight into a parameter … */
   bool in_place;     /* … also if it reads the parameter's old value, element for element */
+  bool any_layout;   /* it can write results along any strides, else only in row-major order */
 
   /* Of operations that a graph records in two forms, as a node whose last operand is the same
    * result composed of other operations: whether the device takes the node as a kernel. A plan

@@ -76,6 +76,11 @@ compute_status repeat_cheap(ir *r, const fusion *f, bool *changed);
  * failure. */
 compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
 
+/* ---- channels.c ------------------------------------------------------------------------------ */
+
+/* Turns the layouts of values between convolutions to channels last. Memory is the only failure. */
+compute_status channels_last_choose(const ir *r, scratch *memory, fusion *f);
+
 /* ---- layout of views ------------------------------------------------------------------------- */
 
 /* Fills layouts[i] for every live node. A view that needs a copy is its own base. */

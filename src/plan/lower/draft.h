@@ -34,7 +34,11 @@ static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
 uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
                      const dimension_map *map);
 
-/* One more output: `node`, dense. */
+/* Where the kernel of `node` writes its elements: along its layout, or in row-major order if it is
+ * a copy of what lies elsewhere. */
+void draft_output_strides(const lowering *l, uint32_t node, int64_t *strides);
+
+/* One more output: `node`. */
 void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map);
 
 /* An input added before: it reads `node` through its layout, broadcast to `shape`. */

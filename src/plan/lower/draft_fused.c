@@ -261,7 +261,7 @@ static void draft_map(const lowering *l, const cluster *c, kernel_draft *d) {
 }
 
 const plan_rule rule_map = {
-    .draft = draft_map, .is_element = true, .assigns = true, .in_place = true};
+    .draft = draft_map, .is_element = true, .assigns = true, .in_place = true, .any_layout = true};
 
 /* ---- Reductions and rows --------------------------------------------------------------------- */
 
@@ -418,7 +418,7 @@ static void draft_conv(const lowering *l, const cluster *c, kernel_draft *d) {
 }
 
 const plan_rule rule_conv = {
-    .draft = draft_conv, .is_anchor = true, .assigns = true, .in_place = true};
+    .draft = draft_conv, .is_anchor = true, .assigns = true, .in_place = true, .any_layout = true};
 
 static void draft_window(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
@@ -431,4 +431,5 @@ static void draft_window(const lowering *l, const cluster *c, kernel_draft *d) {
   draft_body(l, c, d, anchor->input_count, 1, &map);
 }
 
-const plan_rule rule_window = {.draft = draft_window, .is_anchor = true, .assigns = true};
+const plan_rule rule_window = {
+    .draft = draft_window, .is_anchor = true, .assigns = true, .any_layout = true};

@@ -16,8 +16,9 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   dimension_map map = draft_identity(x->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
   draft_input(l, d, n->inputs[0], x->shape, &map);
-  int64_t strides[COMPUTE_MAX_RANK];
-  shape_dense_strides(x->shape, strides);
+  int64_t result[COMPUTE_MAX_RANK], strides[COMPUTE_MAX_RANK] = {0};
+  draft_output_strides(l, c->root, result);
+  (void)shape_reshape_strides(n->shape, result, x->shape, strides); /* channels.c has tried it */
   d->descriptor.output_count = 1;
   d->outputs[0].dtype = n->dtype;
   draft_spread(&map, strides, d->outputs[0].stride);
@@ -26,7 +27,8 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   d->operations = n->folded;
 }
 
-const plan_rule rule_view = {.draft = draft_view, .assigns = true, .in_place = true};
+const plan_rule rule_view = {
+    .draft = draft_view, .assigns = true, .in_place = true, .any_layout = true};
 
 /* Part `part` of a concat, or the written range of an embed. */
 static void draft_placement(const lowering *l, const cluster *c, uint32_t input, int64_t start,
@@ -53,7 +55,7 @@ static uint32_t count_operands(const ir_node *node) {
   return node->input_count;
 }
 
-const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands};
+const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands, .any_layout = true};
 
 /* Of kernels that write into zeros or a copy. */
 static uint32_t fill_and_write(const ir_node *node) {
@@ -69,7 +71,7 @@ static void draft_embed(const lowering *l, const cluster *c, kernel_draft *d) {
     draft_placement(l, c, 0, a->start, a->step, d);
 }
 
-const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write};
+const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write, .any_layout = true};
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "device/collector.h"
+#include "device/packed.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -165,6 +167,54 @@ typedef struct decision {
   bool fallback;
 } decision;
 
+/* ---- Packed operands ------------------------------------------------------------------------ */
+
+/* The frozen tensor that input i is (a view of), if the device has it; or NULL. */
+static const compute_tensor *frozen_input(const lowering *l, const kernel_draft *d, uint32_t i,
+                                          uint32_t device) {
+  const ir_node *base = &l->r->nodes[d->input_node[i]];
+  if (base->op != OP_parameter || !buffer_is_frozen(base->tensor->buffer) ||
+      base->tensor->buffer->device != l->plan->device[device])
+    return NULL;
+  return base->tensor;
+}
+
+static uint32_t constant_inputs(const lowering *l, const kernel_draft *d, uint32_t device) {
+  uint32_t constant = 0;
+  if (!l->plan->device[device]->backend->kernel_packed_bytes) return 0;
+  for (uint32_t i = 0; i < kernel_packable_inputs(&d->descriptor); i++)
+    if (frozen_input(l, d, i, device)) constant |= UINT32_C(1) << i;
+  return constant;
+}
+
+/* Input i of the step as packed memory, if the kernel wants it so. */
+static compute_status pack_input(lowering *l, const kernel_draft *d, uint32_t i, build_step *s) {
+  compute_plan *plan = l->plan;
+  const compute_tensor *tensor = frozen_input(l, d, i, s->device);
+  const step_operand source = s->operand[i];
+  const packed_operand operand = {s->kernel->kernel, i, (uint64_t)tensor->offset + source.offset};
+  const memory_buffer *packed;
+  const compute_status status = packed_get(tensor->buffer, &operand, &packed);
+  if (status != COMPUTE_OK || !packed) return status;
+  if (base_grow((void **)&plan->packed, &plan->packed_capacity, plan->packed_count + 1,
+                sizeof *plan->packed))
+    return short_of_memory(l);
+  const storage *lies = &l->storages[source.storage];
+  plan->packed[plan->packed_count++] =
+      (plan_packed){packed, {lies->slot, lies->offset + source.offset}};
+  s->operand[i].storage = storage_add(l, plan->slot_count++, s->device, packed->memory.bytes);
+  s->operand[i].offset = 0;
+  return s->operand[i].storage == IR_NONE ? short_of_memory(l) : COMPUTE_OK;
+}
+
+static compute_status pack_inputs(lowering *l, const kernel_draft *d, uint32_t constant,
+                                  build_step *s) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && constant >> i != 0; i++)
+    if (constant >> i & 1) status = pack_input(l, d, i, s);
+  return status;
+}
+
 /* `source` replaces the storage of input 0 unless it is IR_NONE. */
 static compute_status add_kernel(lowering *l, const kernel_draft *d, const decision *where,
                                  uint32_t source, const uint32_t *output_storage) {
@@ -202,11 +252,15 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
       k->kind == COMPUTE_KERNEL_COPY && s->in_place[0] && d->inputs[0].dtype == d->outputs[0].dtype;
   s->first_in_place = s->plain_copy ? 0 : kernel_first_in_place(k);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
-  compute_status status = kernel_cache_get(l->plan->device[device]->kernels, k, &s->kernel);
+  compute_kernel_descriptor wanted = *k;
+  wanted.constant_inputs = source == IR_NONE ? constant_inputs(l, d, device) : 0;
+  compute_status status = kernel_cache_get(l->plan->device[device]->kernels, &wanted, &s->kernel);
   if (status != COMPUTE_OK) {
     l->step_count--;
     return status;
   }
+  status = pack_inputs(l, d, wanted.constant_inputs, s);
+  if (status != COMPUTE_OK) return status;
   return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
 }
 

@@ -124,7 +124,7 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->constant_slot[d] = slot++;
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->arena_slot[d] = slot++;
-  plan->slot_count = slot;
+  plan->packed_slot = plan->slot_count = slot;
   for (uint32_t i = 0; i < p->assign_count; i++)
     p->assigns[i].storage = l->home[p->assigns[i].parameter];
   return COMPUTE_OK;
@@ -248,15 +248,15 @@ static bool can_assign_directly(const lowering *l, const port_assign *a,
 bool ports_is_whole(const lowering *l, uint32_t node) {
   const layout *lay = &l->f->layouts[node];
   const ir_node *n = &l->r->nodes[node], *base = &l->r->nodes[lay->base];
-  return lay->base == node ||
-         (lay->offset == 0 && n->dtype == base->dtype && shape_is_dense(n->shape, lay->stride) &&
-          shape_count(n->shape) == shape_count(base->shape));
+  return lay->offset == 0 && n->dtype == base->dtype && shape_is_dense(n->shape, lay->stride) &&
+         shape_count(n->shape) == shape_count(base->shape);
 }
 
 /* A node that a kernel computes, or what it is a view of, goes straight into the output's memory.
  */
 static void claim_output(lowering *l, const port_plan *p, uint32_t node, uint32_t output) {
-  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
+  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE &&
+      shape_is_dense(l->r->nodes[node].shape, l->f->layouts[node].stride))
     l->target[node] = p->outputs[output].storage;
 }
 

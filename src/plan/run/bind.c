@@ -124,6 +124,9 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
                      compute_dtype_name(port->dtype),
                      compute_shape_text(port->shape, want, sizeof want),
                      compute_dtype_name(t->dtype), compute_shape_text(t->shape, have, sizeof have));
+  if (output && compute_tensor_is_frozen(t))
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                     "output %s is bound to a frozen tensor, which cannot be written", label);
   if (output && t->read_only)
     return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
                      "output %s is bound to a broadcast view, which cannot be written", label);

@@ -96,6 +96,10 @@ static void run_return(compute_plan *plan, plan_run *run) {
 }
 
 static compute_status take_memory(const compute_plan *plan, plan_run *run, memory_buffer **arena) {
+  for (size_t i = 0; i < plan->packed_count; i++) {
+    run->memory[plan->packed_slot + i] = &plan->packed[i].buffer->memory;
+    run->offset[plan->packed_slot + i] = 0;
+  }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constants[d] != NULL) {
       run->memory[plan->constant_slot[d]] = &plan->constants[d]->memory;
@@ -175,6 +179,22 @@ static compute_status check_devices(const compute_plan *plan) {
       "the plan was compiled before %s was lost and recovered", device->info.name);
 }
 
+/* A parameter may have been frozen since the plan was compiled. */
+static compute_status check_parameters(const compute_plan *plan) {
+  for (uint32_t i = 0; plan->assigns && i < plan->parameter_count; i++) {
+    if (!compute_tensor_is_frozen(plan->parameters[i])) continue;
+    const uint32_t slot = plan_port_count(plan) + i;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+      const plan_step *step = &plan->steps[s];
+      for (uint32_t k = step->input_count; k < step->operand_count; k++)
+        if (step->operands[k].slot == slot)
+          return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                           "the plan assigns to parameter %u, whose tensor is frozen", (unsigned)i);
+    }
+  }
+  return COMPUTE_OK;
+}
+
 /* What a hung kernel may still use stays with its queue until it has ended. */
 static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
                         memory_buffer *const *arena) {
@@ -212,6 +232,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   run->refused = false;
   s = bind_all(plan, run, bindings, count);
   if (s == COMPUTE_OK) s = check_devices(plan);
+  if (s == COMPUTE_OK) s = check_parameters(plan);
   if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);
   if (s == COMPUTE_OK) s = bind_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);

@@ -207,13 +207,28 @@ static profile_work work_of(const plan_step *s) {
   return (profile_work){s->kernel != NULL ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
 }
 
+/* The operands as the descriptor describes them: what is packed, where it was packed from. */
+static void step_sources(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                         compute_argument *arguments) {
+  plan_step_arguments(s, run->memory, run->offset, arguments);
+  for (uint32_t k = 0; k < s->input_count; k++) {
+    if (s->operands[k].slot < plan->packed_slot) continue;
+    const plan_operand *source = &plan->packed[s->operands[k].slot - plan->packed_slot].source;
+    arguments[k] =
+        (compute_argument){run->memory[source->slot], run->offset[source->slot] + source->offset};
+  }
+}
+
 static compute_status run_step_watched(const compute_plan *plan, plan_step *s, plan_run *run,
                                        compute_queue *queue, uint32_t watch) {
   profile_mark mark = {0};
   validation_step checked = {0};
   compute_status status = COMPUTE_OK;
-  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL)
-    status = validation_begin(&checked, queue, s->kernel, run->arguments);
+  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL) {
+    compute_argument sources[COMPUTE_MAX_OPERANDS];
+    step_sources(plan, s, run, sources);
+    status = validation_begin(&checked, queue, s->kernel, sources);
+  }
   if (status == COMPUTE_OK) {
     if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
     status = run_step(plan, s, run, queue);
