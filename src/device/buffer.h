@@ -63,6 +63,8 @@ typedef struct memory_buffer {
   void *user, *data;           /* of wrapped memory */
   bool frozen;                 /* atomic: the elements do not change any more */
   struct packed_piece *packed; /* packed.c; under the device's packed_mutex */
+  /* Of wrapped memory, or NULL: the elements have been packed and may not be read for long. */
+  void (*on_packed)(void *data, uint64_t bytes);
 } memory_buffer;
 
 /* bytes may be 0: then memory.bytes is 0 and there is no block. */

@@ -44,6 +44,7 @@ static compute_status add(memory_buffer *buffer, const packed_operand *operand, 
     base_release(piece);
     return status;
   }
+  if (buffer->on_packed) buffer->on_packed(buffer->memory.host, buffer->memory.bytes);
   piece->form = form;
   piece->offset = operand->offset;
   piece->next = buffer->packed;

@@ -255,9 +255,10 @@ static compute_status compile_stage(model_recorder *recorder, model_stage *stage
                                         .fallback = model->options.fallback,
                                         .flags = model->options.flags,
                                         .name = model_graph(model)->name};
-  const compute_status status =
+  compute_status status =
       compute_compile(recorder->graph, nodes, stage->outputs.count, &options, &stage->plan);
   base_release(nodes);
+  if (!status) status = weights_settle(recorder, stage->plan);
   return status;
 }
 

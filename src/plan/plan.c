@@ -9,6 +9,16 @@ compute_plan *plan_retain(compute_plan *plan) {
   return plan;
 }
 
+void plan_find_direct(const compute_plan *plan, bool *direct) {
+  for (uint32_t i = 0; i < plan->parameter_count; i++) direct[i] = false;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = 0; k < s->operand_count; k++)
+      if (plan_slot_is_parameter(plan, s->operands[k].slot))
+        direct[s->operands[k].slot - plan_port_count(plan)] = true;
+  }
+}
+
 void compute_plan_release(compute_plan *plan) {
   if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   cpu_plan_release(plan->cpu_plan);

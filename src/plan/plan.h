@@ -119,6 +119,9 @@ static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slo
   return slot >= first && slot - first < plan->parameter_count;
 }
 
+/* direct[i]: whether parameter i is read, or written, as it lies, and not only in packed form. */
+void plan_find_direct(const compute_plan *plan, bool *direct);
+
 /* Another reference; compute_plan_release gives one back. */
 compute_plan *plan_retain(compute_plan *plan);
 

@@ -29,6 +29,17 @@ compute_status tensor_create_private(compute_device *device, compute_dtype dtype
 compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
                                   compute_tensor **tensor);
 
+/* compute_tensor_wrap of dense elements at any address. Kernels must not read them as they lie:
+ * they are frozen and packed, or moved by tensor_align before that. */
+compute_status tensor_wrap_unaligned(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, void *data,
+                                     compute_release_function release, void *user,
+                                     compute_tensor **tensor);
+
+/* From now on its elements lie at `data`, aligned, where the caller has copied them. Nobody reads
+ * the tensor meanwhile. */
+void tensor_align(compute_tensor *tensor, void *data);
+
 /* Bytes from the first element to the end of the last; 0 if there is none. */
 uint64_t tensor_span_bytes(const compute_tensor *tensor);
 

@@ -189,10 +189,23 @@ static uint64_t kernel_packed_bytes(void *device, void *handle, uint32_t input, 
   return kernel->kind->packed_bytes ? kernel->kind->packed_bytes(kernel, input, form) : 0;
 }
 
+/* Elements that do not lie where their type must, as in a file, are copied first. */
 static compute_status kernel_pack(void *handle, void *kernel_handle, uint32_t input,
                                   const compute_argument *packed, const compute_argument *source) {
+  cpu_queue *queue = handle;
   const cpu_kernel *kernel = kernel_handle;
-  return queue_keep(handle, kernel->kind->pack(kernel, input, address(source), address(packed)));
+  const void *from = address(source);
+  void *copy = NULL;
+  if ((uintptr_t)from % sizeof(double) != 0) {
+    const uint64_t bytes = source->memory->bytes - source->offset;
+    copy = cpu_allocate(queue->device, (size_t)bytes);
+    if (!copy) return queue_keep(queue, cpu_out_of_memory(queue->device, bytes));
+    cpu_copy_bytes(queue->device, copy, from, bytes);
+    from = copy;
+  }
+  const compute_status status = kernel->kind->pack(kernel, input, from, address(packed));
+  cpu_release(queue->device, copy);
+  return queue_keep(queue, status);
 }
 
 static compute_status custom_launch(void *handle, void *kernel, const uint32_t groups[3],
