@@ -63,13 +63,11 @@ static bool stores_nothing(const cpu_conv *conv) {
 static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                     const char **reason);
 
-static const cpu_implementation implementations[] = {{"a matrix product", matrix_accept},
-                                                     {"Winograd", conv_winograd_accept},
-                                                     {"rows", conv_rows_accept},
-                                                     {"planes", conv_direct_accept},
-                                                     {"sums over results", conv_filter_accept},
-                                                     {"windows", conv_sweep_accept},
-                                                     {NULL, NULL}};
+static const cpu_implementation implementations[] = {
+    {"a matrix product", matrix_accept}, {"Winograd", conv_winograd_accept},
+    {"channels", conv_depthwise_accept}, {"rows", conv_rows_accept},
+    {"planes", conv_direct_accept},      {"sums over results", conv_filter_accept},
+    {"windows", conv_sweep_accept},      {NULL, NULL}};
 
 static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *descriptor) {
   if (stores_nothing(conv)) {
@@ -89,7 +87,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
 
 static uint64_t packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
-  if (conv->packed && input == 1) return conv_rows_packed_bytes(conv, form);
+  if (conv->packed && input == 1)
+    return conv->depthwise.loops ? conv_depthwise_packed_bytes(conv, form)
+                                 : conv_rows_packed_bytes(conv, form);
   if (!conv->matrix || input > 1) return 0;
   return conv->matrix->kind->packed_bytes(conv->matrix, conv->swapped ? 1 - input : input, form);
 }
@@ -98,7 +98,10 @@ static compute_status pack(const cpu_kernel *kernel, uint32_t input, const void 
                            void *packed) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
   if (conv->packed) {
-    conv_rows_pack(conv, source, packed);
+    if (conv->depthwise.loops)
+      conv_depthwise_pack(conv, source, packed);
+    else
+      conv_rows_pack(conv, source, packed);
     return COMPUTE_OK;
   }
   return conv->matrix->kind->pack(conv->matrix, conv->swapped ? 1 - input : input, source, packed);

@@ -3,6 +3,7 @@
  *
  *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;
  *                    the first of them: filters of one element are a matrix product
+ *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_rows.c      FORWARD where results have channels last
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
  *   conv_direct.c    all three directions for groups of few channels
@@ -109,6 +110,15 @@ typedef struct conv_rows {
   uint64_t copy_bytes, worker_bytes, packed_bytes;
 } conv_rows;
 
+/* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
+ * rows of results. */
+typedef struct conv_depthwise {
+  const struct cpu_depthwise_table *loops;
+  int64_t block; /* channels */
+  int64_t chunk, tasks;
+  uint64_t worker_bytes, packed_bytes;
+} conv_depthwise;
+
 enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch after lines and boxes */
 
 typedef struct cpu_conv {
@@ -133,7 +143,8 @@ typedef struct cpu_conv {
   conv_filter_schedule filter;
   struct conv_direct *direct; /* conv_direct.h, where that way is taken */
   conv_rows rows;
-  bool packed; /* launches have the filter packed (conv_rows.c) */
+  conv_depthwise depthwise;
+  bool packed; /* launches have the filter packed, for one of these two */
   bool winograd_allowed;
   conv_winograd winograd;
 } cpu_conv;
@@ -156,6 +167,9 @@ compute_status conv_winograd_accept(cpu_kernel *kernel, const compute_kernel_des
                                     const char **reason);
 compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason);
+compute_status conv_depthwise_accept(cpu_kernel *kernel,
+                                     const compute_kernel_descriptor *descriptor,
+                                     const char **reason);
 compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
 compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
@@ -166,6 +180,8 @@ compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descri
 /* cpu_kind.packed_bytes and pack, of the filter. */
 uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
 void conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
+uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
+void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 

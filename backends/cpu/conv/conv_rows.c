@@ -44,7 +44,8 @@ static void pack_turning(const cpu_conv *conv, const unsigned char *from, int64_
   unsigned char turned[MOST_BYTES] __attribute__((aligned(64)));
   const conv_rows *s = &conv->rows;
   const conv_operand *f = &conv->input[1];
-  const int64_t taps = s->depth / s->channels, width = conv->type->columns * conv->element;
+  const int64_t taps = s->depth / s->channels;
+  const int64_t width = conv->type->columns * (int64_t)conv->element;
   const int64_t together = ROWS / taps;
   for (int64_t c = 0; c < s->channels; c += together) {
     const int64_t channels = cpu_min(together, s->channels - c);
@@ -104,8 +105,8 @@ uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
   *form =
-      cpu_form((const int64_t[]){CPU_FORM_ROWS, conv->type->columns, (int64_t)conv->accumulate, c->groups,
-                                 c->result_channels, c->data_channels, c->filter_size[0],
+      cpu_form((const int64_t[]){CPU_FORM_ROWS, conv->type->columns, (int64_t)conv->accumulate,
+                                 c->groups, c->result_channels, c->data_channels, c->filter_size[0],
                                  c->filter_size[1], stride[0], stride[1], stride[2], stride[3]},
                12);
   return conv->rows.packed_bytes;

@@ -71,7 +71,8 @@ typedef struct cpu_kind {
 /* Forms of packed inputs, and the number of one: what it is, and all that its bytes depend on. */
 typedef enum cpu_form_kind {
   CPU_FORM_PANELS = 1, /* the right factor of a product */
-  CPU_FORM_ROWS        /* the filter of a convolution with channels last */
+  CPU_FORM_ROWS,       /* the filter of a convolution with channels last */
+  CPU_FORM_DEPTHWISE   /* … of single channels */
 } cpu_form_kind;
 
 uint64_t cpu_form(const int64_t *numbers, int32_t count);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/finish.h"
 #include "program.h"
 
 /* The registers in use stay in a first-level cache, with what streams through beside them. */
@@ -363,6 +364,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
                      .outputs = outputs,
                      .result = prepared};
   status = prepare(p);
+  cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
 done:
   cpu_release(device, p);
   if (status)

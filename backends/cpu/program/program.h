@@ -10,6 +10,7 @@
 
 #include "core/cpu.h"
 #include "core/nest.h"
+#include "program/isa/finish_table.h"
 #include "program/isa/tile_table.h"
 
 typedef struct cpu_program cpu_program;
@@ -132,8 +133,17 @@ typedef struct cpu_program_output {
   cpu_store_loop store;
 } cpu_program_output;
 
+/* A program as one loop (finish.h): the inputs that are added to input 0, a, b and c of
+ * finish_table.h, −1 for none, and the limits. */
+typedef struct cpu_finish {
+  const cpu_finish_table *loops; /* NULL: the program is not of that form */
+  int16_t input[3];
+  float low, high;
+} cpu_finish;
+
 struct cpu_program {
   const cpu_tile_table *table;
+  cpu_finish finish;
   uint32_t input_count, output_count, step_count;
   int64_t chunk; /* elements that the registers have room for */
   int64_t tile_elements;
