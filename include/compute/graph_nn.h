@@ -21,18 +21,21 @@ typedef struct compute_conv2d_options {
   int64_t padding[2];        /**< zeros on both sides; padding[1] = −1: as padding[0] */
   int64_t output_padding[2]; /**< transposed only: further rows and columns of the result */
   int64_t groups;            /**< 0: 1 */
-  uint64_t reserved[4];      /**< must be zero */
+  /** Zeros behind the last row and column only, beyond `padding`; as far as −padding, which leaves
+   * none there. */
+  int64_t padding_more[2];
+  uint64_t reserved[2]; /**< must be zero */
 } compute_conv2d_options;
 
-/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding −
- * dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it depthwise. `bias` [o]
- * or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than the padded data and for
- * channels that groups do not divide. `options` may be NULL. */
+/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding +
+ * padding_more − dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it
+ * depthwise. `bias` [o] or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than
+ * the padded data and for channels that groups do not divide. `options` may be NULL. */
 COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv2d_options *options);
 
 /** The transposed convolution: x [n, o, p, q] with filter [o, c / groups, r, s] → [n, c, h, w], h =
- * (p − 1)·stride − 2·padding + dilation·(r − 1) + output_padding + 1. */
+ * (p − 1)·stride − 2·padding − padding_more + dilation·(r − 1) + output_padding + 1. */
 COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x,
                                                   compute_node filter, compute_node bias,
                                                   const compute_conv2d_options *options);

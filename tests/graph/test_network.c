@@ -56,6 +56,9 @@ static void convolutions_have_the_shape_of_their_formula(void **state) {
   check_shape(compute_conv2d(graph, x, INPUT(6, 1, 3, 3), none,
                              CONV(.dilation = {2, 3}, .padding = {0, 2}, .groups = 6)),
               COMPUTE_SHAPE(2, 6, 5, 9));
+  check_shape(compute_conv2d(graph, x, INPUT(4, 6, 3, 3), none,
+                             CONV(.stride = {2}, .padding = {1, 2}, .padding_more = {1, -2})),
+              COMPUTE_SHAPE(2, 4, 5, 6));
   check_shape(
       compute_conv2d_transpose(graph, x, INPUT(6, 4, 3, 3), none,
                                CONV(.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2})),
@@ -103,7 +106,8 @@ static void wrong_convolutions_are_refused(void **state) {
   OPTION("padding is -2", .padding = {0, -2});
   OPTION("output_padding is 1", .output_padding = {1});
   OPTION("groups is -1", .groups = -1);
-  OPTION("reserved[3]", .reserved = {0, 0, 0, 1});
+  OPTION("padding_more is -2", .padding = {0, 1}, .padding_more = {0, -2});
+  OPTION("reserved[1]", .reserved = {0, 1});
 #undef OPTION
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_conv2d_transpose(graph, INPUT(2, 3, 4, 4), INPUT(3, 3, 1, 1), none,

@@ -439,6 +439,12 @@ static void small_examples_have_the_values_of_their_definitions(void **state) {
   CHECK(compute_conv2d_transpose(graph, x, w, none, NULL), 1, 12, 24, 48, 80);
   CHECK(compute_conv2d_transpose(graph, x, w, none, &(compute_conv2d_options){.stride = {1, 2}}), 1,
         10, 2, 20, 4, 40, 8, 80);
+  const compute_conv2d_options behind = {.padding_more = {0, 1}};
+  const compute_conv2d_options before = {.padding = {0, 1}, .padding_more = {0, -1}};
+  CHECK(compute_conv2d(graph, x, w, none, &behind), 21, 42, 84, 8);
+  CHECK(compute_conv2d(graph, x, w, none, &before), 10, 21, 42, 84);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, &behind), 1, 12, 24, 48);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, &before), 12, 24, 48, 80);
   const compute_pool2d_options pairs = {.size = {1, 2}, .padding = {0, 1}};
   compute_pool2d_options inside = pairs;
   inside.exclude_padding = true;

@@ -17,7 +17,7 @@ typedef struct convolution_call {
   bool biased;
   compute_node bias;
   compute_conv_attributes geometry;
-  int64_t output_padding[2];
+  int64_t output_padding[2], padding_more[2];
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
 } convolution_call;
 
@@ -96,7 +96,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
   static const compute_conv2d_options usual;
   const compute_conv2d_options *o = options ? options : &usual;
   compute_conv_attributes *c = &call->geometry;
-  if (!network_reserved(call->graph, call->operation, o->reserved, 4) ||
+  if (!network_reserved(call->graph, call->operation, o->reserved, 2) ||
       !read_pair(call, "stride", o->stride, c->stride) ||
       !read_pair(call, "dilation", o->dilation, c->dilation)) {
     return false;
@@ -107,6 +107,11 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
     const int64_t more = o->output_padding[i];
     if (c->padding[i] < 0) {
       fail_option(call, "padding", c->padding[i], "at least 0");
+      return false;
+    }
+    call->padding_more[i] = o->padding_more[i];
+    if (o->padding_more[i] < -c->padding[i]) {
+      fail_option(call, "padding_more", o->padding_more[i], "at least -padding");
       return false;
     }
     if (!transposed && more != 0) {
@@ -190,15 +195,15 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
   return true;
 }
 
-/* dilation · (filter − 1) + 1 and data + 2 · padding; false, with an error, when they cannot be
+/* dilation · (filter − 1) + 1 and data with its padding; false, with an error, when they cannot be
  * counted. */
 static bool measure(const convolution_call *call, int i, int64_t data, int64_t *reach,
                     int64_t *padded) {
   const compute_conv_attributes *c = &call->geometry;
   if (checked_multiply(c->filter_size[i] - 1, c->dilation[i], reach) &&
       checked_add(*reach, 1, reach) && checked_multiply(c->padding[i], 2, padded) &&
-      checked_add(*padded, data, padded) && *reach < INT64_MAX / 4 &&
-      c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
+      checked_add(*padded, call->padding_more[i], padded) && checked_add(*padded, data, padded) &&
+      *reach < INT64_MAX / 4 && c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
     return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
                       "filter %s with dilation %" PRId64 ", stride %" PRId64 " and padding %" PRId64
@@ -275,7 +280,7 @@ static bool check_positions(convolution_call *call) {
     int64_t steps, taps, reach;
     /* A stride that leaves one result is as good as any other that does; the sum has been checked.
      */
-    const int64_t padded = c->data_size[i] + 2 * c->padding[i];
+    const int64_t padded = c->data_size[i] + 2 * c->padding[i] + call->padding_more[i];
     if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;
     if (!checked_multiply(c->result_size[i], c->stride[i], &steps) ||
         !checked_multiply(c->filter_size[i], c->dilation[i], &taps) ||

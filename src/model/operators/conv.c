@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
 #include "model/operators/sample.h"
@@ -87,21 +88,14 @@ static compute_conv2d_options steps(const convolution *c) {
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
-/* Whether as much padding behind as before gives the same windows. */
-static bool is_even(const window *w) {
-  const int64_t left = w->data + 2 * w->before - window_reach(w);
-  return w->before >= 0 && left >= 0 && left / w->stride + 1 == w->count;
-}
-
 static compute_node convolve_rows(const convolution *c) {
   compute_conv2d_options options = steps(c);
   compute_node x = c->x;
   for (int i = 0; i < 2; i++) {
     const window *w = &c->windows[1 + i];
-    if (is_even(w))
-      options.padding[i] = w->before;
-    else
-      x = op_pad(c->call, x, 2 + i, w->before, w->after, 0);
+    x = op_pad(c->call, x, 2 + i, min_i64(w->before, 0), min_i64(w->after, 0), 0);
+    options.padding[i] = max_i64(w->before, 0);
+    options.padding_more[i] = max_i64(w->after, 0) - options.padding[i];
   }
   return compute_conv2d(c->graph, x, c->filter, c->bias, &options);
 }
@@ -242,9 +236,14 @@ static compute_status begin_transposed(model_call *call, convolution *c) {
   return status ? status : size_result(c, pads, sizes ? sizes + leading : NULL);
 }
 
-static bool is_direct(const window *w, int64_t more) {
-  return w->before == w->after && w->before >= 0 && (more < w->stride || more < w->dilation) &&
-         w->count == whole_size(w) + more - 2 * w->before;
+/* Elements of the result behind what windows and padding make of it. */
+static int64_t further(const window *w) {
+  return w->count - (whole_size(w) - w->before - w->after);
+}
+
+static bool is_direct(const window *w) {
+  const int64_t more = further(w);
+  return w->before >= 0 && w->after >= 0 && more >= 0 && (more < w->stride || more < w->dilation);
 }
 
 /* What the padding leaves of the whole result; beyond it nothing reaches. */
@@ -258,9 +257,10 @@ static compute_node stretch_rows(const convolution *c) {
   bool direct[2];
   for (int i = 0; i < 2; i++) {
     const window *w = &c->windows[1 + i];
-    direct[i] = is_direct(w, c->more[1 + i]);
+    direct[i] = is_direct(w);
     options.padding[i] = direct[i] ? w->before : 0;
-    options.output_padding[i] = direct[i] ? c->more[1 + i] : 0;
+    options.padding_more[i] = direct[i] ? w->after - w->before : 0;
+    options.output_padding[i] = direct[i] ? further(w) : 0;
   }
   if (direct[0] && direct[1])
     return compute_conv2d_transpose(c->graph, c->x, c->filter, c->bias, &options);
