@@ -190,21 +190,25 @@ typedef struct compute_fit_attributes {
 
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
-  COMPUTE_WINDOW_AVERAGE = 1
+  COMPUTE_WINDOW_AVERAGE = 1,
+  COMPUTE_WINDOW_ARGMAX = 2 /**< I64: where the first largest is, counted over all of the data */
 } compute_window_operation;
 
 /** Pooling: windows of a data plane, each folded to one element of the result. The window of result
  * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
- * size[1] elements, dilation apart; those outside the data do not take part. */
+ * size[1] elements, dilation apart; those outside the data do not take part. Of no elements the
+ * maximum is the least number of the type, the average 0, the place −1. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
-  bool by_data; /**< the gradient of the data from that of the result */
+  bool by_data; /**< the gradient of the data from that of the result; not of ARGMAX */
   /** AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
-   * rows or columns on both sides); otherwise by those in the data. */
+   * rows or columns before it, padding[i] + padding_more[i] after it); otherwise by those in the
+   * data. */
   bool count_padding;
   int64_t data_size[2], result_size[2];
   int64_t size[2], stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2];                      /**< ≥ 0 */
+  int64_t padding_more[2];                 /**< ≥ −padding[i]; only where padding is counted */
 } compute_window_attributes;
 
 typedef struct compute_scan_attributes {

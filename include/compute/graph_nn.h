@@ -21,7 +21,7 @@ typedef struct compute_conv2d_options {
   int64_t padding[2];        /**< zeros on both sides; padding[1] = −1: as padding[0] */
   int64_t output_padding[2]; /**< transposed only: further rows and columns of the result */
   int64_t groups;            /**< 0: 1 */
-  /** Zeros behind the last row and column only, beyond `padding`; as far as −padding, which leaves
+  /** Zeros after the last row and column only, beyond `padding`; as far as −padding, which leaves
    * none there. */
   int64_t padding_more[2];
   uint64_t reserved[2]; /**< must be zero */
@@ -43,17 +43,29 @@ COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_
 /* ---- Pooling ------------------------------------------------------------------------------- */
 
 typedef struct compute_pool2d_options {
-  int64_t size[2];      /**< ≥ 1; size[1] = 0: as size[0] */
-  int64_t stride[2];    /**< 0: as size */
-  int64_t padding[2];   /**< at most half of size; padding[1] = −1: as padding[0] */
-  int64_t dilation[2];  /**< max only; 0: 1 */
-  bool ceil;            /**< windows that reach over the end count, if they begin inside */
-  bool exclude_padding; /**< average: divide by the elements inside the data */
-  uint64_t reserved[4]; /**< must be zero */
+  int64_t size[2];         /**< ≥ 1; size[1] = 0: as size[0] */
+  int64_t stride[2];       /**< 0: as size */
+  int64_t padding[2];      /**< on both sides; padding[1] = −1: as padding[0] */
+  int64_t dilation[2];     /**< 0: 1 */
+  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[2]; /**< after the last row and column only, as in convolutions */
+  uint64_t reserved[2];    /**< must be zero */
 } compute_pool2d_options;
 
+/** x [n, c, h, w] → [n, c, p, q], p = floor((h + 2·padding + padding_more − span) / stride) + 1
+ * with span = dilation·(size − 1) + 1, q likewise; with `ceil`, rounded up. On either side padding
+ * is less than span; what lies in it is never the largest. Any ordered dtype of numbers. A window
+ * without an element of x gives the least number (−infinity). */
 COMPUTE_API compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                             const compute_pool2d_options *options);
+/** Where the maxima of compute_max_pool2d are, as i64 of the same shape: the position in x, counted
+ * over all of its elements in row-major order, of each window's first largest; a NaN is larger than
+ * all numbers. −1 for a window without an element of x. */
+COMPUTE_API compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
+                                               const compute_pool2d_options *options);
+/** x [n, c, h, w] of f64, f32, f16, bf16 → [n, c, p, q] as for compute_max_pool2d. Padding counts
+ * as zeros, unless it is excluded; nothing counts beyond it. */
 COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                                 const compute_pool2d_options *options);
 /** [n, c, h, w] → [n, c]. */

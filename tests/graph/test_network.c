@@ -145,6 +145,13 @@ static void pooling_has_the_shape_of_its_formula(void **state) {
       compute_average_pool2d(graph, INPUT(1, 1, 7, 7),
                              POOL(.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true)),
       COMPUTE_SHAPE(1, 1, 3, 3));
+  check_shape(compute_max_pool2d(
+                  graph, x,
+                  POOL(.size = {3, 2}, .stride = {1}, .padding = {2, 0}, .padding_more = {-1, 1})),
+              COMPUTE_SHAPE(2, 3, 9, 11));
+  const compute_node places = compute_argmax_pool2d(graph, x, POOL(.size = {2}));
+  check_shape(places, COMPUTE_SHAPE(2, 3, 4, 5));
+  assert_int_equal(compute_node_dtype(graph, places), COMPUTE_I64);
   check_shape(compute_global_average_pool2d(graph, x), COMPUTE_SHAPE(2, 3));
 }
 
@@ -156,13 +163,22 @@ static void wrong_pooling_is_refused(void **state) {
   OPTION("size is 0", .stride = {1});
   OPTION("stride is -1", .size = {2}, .stride = {-1});
   OPTION("dilation is -1", .size = {2}, .dilation = {-1});
-  OPTION("padding is 2", .size = {3}, .padding = {2, 0});
+  OPTION("padding is 3", .size = {3}, .padding = {3, 0});
+  OPTION("padding is 5", .size = {1, 3}, .padding = {0, 5}, .dilation = {1, 2});
+  OPTION("padding_more is 2", .size = {3}, .padding = {1, 1}, .padding_more = {2});
+  OPTION("padding_more is -1", .size = {3}, .padding_more = {0, -1});
   OPTION("exclude_padding", .size = {3}, .exclude_padding = true);
   OPTION("reserved", .size = {3}, .reserved = {1});
 #undef OPTION
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
-          compute_average_pool2d(graph, INPUT(1, 1, 9, 9), POOL(.size = {3}, .dilation = {2})),
-          "average_pool2d", "dilation is 2");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_average_pool2d(graph,
+                                 compute_input(graph, COMPUTE_I32, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                 POOL(.size = {3})),
+          "average_pool2d", "float");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_argmax_pool2d(graph, compute_input(graph, COMPUTE_U64, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                POOL(.size = {3})),
+          "argmax_pool2d", "u64");
   REFUSED(COMPUTE_ERROR_NULL_POINTER, compute_max_pool2d(graph, INPUT(1, 1, 9, 9), NULL), "size");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 9, 9), POOL(.size = {3})),
           "[1,9,9]");

@@ -358,14 +358,17 @@ compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, comp
 compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
                           compute_node a, compute_node b) {
-  static const graph_op ops[2][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
-                                     {OP_average_pool2d, OP_average_pool2d_by_data}};
+  static const graph_op ops[][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
+                                    {OP_average_pool2d, OP_average_pool2d_by_data},
+                                    {OP_argmax_pool2d, OP_argmax_pool2d}};
   uint32_t inputs[2];
   const size_t count = compute_node_is_valid(b) ? 2 : 1;
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, count, inputs))
     return BUILD_NONE;
   graph_node node = {.op = ops[geometry->operation][geometry->by_data],
-                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .dtype = geometry->operation == COMPUTE_WINDOW_ARGMAX
+                                  ? COMPUTE_I64
+                                  : build_at(graph, inputs[0])->dtype,
                      .shape = shape,
                      .constant = graph_constant_create(1, sizeof *geometry)};
   if (!node.constant)
@@ -400,16 +403,23 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
     if (w->dilation[i] < 1)
       return fail_pool_option(graph, operation, "dilation", w->dilation[i],
                               "at least 1 (0 means 1)");
-    if (w->dilation[i] != 1 && w->operation == COMPUTE_WINDOW_AVERAGE)
-      return fail_pool_option(graph, operation, "dilation", w->dilation[i], "1 for averages");
-    if (w->padding[i] < 0 || w->padding[i] > w->size[i] / 2)
+    /* Less than a window: (padding − 1) / dilation < size − 1 where the padding is not 0. */
+    if (w->padding[i] < 0 ||
+        (w->padding[i] > 0 && (w->padding[i] - 1) / w->dilation[i] >= w->size[i] - 1))
       return fail_pool_option(graph, operation, "padding", w->padding[i],
-                              "at least 0 and at most half of size");
+                              "at least 0 and less than a window");
+    w->padding_more[i] = o->padding_more[i];
+    const int64_t most = INT64_MAX - w->padding[i];
+    if (w->padding_more[i] < -w->padding[i] || w->padding_more[i] > most ||
+        (w->padding_more[i] > -w->padding[i] &&
+         (w->padding[i] + w->padding_more[i] - 1) / w->dilation[i] >= w->size[i] - 1))
+      return fail_pool_option(graph, operation, "padding_more", w->padding_more[i],
+                              "at least -padding and, with it, less than a window");
   }
-  if (w->operation == COMPUTE_WINDOW_MAX && o->exclude_padding)
+  if (w->operation != COMPUTE_WINDOW_AVERAGE && o->exclude_padding)
     return fail_pool_option(graph, operation, "exclude_padding", 1, "false for maxima");
   w->count_padding = w->operation == COMPUTE_WINDOW_AVERAGE && !o->exclude_padding;
-  return network_reserved(graph, operation, o->reserved, 4);
+  return network_reserved(graph, operation, o->reserved, 2);
 }
 
 /* Windows along axis i, as PyTorch counts them. */
@@ -417,7 +427,8 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
                           compute_window_attributes *w, int i) {
   int64_t reach, padded;
   if (!checked_multiply(w->size[i] - 1, w->dilation[i], &reach) || !checked_add(reach, 1, &reach) ||
-      !checked_add(w->data_size[i], 2 * w->padding[i], &padded) || reach > INT64_MAX / 4 ||
+      w->padding[i] > INT64_MAX / 8 || !checked_add(w->data_size[i], 2 * w->padding[i], &padded) ||
+      !checked_add(padded, w->padding_more[i], &padded) || reach > INT64_MAX / 4 ||
       padded > INT64_MAX / 4 || w->stride[i] > INT64_MAX / 4) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, operation,
                         "a window of %" PRId64 " with dilation %" PRId64
@@ -435,6 +446,7 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   }
   if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
   w->result_size[i] = count;
+  if (!w->count_padding) w->padding_more[i] = 0; /* which only says how many windows there are */
   return true;
 }
 
@@ -448,7 +460,9 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
                       "options is NULL; the size of the windows must be given");
   const compute_shape shape = build_at(graph, input)->shape;
   compute_shape_text(shape, text, sizeof text);
-  if (!build_domain(graph, operation, DOMAIN_FLOAT, build_at(graph, input)->dtype))
+  if (!build_domain(graph, operation,
+                    fold == COMPUTE_WINDOW_AVERAGE ? DOMAIN_FLOAT : DOMAIN_ORDERED,
+                    build_at(graph, input)->dtype))
     return BUILD_NONE;
   if (shape.rank != 4)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
@@ -470,6 +484,11 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
 compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                 const compute_pool2d_options *options) {
   return pool(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
+}
+
+compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
+                                   const compute_pool2d_options *options) {
+  return pool(graph, "argmax_pool2d", x, COMPUTE_WINDOW_ARGMAX, options);
 }
 
 compute_node compute_average_pool2d(compute_graph *graph, compute_node x,

@@ -424,7 +424,7 @@ static void draft_window(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_WINDOW, anchor->shape, &map);
-  d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
+  d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
   memcpy(draft_attributes(d, sizeof(compute_window_attributes)), anchor->constant,
          sizeof(compute_window_attributes));
   for (uint32_t i = 0; i < anchor->input_count; i++) draft_own_input(l, d, anchor->inputs[i], 4, 0);
