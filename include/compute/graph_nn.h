@@ -72,6 +72,49 @@ COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_no
 COMPUTE_API compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute_node x);
 
+/* ---- Along three axes ---------------------------------------------------------------------- */
+
+/** Zero means the default, as in compute_conv2d_options: depth, rows, columns. */
+typedef struct compute_conv3d_options {
+  int64_t stride[3], dilation[3]; /**< 0: as the first, which is 1 unless given */
+  int64_t padding[3];             /**< zeros on both sides; −1 after the first: as the first */
+  int64_t output_padding[3];      /**< transposed only */
+  int64_t padding_more[3];        /**< zeros after the last slice, row and column only */
+  int64_t groups;                 /**< 0: 1 */
+  uint64_t reserved[4];           /**< must be zero */
+} compute_conv3d_options;
+
+/** x [n, c, d, h, w] with filter [o, c / groups, t, r, s] → [n, o, m, p, q], each size as in
+ * compute_conv2d; `bias` [o] or {0}, `options` may be NULL. One convolution along two axes, for
+ * which the data is copied t / stride[0] times. */
+COMPUTE_API compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
+                                        compute_node bias, const compute_conv3d_options *options);
+/** x [n, o, m, p, q] with filter [o, c / groups, t, r, s] → [n, c, d, h, w], each size as in
+ * compute_conv2d_transpose. */
+COMPUTE_API compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x,
+                                                  compute_node filter, compute_node bias,
+                                                  const compute_conv3d_options *options);
+
+/** As compute_pool2d_options: depth, rows, columns. */
+typedef struct compute_pool3d_options {
+  int64_t size[3];         /**< ≥ 1; 0 after the first: as the first */
+  int64_t stride[3];       /**< 0: as the first, or as size where that is 0, too */
+  int64_t padding[3];      /**< on both sides; −1 after the first: as the first */
+  int64_t dilation[3];     /**< 0: as the first, which is 1 unless given */
+  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[3]; /**< after the last slice, row and column only */
+  uint64_t reserved[4];    /**< must be zero */
+} compute_pool3d_options;
+
+/** x [n, c, d, h, w] → [n, c, m, p, q], as the operations of the same name along two axes. */
+COMPUTE_API compute_node compute_max_pool3d(compute_graph *graph, compute_node x,
+                                            const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_argmax_pool3d(compute_graph *graph, compute_node x,
+                                               const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_average_pool3d(compute_graph *graph, compute_node x,
+                                                const compute_pool3d_options *options);
+
 /* ---- Normalisation, dropout ---------------------------------------------------------------- */
 
 /** With given statistics: (x − mean) / sqrt(variance + epsilon) · gain + bias for each channel

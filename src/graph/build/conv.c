@@ -14,8 +14,7 @@ typedef struct convolution_call {
   compute_graph *graph;
   const char *operation;
   uint32_t inputs[2]; /* image, filter */
-  bool biased;
-  compute_node bias;
+  compute_node bias;  /* or {0} */
   compute_conv_attributes geometry;
   int64_t output_padding[2], padding_more[2];
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
@@ -303,54 +302,71 @@ static bool check_positions(convolution_call *call) {
 
 /* ---- Bias ------------------------------------------------------------------------------------ */
 
-static bool check_bias(convolution_call *call, int64_t channels) {
+bool network_check_bias(compute_graph *graph, const char *operation, compute_dtype dtype,
+                        compute_node bias, int64_t channels) {
   uint32_t index;
-  call->biased = call->bias.id != 0 || call->bias.graph != 0;
-  if (!call->biased) return true;
-  if (!build_operands(call->graph, call->operation, &call->bias, 1, &index)) return false;
-  const graph_node *bias = build_at(call->graph, index);
-  if (!build_same_dtype(call->graph, call->operation, build_at(call->graph, call->inputs[0])->dtype,
-                        bias->dtype))
-    return false;
-  if (bias->shape.rank == 1 && bias->shape.size[0] == channels) return true;
+  if (!network_given(bias)) return true;
+  if (!build_operands(graph, operation, &bias, 1, &index)) return false;
+  const graph_node *node = build_at(graph, index);
+  if (!build_same_dtype(graph, operation, dtype, node->dtype)) return false;
+  if (node->shape.rank == 1 && node->shape.size[0] == channels) return true;
   char text[BUILD_TEXT];
-  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
                       "the bias has shape %s; it must be [%" PRId64
                       "], one for each channel of the result",
-                      compute_shape_text(bias->shape, text, sizeof text), channels);
+                      compute_shape_text(node->shape, text, sizeof text), channels);
 }
 
-static compute_node add_bias(const convolution_call *call, compute_node y) {
-  if (!call->biased) return y;
-  return compute_add(call->graph, y, network_along(call->graph, call->bias, 1, 4));
+compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node bias) {
+  const int32_t rank = compute_node_shape(graph, y).rank;
+  return network_given(bias) ? compute_add(graph, y, network_along(graph, bias, 1, rank)) : y;
 }
 
 /* ---- Builders -------------------------------------------------------------------------------- */
 
-compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
-                            compute_node bias, const compute_conv2d_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  convolution_call call = {.graph = graph, .operation = "conv2d", .bias = bias};
+static bool check_bias(const convolution_call *call, int64_t channels) {
+  return network_check_bias(call->graph, call->operation,
+                            build_at(call->graph, call->inputs[0])->dtype, call->bias, channels);
+}
+
+compute_node network_conv2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_node filter, compute_node bias,
+                            const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation, .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, false) ||
       !check_channels(&call, 1) || !forward_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.result_channels)) {
     return BUILD_NONE;
   }
   call.geometry.direction = COMPUTE_CONVOLUTION_FORWARD;
-  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+  const compute_node y = network_convolve(graph, operation, &call.geometry, x, filter);
+  return network_add_bias(graph, y, bias);
 }
 
-compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
-                                      compute_node bias, const compute_conv2d_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  convolution_call call = {.graph = graph, .operation = "conv2d_transpose", .bias = bias};
+compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,
+                                      compute_node filter, compute_node bias,
+                                      const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation, .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, true) ||
       !check_channels(&call, 0) || !transposed_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.data_channels)) {
     return BUILD_NONE;
   }
   call.geometry.direction = COMPUTE_CONVOLUTION_BY_DATA;
-  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+  const compute_node y = network_convolve(graph, operation, &call.geometry, x, filter);
+  return network_add_bias(graph, y, bias);
+}
+
+compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
+                            compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  return network_conv2d(graph, "conv2d", x, filter, bias, options);
+}
+
+compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
+                                      compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  return network_conv2d_transpose(graph, "conv2d_transpose", x, filter, bias, options);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
@@ -450,8 +466,8 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   return true;
 }
 
-static compute_node pool(compute_graph *graph, const char *operation, compute_node x,
-                         compute_window_operation fold, const compute_pool2d_options *options) {
+compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_window_operation fold, const compute_pool2d_options *options) {
   uint32_t input;
   char text[BUILD_TEXT];
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
@@ -483,17 +499,17 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
 
 compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                 const compute_pool2d_options *options) {
-  return pool(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
+  return network_pool2d(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
 }
 
 compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
                                    const compute_pool2d_options *options) {
-  return pool(graph, "argmax_pool2d", x, COMPUTE_WINDOW_ARGMAX, options);
+  return network_pool2d(graph, "argmax_pool2d", x, COMPUTE_WINDOW_ARGMAX, options);
 }
 
 compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                     const compute_pool2d_options *options) {
-  return pool(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
+  return network_pool2d(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
 }
 
 /* ---- Whole images ---------------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ static void emit_part(const lowering *l, const cluster *c, cluster_part part,
 /* Where the anchor's value enters the epilogue; a mean is a sum divided there. */
 static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *a = &l->r->nodes[c->anchor];
-  bool position = a->op == OP_argmax || a->op == OP_argmin;
+  bool position = a->op == OP_argmax || a->op == OP_argmin || a->op == OP_argmax_pool2d;
   compute_dtype type = position ? COMPUTE_I64 : d->descriptor.accumulate;
   uint16_t value = program_load(&d->epilogue, type, 0);
   if (a->op != OP_mean) return value;

@@ -420,7 +420,12 @@ static uint64_t window_work(const compute_kernel_descriptor *d, uint64_t program
   return program + 8 * (looks ? elements * elements : elements);
 }
 
-const evaluation_kind evaluation_kind_window = {.evaluate = window, .work = window_work};
+static compute_dtype window_type(const compute_kernel_descriptor *d) {
+  return compute_window_of(d)->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : d->accumulate;
+}
+
+const evaluation_kind evaluation_kind_window = {
+    .evaluate = window, .work = window_work, .type = window_type};
 
 /* ---- SCAN ---------------------------------------------------------------------------------- */
 
