@@ -68,6 +68,12 @@ COMPUTE_API compute_node compute_argmax_pool2d(compute_graph *graph, compute_nod
  * as zeros, unless it is excluded; nothing counts beyond it. */
 COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                                 const compute_pool2d_options *options);
+/** Undoes max pooling: zeros of `shape`, and in them each element of x at its place, of several at
+ * one place the last. `places`, i32 or i64 of x's shape, count the result's elements in row-major
+ * order, as compute_argmax_pool2d counts those of its data; negative ones count from the end, and
+ * others outside fail the run. Any dtype and any rank. */
+COMPUTE_API compute_node compute_max_unpool(compute_graph *graph, compute_node x,
+                                            compute_node places, compute_shape shape);
 /** [n, c, h, w] → [n, c]. */
 COMPUTE_API compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute_node x);

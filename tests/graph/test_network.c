@@ -152,6 +152,9 @@ static void pooling_has_the_shape_of_its_formula(void **state) {
   const compute_node places = compute_argmax_pool2d(graph, x, POOL(.size = {2}));
   check_shape(places, COMPUTE_SHAPE(2, 3, 4, 5));
   assert_int_equal(compute_node_dtype(graph, places), COMPUTE_I64);
+  check_shape(compute_max_unpool(graph, compute_cast(graph, places, COMPUTE_F32), places,
+                                 COMPUTE_SHAPE(2, 3, 8, 11)),
+              COMPUTE_SHAPE(2, 3, 8, 11));
   check_shape(compute_global_average_pool2d(graph, x), COMPUTE_SHAPE(2, 3));
 }
 
@@ -180,6 +183,16 @@ static void wrong_pooling_is_refused(void **state) {
                                 POOL(.size = {3})),
           "argmax_pool2d", "u64");
   REFUSED(COMPUTE_ERROR_NULL_POINTER, compute_max_pool2d(graph, INPUT(1, 1, 9, 9), NULL), "size");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 4)),
+                             COMPUTE_SHAPE(9)),
+          "max_unpool", "[2,3]", "[2,4]");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 3)),
+                             COMPUTE_SHAPE(-9)),
+          "max_unpool", "[-9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 9, 9), POOL(.size = {3})),
           "[1,9,9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 1, 4, 9), POOL(.size = {5, 2})),

@@ -488,6 +488,10 @@ static void small_examples_have_the_values_of_their_definitions(void **state) {
                                         .padding_more = {0, -1}};
   CHECK(compute_average_pool2d(graph, x, &apart), 0.5, 1, 2.5, 5, 2);
   CHECK(compute_max_pool2d(graph, x, &apart), 1, 2, 4, 8, 4);
+  const compute_shape six = COMPUTE_SHAPE(1, 1, 2, 3);
+  const compute_node twice = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(1, 1, 1, 4),
+                                              (const int32_t[]){4, 1, 1, -1});
+  CHECK(compute_max_unpool(graph, x, twice, six), 0, 4, 0, 0, 1, 8);
   const compute_node planes = compute_reshape(graph, x, COMPUTE_SHAPE(2, 1, 1, 2));
   CHECK(compute_argmax_pool2d(graph, planes, &(compute_pool2d_options){.size = {1, 2}}), 1, 3);
   CHECK(compute_pad(graph, x, 3, 2, 1, COMPUTE_PAD_EDGE, 0), 1, 1, 1, 2, 4, 8, 8);

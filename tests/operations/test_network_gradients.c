@@ -46,6 +46,11 @@ EXPRESSION(average_sides,
            compute_average_pool2d(g, x[0],
                                   POOL(.size = {3, 2}, .stride = {2, 1}, .padding = {0, 2},
                                        .padding_more = {2, -1}, .dilation = {1, 3})))
+EXPRESSION(unpooled,
+           compute_max_unpool(g,
+                              compute_mul(g, compute_max_pool2d(g, x[0], POOL(.size = {2})), x[1]),
+                              compute_argmax_pool2d(g, x[0], POOL(.size = {2})),
+                              COMPUTE_SHAPE(2, 2, 4, 2)))
 EXPRESSION(global_average, compute_global_average_pool2d(g, x[0]))
 EXPRESSION(global_max, compute_global_max_pool2d(g, x[0]))
 EXPRESSION(norm_given, compute_batch_norm(g, x[0], x[1], compute_square(g, x[2]), x[1], x[2], 0.5))
@@ -80,6 +85,7 @@ static const expression_case cases[] = {
     {"average_pool2d without padding", average_inside, 1, {SHAPE(1, 2, 4, 6)}},
     {"max_pool2d, padding of each side, dilated", max_pool_sides, 1, {SHAPE(1, 2, 5, 4)}},
     {"average_pool2d, padding of each side, dilated", average_sides, 1, {SHAPE(1, 2, 4, 5)}},
+    {"max_unpool", unpooled, 2, {SHAPE(2, 1, 4, 4), SHAPE(2, 1, 2, 2)}},
     {"global_average_pool2d", global_average, 1, {SHAPE(2, 2, 2, 3)}},
     {"global_max_pool2d", global_max, 1, {SHAPE(2, 2, 2, 3)}},
     {"batch_norm", norm_given, 3, {SHAPE(2, 2, 2, 3), SHAPE(2), SHAPE(2)}},

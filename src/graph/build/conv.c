@@ -512,6 +512,30 @@ compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
   return network_pool2d(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
 }
 
+compute_node compute_max_unpool(compute_graph *graph, compute_node x, compute_node places,
+                                compute_shape shape) {
+  static const char operation[] = "max_unpool";
+  BUILD_ALL_OR_NOTHING(graph);
+  uint32_t inputs[2];
+  int64_t count;
+  char a[BUILD_TEXT], b[BUILD_TEXT];
+  if (!build_operands(graph, operation, (const compute_node[]){x, places}, 2, inputs) ||
+      !build_size(graph, operation, shape))
+    return BUILD_NONE;
+  const graph_node *from = build_at(graph, inputs[0]), *at = build_at(graph, inputs[1]);
+  if (!compute_shape_equal(from->shape, at->shape))
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "x has shape %s, its places %s",
+                      compute_shape_text(from->shape, a, sizeof a),
+                      compute_shape_text(at->shape, b, sizeof b));
+  if (compute_shape_count(shape, &count)) return BUILD_NONE; /* checked above */
+  const compute_shape flat = COMPUTE_SHAPE(-1);
+  const compute_node zeros = compute_full(graph, from->dtype, COMPUTE_SHAPE(count), 0);
+  const compute_node y =
+      compute_scatter(graph, zeros, compute_reshape(graph, x, flat),
+                      compute_reshape(graph, places, flat), 0, COMPUTE_SCATTER_SET);
+  return compute_reshape(graph, y, shape);
+}
+
 /* ---- Whole images ---------------------------------------------------------------------------- */
 
 static bool check_images(compute_graph *graph, const char *operation, compute_node x) {

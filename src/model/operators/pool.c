@@ -212,14 +212,7 @@ static compute_status max_unpool(model_call *call) {
   if (sizes && count != (size_t)shape.rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has %zu numbers, not %d", count,
                      (int)shape.rank);
-  const compute_shape flat = COMPUTE_SHAPE(-1);
-  const compute_node zeros =
-      call_zeros(call, call_dtype(call, 0), COMPUTE_SHAPE(op_count(shape, 0, shape.rank)));
-  /* Windows that overlap have the same maximum. */
-  compute_node y = compute_scatter(
-      call->graph, zeros, compute_reshape(call->graph, call_input(call, 0), flat),
-      compute_reshape(call->graph, call_input(call, 1), flat), 0, COMPUTE_SCATTER_SET);
-  y = compute_reshape(call->graph, y, shape);
+  compute_node y = compute_max_unpool(call->graph, call_input(call, 0), call_input(call, 1), shape);
   for (int32_t i = 0; sizes && i < shape.rank; i++)
     y = op_pad(call, y, i, 0, sizes[i] - shape.size[i], 0);
   return call_output(call, 0, y);
