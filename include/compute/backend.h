@@ -196,8 +196,7 @@ typedef enum compute_window_operation {
 
 /** Pooling: windows of a data plane, each folded to one element of the result. The window of result
  * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
- * size[1] elements, dilation apart; those outside the data do not take part. Of no elements the
- * maximum is the least number of the type, the average 0, the place −1. */
+ * size[1] elements, dilation apart; those outside the data do not take part. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
   bool by_data; /**< the gradient of the data from that of the result; not of ARGMAX */
@@ -332,9 +331,11 @@ typedef struct compute_call_attributes {
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
  *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
  *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place
- *         in row-major order. A window without an element of the data gives −infinity (MAX) or 0.
- *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after
- *         those named here as its further inputs. No prologue.
+ *         in row-major order. A window without an element of the data gives the least number of
+ *         inputs[0]'s dtype (MAX), 0 (AVERAGE) or −1 (ARGMAX). MAX and ARGMAX, not by_data, take
+ *         all dtypes of numbers but U64. Folded in `accumulate`; `epilogue` has the fold (I64 of
+ *         ARGMAX) as its input 0 and the inputs after those named here as its further inputs. No
+ *         prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
  *         space, in `accumulate`; exclusive: of the elements before (the identity first); reverse:
