@@ -149,6 +149,17 @@ static compute_node fold_depth(const volume_call *call, compute_node x, const de
                                        joined(call, size[1], d->size), size[3], size[4]));
 }
 
+/* Whether the nodes of fold_depth can be. */
+static bool check_fold(const volume_call *call, const depth *d) {
+  const int64_t *size = call->x.size;
+  compute_shape padded = call->x;
+  if (!checked_add(size[2], d->before + d->after, &padded.size[2])) padded.size[2] = INT64_MAX;
+  return build_size(call->graph, call->operation, padded) &&
+         build_size(call->graph, call->operation, COMPUTE_SHAPE(d->count, d->size)) &&
+         build_size(call->graph, call->operation,
+                    COMPUTE_SHAPE(size[0], size[1], d->count, d->size, size[3], size[4]));
+}
+
 /* Windows along the depth that lie in the data and its padding. */
 static bool count_windows(const volume_call *call, depth *d) {
   int64_t padded;
@@ -169,7 +180,7 @@ compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node f
   const compute_conv3d_options *o = options ? options : &usual;
   depth d;
   if (!begin_convolution(&call, x, filter) || !read_depth(&call, o, &d) ||
-      !count_windows(&call, &d))
+      !count_windows(&call, &d) || !check_fold(&call, &d))
     return BUILD_NONE;
   if (o->output_padding[0] != 0) {
     refuse_option(&call, "output_padding", o->output_padding[0],
@@ -243,8 +254,12 @@ compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x, comp
   compute_node y = network_conv2d_transpose(graph, call.operation, images,
                                             flat_filter(&call, filter), BUILD_NONE, &planes);
   if (graph->status) return BUILD_NONE;
-  const int64_t channels = compute_node_shape(graph, y).size[1] / d.size;
-  if (!network_check_bias(graph, call.operation, call.dtype, bias, channels)) return BUILD_NONE;
+  const compute_shape flat = compute_node_shape(graph, y);
+  const int64_t channels = flat.size[1] / d.size;
+  const compute_shape shape = COMPUTE_SHAPE(size[0], whole, channels, flat.size[2], flat.size[3]);
+  if (!network_check_bias(graph, call.operation, call.dtype, bias, channels) ||
+      !build_size(graph, call.operation, shape))
+    return BUILD_NONE;
   y = spread_depth(&call, y, &d, whole, channels);
   y = compute_slice(graph, y, 1, d.before, whole - d.before - d.after, 1);
   return network_add_bias(graph, turned(&call, y), bias);
