@@ -109,6 +109,7 @@ foreach(name gradients indexed matmul reduction row structural)
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
+compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill

@@ -190,7 +190,8 @@ typedef struct compute_fit_attributes {
 
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
-  COMPUTE_WINDOW_AVERAGE = 1
+  COMPUTE_WINDOW_AVERAGE = 1,
+  COMPUTE_WINDOW_ARGMAX = 2 /**< I64: where the first largest is, counted over all of the data */
 } compute_window_operation;
 
 /** Pooling: windows of a data plane, each folded to one element of the result. The window of result
@@ -198,13 +199,15 @@ typedef enum compute_window_operation {
  * size[1] elements, dilation apart; those outside the data do not take part. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
-  bool by_data; /**< the gradient of the data from that of the result */
+  bool by_data; /**< the gradient of the data from that of the result; not of ARGMAX */
   /** AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
-   * rows or columns on both sides); otherwise by those in the data. */
+   * rows or columns before it, padding[i] + padding_more[i] after it); otherwise by those in the
+   * data. */
   bool count_padding;
   int64_t data_size[2], result_size[2];
   int64_t size[2], stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2];                      /**< ≥ 0 */
+  int64_t padding_more[2];                 /**< ≥ −padding[i]; only where padding is counted */
 } compute_window_attributes;
 
 typedef struct compute_scan_attributes {
@@ -328,9 +331,11 @@ typedef struct compute_call_attributes {
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
  *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
  *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place
- *         in row-major order. A window without an element of the data gives −infinity (MAX) or 0.
- *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after
- *         those named here as its further inputs. No prologue.
+ *         in row-major order. A window without an element of the data gives the least number of
+ *         inputs[0]'s dtype (MAX), 0 (AVERAGE) or −1 (ARGMAX). MAX and ARGMAX, not by_data, take
+ *         all dtypes of numbers but U64. Folded in `accumulate`; `epilogue` has the fold (I64 of
+ *         ARGMAX) as its input 0 and the inputs after those named here as its further inputs. No
+ *         prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
  *         space, in `accumulate`; exclusive: of the elements before (the identity first); reverse:

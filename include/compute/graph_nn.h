@@ -21,18 +21,21 @@ typedef struct compute_conv2d_options {
   int64_t padding[2];        /**< zeros on both sides; padding[1] = −1: as padding[0] */
   int64_t output_padding[2]; /**< transposed only: further rows and columns of the result */
   int64_t groups;            /**< 0: 1 */
-  uint64_t reserved[4];      /**< must be zero */
+  /** Zeros after the last row and column only, beyond `padding`; as far as −padding, which leaves
+   * none there. */
+  int64_t padding_more[2];
+  uint64_t reserved[2]; /**< must be zero */
 } compute_conv2d_options;
 
-/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding −
- * dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it depthwise. `bias` [o]
- * or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than the padded data and for
- * channels that groups do not divide. `options` may be NULL. */
+/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding +
+ * padding_more − dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it
+ * depthwise. `bias` [o] or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than
+ * the padded data and for channels that groups do not divide. `options` may be NULL. */
 COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv2d_options *options);
 
 /** The transposed convolution: x [n, o, p, q] with filter [o, c / groups, r, s] → [n, c, h, w], h =
- * (p − 1)·stride − 2·padding + dilation·(r − 1) + output_padding + 1. */
+ * (p − 1)·stride − 2·padding − padding_more + dilation·(r − 1) + output_padding + 1. */
 COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x,
                                                   compute_node filter, compute_node bias,
                                                   const compute_conv2d_options *options);
@@ -40,22 +43,83 @@ COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_
 /* ---- Pooling ------------------------------------------------------------------------------- */
 
 typedef struct compute_pool2d_options {
-  int64_t size[2];      /**< ≥ 1; size[1] = 0: as size[0] */
-  int64_t stride[2];    /**< 0: as size */
-  int64_t padding[2];   /**< at most half of size; padding[1] = −1: as padding[0] */
-  int64_t dilation[2];  /**< max only; 0: 1 */
-  bool ceil;            /**< windows that reach over the end count, if they begin inside */
-  bool exclude_padding; /**< average: divide by the elements inside the data */
-  uint64_t reserved[4]; /**< must be zero */
+  int64_t size[2];         /**< ≥ 1; size[1] = 0: as size[0] */
+  int64_t stride[2];       /**< 0: as size */
+  int64_t padding[2];      /**< on both sides; padding[1] = −1: as padding[0] */
+  int64_t dilation[2];     /**< 0: 1 */
+  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[2]; /**< after the last row and column only, as in convolutions */
+  uint64_t reserved[2];    /**< must be zero */
 } compute_pool2d_options;
 
+/** x [n, c, h, w] → [n, c, p, q], p = floor((h + 2·padding + padding_more − span) / stride) + 1
+ * with span = dilation·(size − 1) + 1, q likewise; with `ceil`, rounded up. On either side padding
+ * is less than span; what lies in it is never the largest. Any ordered dtype of numbers. A window
+ * without an element of x gives the least number (−infinity). */
 COMPUTE_API compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                             const compute_pool2d_options *options);
+/** Where the maxima of compute_max_pool2d are, as i64 of the same shape: the position in x, counted
+ * over all of its elements in row-major order, of each window's first largest; a NaN is larger than
+ * all numbers. −1 for a window without an element of x. */
+COMPUTE_API compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
+                                               const compute_pool2d_options *options);
+/** x [n, c, h, w] of f64, f32, f16, bf16 → [n, c, p, q] as for compute_max_pool2d. Padding counts
+ * as zeros, unless it is excluded; nothing counts beyond it. */
 COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                                 const compute_pool2d_options *options);
+/** Undoes max pooling: zeros of `shape`, and in them each element of x at its place, of several at
+ * one place the last. `places`, i32 or i64 of x's shape, count the result's elements in row-major
+ * order, as compute_argmax_pool2d counts those of its data; negative ones count from the end, and
+ * others outside fail the run. Any dtype and any rank. */
+COMPUTE_API compute_node compute_max_unpool(compute_graph *graph, compute_node x,
+                                            compute_node places, compute_shape shape);
 /** [n, c, h, w] → [n, c]. */
 COMPUTE_API compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute_node x);
+
+/* ---- Along three axes ---------------------------------------------------------------------- */
+
+/** Zero means the default, as in compute_conv2d_options: depth, rows, columns. */
+typedef struct compute_conv3d_options {
+  int64_t stride[3], dilation[3]; /**< 0: as the first, which is 1 unless given */
+  int64_t padding[3];             /**< zeros on both sides; −1 after the first: as the first */
+  int64_t output_padding[3];      /**< transposed only */
+  int64_t padding_more[3];        /**< zeros after the last slice, row and column only */
+  int64_t groups;                 /**< 0: 1 */
+  uint64_t reserved[4];           /**< must be zero */
+} compute_conv3d_options;
+
+/** x [n, c, d, h, w] with filter [o, c / groups, t, r, s] → [n, o, m, p, q], each size as in
+ * compute_conv2d; `bias` [o] or {0}, `options` may be NULL. One convolution along two axes, for
+ * which the data is copied t / stride[0] times. */
+COMPUTE_API compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
+                                        compute_node bias, const compute_conv3d_options *options);
+/** x [n, o, m, p, q] with filter [o, c / groups, t, r, s] → [n, c, d, h, w], each size as in
+ * compute_conv2d_transpose. */
+COMPUTE_API compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x,
+                                                  compute_node filter, compute_node bias,
+                                                  const compute_conv3d_options *options);
+
+/** As compute_pool2d_options: depth, rows, columns. */
+typedef struct compute_pool3d_options {
+  int64_t size[3];         /**< ≥ 1; 0 after the first: as the first */
+  int64_t stride[3];       /**< 0: as the first, or as size where that is 0, too */
+  int64_t padding[3];      /**< on both sides; −1 after the first: as the first */
+  int64_t dilation[3];     /**< 0: as the first, which is 1 unless given */
+  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[3]; /**< after the last slice, row and column only */
+  uint64_t reserved[4];    /**< must be zero */
+} compute_pool3d_options;
+
+/** x [n, c, d, h, w] → [n, c, m, p, q], as the operations of the same name along two axes. */
+COMPUTE_API compute_node compute_max_pool3d(compute_graph *graph, compute_node x,
+                                            const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_argmax_pool3d(compute_graph *graph, compute_node x,
+                                               const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_average_pool3d(compute_graph *graph, compute_node x,
+                                                const compute_pool3d_options *options);
 
 /* ---- Normalisation, dropout ---------------------------------------------------------------- */
 

@@ -62,8 +62,8 @@ typedef struct compute_conv2d_layer_options {
   int64_t kernel[2]; /**< when not square; 0: as the argument */
   /** As conv2d's, but padding = {1} is 1 on all sides unless `kernel` is given; output_padding
    * likewise. */
-  int64_t stride[2], dilation[2], padding[2], output_padding[2], groups;
-  uint64_t reserved[4]; /**< must be zero */
+  int64_t stride[2], dilation[2], padding[2], output_padding[2], groups, padding_more[2];
+  uint64_t reserved[2]; /**< must be zero */
 } compute_conv2d_layer_options;
 
 /** "weight" [outputs, inputs / groups, kernel, kernel], "bias" [outputs]. */

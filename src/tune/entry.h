@@ -28,7 +28,7 @@
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
  *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
  *                      ("fisher" | "newton" | "marquardt" | "squares")
- *           | window:  ("max" | "average") [".data"]
+ *           | window:  ("max" | "average" | "argmax") [".data"]
  *           | scan:    "along" | "across"
  *           | attention: ("full" | "causal") [".biased"]
  *   walk    = "dense"      everything lies row by row

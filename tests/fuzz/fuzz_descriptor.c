@@ -149,7 +149,7 @@ static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attribute
 }
 
 static void read_window(reader *r, compute_window_attributes *w) {
-  w->operation = (compute_window_operation)(byte(r) % 3);
+  w->operation = (compute_window_operation)(byte(r) % 4);
   w->by_data = byte(r) & 1;
   w->count_padding = byte(r) & 1;
   for (int i = 0; i < 2; i++) {
@@ -159,6 +159,7 @@ static void read_window(reader *r, compute_window_attributes *w) {
     w->stride[i] = number(r);
     w->dilation[i] = number(r);
     w->padding[i] = number(r);
+    w->padding_more[i] = number(r) - number(r);
   }
 }
 

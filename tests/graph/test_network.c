@@ -56,6 +56,9 @@ static void convolutions_have_the_shape_of_their_formula(void **state) {
   check_shape(compute_conv2d(graph, x, INPUT(6, 1, 3, 3), none,
                              CONV(.dilation = {2, 3}, .padding = {0, 2}, .groups = 6)),
               COMPUTE_SHAPE(2, 6, 5, 9));
+  check_shape(compute_conv2d(graph, x, INPUT(4, 6, 3, 3), none,
+                             CONV(.stride = {2}, .padding = {1, 2}, .padding_more = {1, -2})),
+              COMPUTE_SHAPE(2, 4, 5, 6));
   check_shape(
       compute_conv2d_transpose(graph, x, INPUT(6, 4, 3, 3), none,
                                CONV(.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2})),
@@ -103,7 +106,8 @@ static void wrong_convolutions_are_refused(void **state) {
   OPTION("padding is -2", .padding = {0, -2});
   OPTION("output_padding is 1", .output_padding = {1});
   OPTION("groups is -1", .groups = -1);
-  OPTION("reserved[3]", .reserved = {0, 0, 0, 1});
+  OPTION("padding_more is -2", .padding = {0, 1}, .padding_more = {0, -2});
+  OPTION("reserved[1]", .reserved = {0, 1});
 #undef OPTION
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_conv2d_transpose(graph, INPUT(2, 3, 4, 4), INPUT(3, 3, 1, 1), none,
@@ -141,6 +145,16 @@ static void pooling_has_the_shape_of_its_formula(void **state) {
       compute_average_pool2d(graph, INPUT(1, 1, 7, 7),
                              POOL(.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true)),
       COMPUTE_SHAPE(1, 1, 3, 3));
+  check_shape(compute_max_pool2d(
+                  graph, x,
+                  POOL(.size = {3, 2}, .stride = {1}, .padding = {2, 0}, .padding_more = {-1, 1})),
+              COMPUTE_SHAPE(2, 3, 9, 11));
+  const compute_node places = compute_argmax_pool2d(graph, x, POOL(.size = {2}));
+  check_shape(places, COMPUTE_SHAPE(2, 3, 4, 5));
+  assert_int_equal(compute_node_dtype(graph, places), COMPUTE_I64);
+  check_shape(compute_max_unpool(graph, compute_cast(graph, places, COMPUTE_F32), places,
+                                 COMPUTE_SHAPE(2, 3, 8, 11)),
+              COMPUTE_SHAPE(2, 3, 8, 11));
   check_shape(compute_global_average_pool2d(graph, x), COMPUTE_SHAPE(2, 3));
 }
 
@@ -152,14 +166,33 @@ static void wrong_pooling_is_refused(void **state) {
   OPTION("size is 0", .stride = {1});
   OPTION("stride is -1", .size = {2}, .stride = {-1});
   OPTION("dilation is -1", .size = {2}, .dilation = {-1});
-  OPTION("padding is 2", .size = {3}, .padding = {2, 0});
+  OPTION("padding is 3", .size = {3}, .padding = {3, 0});
+  OPTION("padding is 5", .size = {1, 3}, .padding = {0, 5}, .dilation = {1, 2});
+  OPTION("padding_more is 2", .size = {3}, .padding = {1, 1}, .padding_more = {2});
+  OPTION("padding_more is -1", .size = {3}, .padding_more = {0, -1});
   OPTION("exclude_padding", .size = {3}, .exclude_padding = true);
   OPTION("reserved", .size = {3}, .reserved = {1});
 #undef OPTION
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
-          compute_average_pool2d(graph, INPUT(1, 1, 9, 9), POOL(.size = {3}, .dilation = {2})),
-          "average_pool2d", "dilation is 2");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_average_pool2d(graph,
+                                 compute_input(graph, COMPUTE_I32, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                 POOL(.size = {3})),
+          "average_pool2d", "float");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_argmax_pool2d(graph, compute_input(graph, COMPUTE_U64, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                POOL(.size = {3})),
+          "argmax_pool2d", "u64");
   REFUSED(COMPUTE_ERROR_NULL_POINTER, compute_max_pool2d(graph, INPUT(1, 1, 9, 9), NULL), "size");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 4)),
+                             COMPUTE_SHAPE(9)),
+          "max_unpool", "[2,3]", "[2,4]");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 3)),
+                             COMPUTE_SHAPE(-9)),
+          "max_unpool", "[-9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 9, 9), POOL(.size = {3})),
           "[1,9,9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 1, 4, 9), POOL(.size = {5, 2})),

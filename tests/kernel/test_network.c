@@ -131,7 +131,9 @@ static void windows_are_checked(void **state) {
       SPOILED(window((compute_window_operation)(i & 1), i >> 1), change);                          \
   } while (0)
   SPOIL(s.d.rank = 3);
-  SPOIL(s.a.window.operation = (compute_window_operation)2);
+  SPOIL(s.a.window.operation = (compute_window_operation)3);
+  SPOIL(s.a.window.padding_more[1] = -2);
+  SPOIL(s.a.window.padding_more[0] = INT64_MAX);
   SPOIL(s.a.window.data_size[0] = -1);
   SPOIL(s.a.window.result_size[1] = -1);
   SPOIL(s.a.window.size[0] = 0);
@@ -149,6 +151,7 @@ static void windows_are_checked(void **state) {
   SPOIL(s.output[0].stride[1] = 0);
   SPOIL(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
 #undef SPOIL
+  SPOILED(window(COMPUTE_WINDOW_MAX, true), s.a.window.operation = COMPUTE_WINDOW_ARGMAX);
   sample s = window(COMPUTE_WINDOW_MAX, true);
   s.d.input_count = 3;
   const uint16_t fold = program_load(&s.epilogue, COMPUTE_F32, 0);
@@ -305,6 +308,8 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.count_padding = true);
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.operation = COMPUTE_WINDOW_MAX);
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.padding[1] = 0);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false),
+          (s.a.window.count_padding = true, s.a.window.padding_more[1] = 1));
   DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.dilation[0] = 2);
   DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.stride[1] = 2);
   DIFFERS(scan(), s.a.scan.reverse = true);

@@ -424,6 +424,8 @@ static const compute_pool2d_options pools[] = {
     {.size = {3}, .stride = {2}, .padding = {1, -1}},
     {.size = {3, 2}, .stride = {2, 3}, .padding = {1, 0}, .ceil = true},
     {.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true},
+    {.size = {3}, .stride = {2}, .padding = {2, 0}, .padding_more = {-1, 2}},
+    {.size = {2}, .stride = {3}, .padding = {1, 0}, .padding_more = {-1, 1}, .ceil = true},
 };
 
 static size_t build_pools(compute_graph *graph, const compute_node *x, const void *user,
@@ -433,7 +435,16 @@ static size_t build_pools(compute_graph *graph, const compute_node *x, const voi
   y[1] = compute_average_pool2d(graph, x[0], &o);
   o.exclude_padding = true;
   y[2] = compute_average_pool2d(graph, x[0], &o);
-  return 3;
+  o.exclude_padding = false;
+  y[3] = compute_argmax_pool2d(graph, x[0], &o);
+  return 4;
+}
+
+static size_t build_integer_pools(compute_graph *graph, const compute_node *x, const void *user,
+                                  compute_node *y) {
+  y[0] = compute_max_pool2d(graph, x[0], user);
+  y[1] = compute_argmax_pool2d(graph, x[0], user);
+  return 2;
 }
 
 BUILD(attention)
@@ -516,6 +527,9 @@ static const export_sample samples[] = {
     {"pools_padded", build_pools, &pools[1], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_ceil", build_pools, &pools[2], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_ceil_padded", build_pools, &pools[3], "float", {NUMBERS(2, 3, 7, 7)}, 16},
+    {"pools_uneven", build_pools, &pools[4], "float", {NUMBERS(2, 3, 8, 7)}, 16},
+    {"pools_ceil_uneven", build_pools, &pools[5], "float", {NUMBERS(2, 3, 7, 7)}, 16},
+    {"pools_of_integers", build_integer_pools, &pools[4], "ordered", {NUMBERS(2, 3, 8, 7)}, 16},
     {"attention",
      attention,
      NULL,

@@ -87,6 +87,7 @@ BUILD(conv2d_by_filter,
       gradient_of(g, compute_conv2d(g, x[0], x[1], (compute_node){0}, &padded), x[1]))
 BUILD(max_pool2d, compute_max_pool2d(g, x[0], &pairs))
 BUILD(max_pool2d_by_data, gradient_of(g, compute_max_pool2d(g, x[0], &pairs), x[0]))
+BUILD(argmax_pool2d, compute_argmax_pool2d(g, x[0], &pairs))
 BUILD(average_pool2d, compute_average_pool2d(g, x[0], &pairs))
 BUILD(average_pool2d_by_data, gradient_of(g, compute_average_pool2d(g, x[0], &pairs), x[0]))
 BUILD(cumulative_sum, compute_cumulative_sum(g, x[0], 1, false, false))
@@ -142,6 +143,7 @@ static const kind_case cases[] = {
     {"conv2d_by_filter", build_conv2d_by_filter, {{FLOATS(2, 3, 6, 5), FLOATS(4, 3, 3, 3)}, {FLOATS(0, 3, 6, 5), FLOATS(4, 3, 3, 3)}}},
     {"max_pool2d", build_max_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"max_pool2d_by_data", build_max_pool2d_by_data, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
+    {"argmax_pool2d", build_argmax_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"average_pool2d", build_average_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"average_pool2d_by_data", build_average_pool2d_by_data, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"cumulative_sum", build_cumulative_sum, {{FLOATS(3, 4)}, {FLOATS(2, 0)}, {FLOATS(0, 4)}}},

@@ -103,6 +103,10 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   window.by_data = false;
   window.operation = COMPUTE_WINDOW_AVERAGE;
   assert_string_equal(class_of(&d), "window/f32>f32>f32/average/b9p10w3");
+  window.operation = COMPUTE_WINDOW_ARGMAX;
+  d.outputs = &outputs[1];
+  assert_string_equal(class_of(&d), "window/f32>f32>i64/argmax/b9p10w3");
+  d.outputs = outputs;
   d.kind = COMPUTE_KERNEL_SCAN;
   d.attributes = &scan;
   d.rank = 2;

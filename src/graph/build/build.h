@@ -155,6 +155,26 @@ compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
                           compute_node a, compute_node b);
 
+/* The operations along two axes under another's name (volume.c). Convolutions append more than one
+ * node. */
+compute_node network_conv2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_node filter, compute_node bias,
+                            const compute_conv2d_options *options);
+compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,
+                                      compute_node filter, compute_node bias,
+                                      const compute_conv2d_options *options);
+compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_window_operation fold, const compute_pool2d_options *options);
+
+/* Whether the caller gave this operand; whether a bias that it gave is a vector of the channels;
+ * and the sum with it. */
+static inline bool network_given(compute_node operand) {
+  return operand.id != 0 || operand.graph != 0;
+}
+bool network_check_bias(compute_graph *graph, const char *operation, compute_dtype dtype,
+                        compute_node bias, int64_t channels);
+compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node bias);
+
 /* Whether `reserved` fields are zero, with an error if not. */
 bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
                       size_t count);

@@ -78,15 +78,16 @@ export_value export_pool(exporter *to, const export_call *call) {
   for (int i = 0; i < 2; i++) {
     const int64_t last = (w->result_size[i] - 1) * w->stride[i] - p[i];
     pads[2 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - w->data_size[i]);
-    beyond |= w->count_padding && pads[2 + i] > p[i];
+    beyond |= w->count_padding && pads[2 + i] > p[i] + w->padding_more[i];
   }
   export_value x = call->inputs[0];
   if (beyond) {
-    const int64_t around[] = {0, 0, p[0], p[1], 0, 0, p[0], p[1]};
+    const int64_t behind[] = {p[0] + w->padding_more[0], p[1] + w->padding_more[1]};
+    const int64_t around[] = {0, 0, p[0], p[1], 0, 0, behind[0], behind[1]};
     x = EMIT(to, "Pad", x, export_list(to, around, 8), export_number(to, call->dtype, 0));
     for (int i = 0; i < 2; i++) {
       pads[i] = 0;
-      pads[2 + i] = at_least_0(pads[2 + i] - p[i]);
+      pads[2 + i] = at_least_0(pads[2 + i] - behind[i]);
     }
   }
   export_set_integers(to, "kernel_shape", w->size, 2);
@@ -95,7 +96,8 @@ export_value export_pool(exporter *to, const export_call *call) {
   export_set_integers(to, "pads", pads, 4);
   if (w->operation == COMPUTE_WINDOW_AVERAGE)
     export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
-  return EMIT(to, call->form->text, x);
+  const export_value y = EMIT(to, call->form->text, x);
+  return w->operation == COMPUTE_WINDOW_ARGMAX ? export_second_output(to) : y;
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ static void emit_part(const lowering *l, const cluster *c, cluster_part part,
 /* Where the anchor's value enters the epilogue; a mean is a sum divided there. */
 static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *a = &l->r->nodes[c->anchor];
-  bool position = a->op == OP_argmax || a->op == OP_argmin;
+  bool position = a->op == OP_argmax || a->op == OP_argmin || a->op == OP_argmax_pool2d;
   compute_dtype type = position ? COMPUTE_I64 : d->descriptor.accumulate;
   uint16_t value = program_load(&d->epilogue, type, 0);
   if (a->op != OP_mean) return value;
@@ -424,7 +424,7 @@ static void draft_window(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_WINDOW, anchor->shape, &map);
-  d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
+  d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
   memcpy(draft_attributes(d, sizeof(compute_window_attributes)), anchor->constant,
          sizeof(compute_window_attributes));
   for (uint32_t i = 0; i < anchor->input_count; i++) draft_own_input(l, d, anchor->inputs[i], 4, 0);

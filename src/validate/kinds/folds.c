@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernel/kernel.h"
+#include "type/dtype.h"
 #include "validate/evaluate.h"
 
 /* ---- REDUCE -------------------------------------------------------------------------------- */
@@ -284,10 +285,13 @@ typedef struct sum {
   int64_t terms;
 } sum;
 
-static double element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
+static number load_element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
   return number_load(v->dtype, view_at(v, n * v->stride[0] + c * v->stride[1] + h * v->stride[2] +
-                                              w * v->stride[3]))
-      .real;
+                                              w * v->stride[3]));
+}
+
+static double element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return load_element(v, n, c, h, w).real;
 }
 
 static void add_term(sum *s, double term) {
@@ -311,7 +315,7 @@ static double divisor_of(const compute_window_attributes *w, const int64_t *resu
     int64_t along = 0;
     for (int64_t i = 0; i < w->size[axis]; i++) {
       const int64_t at = place(w, axis, result[axis], i);
-      along += w->count_padding ? at < w->data_size[axis] + w->padding[axis]
+      along += w->count_padding ? at < w->data_size[axis] + w->padding[axis] + w->padding_more[axis]
                                 : inside(at, w->data_size[axis]);
     }
     count *= (double)along;
@@ -321,15 +325,18 @@ static double divisor_of(const compute_window_attributes *w, const int64_t *resu
 
 /* The largest element of window (p, q) and where it first is; false if it has none. */
 static bool find_largest(const evaluation *e, int64_t n, int64_t c, const int64_t *result,
-                         double *best, int64_t *where) {
+                         number *best, int64_t *where) {
   const compute_window_attributes *w = compute_window_of(e->d);
+  const bool real = number_is_float(e->d->accumulate);
   bool found = false;
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t h = place(w, 0, result[0], i / w->size[1]);
     const int64_t v = place(w, 1, result[1], i % w->size[1]);
     if (!inside(h, w->data_size[0]) || !inside(v, w->data_size[1])) continue;
-    const double value = element(&e->input[0], n, c, h, v);
-    if (found && !(value > *best || (isnan(value) && !isnan(*best)))) continue;
+    const number value = load_element(&e->input[0], n, c, h, v);
+    const bool more = real ? value.real > best->real || (isnan(value.real) && !isnan(best->real))
+                           : value.integer > best->integer;
+    if (found && !more) continue;
     found = true;
     *best = value;
     where[0] = h;
@@ -360,7 +367,7 @@ static void add_gradients(const evaluation *e, const int64_t *x, sum *s) {
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t result[2] = {window_over(w, 0, x[2], i / w->size[1]),
                                window_over(w, 1, x[3], i % w->size[1])};
-    double best;
+    number best;
     int64_t where[2];
     if (result[0] < 0 || result[1] < 0) continue;
     if (max && (!find_largest(e, x[0], x[1], result, &best, where) || where[0] != x[2] ||
@@ -379,11 +386,17 @@ static number window_value(const evaluation *e, const int64_t *coordinate) {
     add_gradients(e, coordinate, &s);
     return number_sum(type, s.real, s.magnitude, 0, (double)s.terms, true);
   }
-  if (w->operation == COMPUTE_WINDOW_MAX) {
-    double best = -(double)INFINITY;
+  if (w->operation != COMPUTE_WINDOW_AVERAGE) {
+    number best = {.real = -(double)INFINITY};
+    uint64_t most;
+    if (dtype_is_integer(e->d->inputs[0].dtype))
+      dtype_limits(e->d->inputs[0].dtype, &best.integer, &most);
     int64_t where[2];
-    find_largest(e, coordinate[0], coordinate[1], &coordinate[2], &best, where);
-    return (number){.real = best};
+    const bool found = find_largest(e, coordinate[0], coordinate[1], &coordinate[2], &best, where);
+    if (w->operation == COMPUTE_WINDOW_MAX) return best;
+    const int64_t plane = coordinate[0] * e->d->size[1] + coordinate[1];
+    const int64_t at = (plane * w->data_size[0] + where[0]) * w->data_size[1] + where[1];
+    return (number){.integer = found ? at : -1};
   }
   add_window(e, coordinate, &s);
   if (s.terms == 0) return (number){.real = 0};
@@ -407,7 +420,12 @@ static uint64_t window_work(const compute_kernel_descriptor *d, uint64_t program
   return program + 8 * (looks ? elements * elements : elements);
 }
 
-const evaluation_kind evaluation_kind_window = {.evaluate = window, .work = window_work};
+static compute_dtype window_type(const compute_kernel_descriptor *d) {
+  return compute_window_of(d)->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : d->accumulate;
+}
+
+const evaluation_kind evaluation_kind_window = {
+    .evaluate = window, .work = window_work, .type = window_type};
 
 /* ---- SCAN ---------------------------------------------------------------------------------- */
 

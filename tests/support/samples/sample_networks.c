@@ -51,24 +51,28 @@ static void lay_out_all(sample_kernel *s, lie how) {
 typedef struct window_shape {
   int64_t n, c, data[2], size[2], stride[2], dilation[2], padding[2];
   int64_t more; /* results in both directions than fit */
+  int64_t padding_more[2];
 } window_shape;
 
 static const window_shape windows[] = {
-    {2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
-    {2, 3, {7, 10}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, 1},
-    {2, 2, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, 0},
-    {2, 2, {4, 5}, {5, 7}, {3, 1}, {1, 1}, {5, 7}, 0},
-    {3, 5, {5, 6}, {5, 6}, {1, 1}, {1, 1}, {0, 0}, 0},
-    {2, 2, {6, 7}, {4, 3}, {1, 1}, {1, 1}, {0, 2}, 3},
-    {2, 67, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
-    {2, 2, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, 0},
-    {2, 2, {0, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0},
-    {0, 2, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0},
+    {2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, {0, 0}},
+    {2, 3, {7, 10}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, 1, {0, 0}},
+    {2, 2, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, 0, {0, 0}},
+    {2, 2, {4, 5}, {5, 7}, {3, 1}, {1, 1}, {5, 7}, 0, {0, 0}},
+    {3, 5, {5, 6}, {5, 6}, {1, 1}, {1, 1}, {0, 0}, 0, {0, 0}},
+    {2, 2, {6, 7}, {4, 3}, {1, 1}, {1, 1}, {0, 2}, 3, {0, 0}},
+    {2, 67, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, {0, 0}},
+    {2, 2, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, 0, {0, 0}},
+    {2, 2, {0, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0, {0, 0}},
+    {0, 2, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0, {0, 0}},
+    {2, 3, {6, 9}, {3, 4}, {2, 1}, {1, 2}, {1, 6}, 0, {1, -5}},
+    {2, 3, {5, 5}, {3, 3}, {1, 2}, {1, 1}, {0, 2}, 1, {2, -2}},
 };
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static int64_t result_size(const window_shape *w, int i) {
-  const int64_t room = w->data[i] + 2 * w->padding[i] - w->dilation[i] * (w->size[i] - 1) - 1;
+  const int64_t room =
+      w->data[i] + 2 * w->padding[i] + w->padding_more[i] - w->dilation[i] * (w->size[i] - 1) - 1;
   return (room < 0 ? 0 : room / w->stride[i] + 1) + w->more;
 }
 
@@ -82,16 +86,17 @@ typedef struct window_sample {
 } window_sample;
 
 static void begin_window(sample_kernel *s, const window_sample *w) {
+  static const char *const names[] = {"max", "average", "argmax"};
   const window_shape *shape = w->shape;
   const int64_t results[2] = {result_size(shape, 0), result_size(shape, 1)};
   const int64_t *plane = w->by_data ? shape->data : results;
   sample_begin(s, COMPUTE_KERNEL_WINDOW, COMPUTE_SHAPE(shape->n, shape->c, plane[0], plane[1]),
-               "window %s%s%s %lldx%lldx%lldx%lld %lldx%lld /%lld %s %s%s",
-               w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
-               w->count_padding ? " with padding" : "", (long long)shape->n, (long long)shape->c,
-               (long long)shape->data[0], (long long)shape->data[1], (long long)shape->size[0],
-               (long long)shape->size[1], (long long)shape->stride[0], compute_dtype_name(w->dtype),
-               lie_names[w->how], w->ending ? " + bias" : "");
+               "window %s%s%s %lldx%lldx%lldx%lld %lldx%lld /%lld %s %s%s", names[w->operation],
+               w->by_data ? " by data" : "", w->count_padding ? " with padding" : "",
+               (long long)shape->n, (long long)shape->c, (long long)shape->data[0],
+               (long long)shape->data[1], (long long)shape->size[0], (long long)shape->size[1],
+               (long long)shape->stride[0], compute_dtype_name(w->dtype), lie_names[w->how],
+               w->ending ? " + bias" : "");
   compute_window_attributes *made = &s->attributes.window;
   made->operation = w->operation;
   made->by_data = w->by_data;
@@ -103,13 +108,14 @@ static void begin_window(sample_kernel *s, const window_sample *w) {
     made->stride[i] = shape->stride[i];
     made->dilation[i] = shape->dilation[i];
     made->padding[i] = shape->padding[i];
+    made->padding_more[i] = shape->padding_more[i];
   }
   s->descriptor.accumulate = dtype_compute_type(w->dtype);
   s->tolerance = tolerance_of(w->dtype);
 }
 
 static void end_window(sample_kernel *s, compute_dtype dtype) {
-  const compute_dtype type = s->descriptor.accumulate;
+  const compute_dtype type = dtype_compute_type(dtype);
   program_builder *e = &s->epilogue;
   const uint16_t fold = program_load(e, type, 0);
   const uint16_t added = program_apply(e, COMPUTE_I_ADD, type, fold, program_load(e, type, 1), 0);
@@ -128,12 +134,13 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
   begin_window(&s, w);
   s.large = w->shape->n > 10000;
   s.whole = maxima;
-  s.special = w->operation == COMPUTE_WINDOW_MAX && !w->ending && w->how == LIES_DENSE;
+  s.special = w->operation != COMPUTE_WINDOW_AVERAGE && !w->ending && w->how == LIES_DENSE;
   sample_input(&s, w->dtype, 0);
   if (maxima) sample_input(&s, w->dtype, 0);
-  sample_output(&s, w->dtype, 0);
+  const compute_dtype result = w->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : w->dtype;
+  sample_output(&s, result, 0);
   lay_out_all(&s, w->how);
-  if (w->ending) end_window(&s, w->dtype);
+  if (w->ending) end_window(&s, result);
   if (maxima && w->dtype == COMPUTE_F32 && w->how == LIES_DENSE && !w->ending) {
     sample_tuning(&s)->variant = 1;
     *sample_tuning(&s) = (compute_tuning){.variant = 2, .group_x = 32};
@@ -142,12 +149,17 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
 }
 
 static void sample_windows(sample_visitor visit, void *user) {
-  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16};
-  static const window_shape large = {20011, 64, {112, 113}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0};
-  for (int way = 0; way < 6; way++) {
-    window_sample w = {.operation = way < 2 ? COMPUTE_WINDOW_MAX : COMPUTE_WINDOW_AVERAGE,
+  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
+                                         COMPUTE_I8,  COMPUTE_U32, COMPUTE_I32};
+  static const window_shape large = {20011,  64,     {112, 113}, {3, 3}, {2, 1},
+                                     {1, 1}, {1, 1}, 0,          {0, 0}};
+  for (int way = 0; way < 7; way++) {
+    const bool real = way > 0 && way < 6; /* only */
+    window_sample w = {.operation = way < 2   ? COMPUTE_WINDOW_MAX
+                                    : way < 6 ? COMPUTE_WINDOW_AVERAGE
+                                              : COMPUTE_WINDOW_ARGMAX,
                        .by_data = way % 2 == 1,
-                       .count_padding = way > 3,
+                       .count_padding = way == 4 || way == 5,
                        .dtype = COMPUTE_F32};
     for (int i = 0; i < WINDOWS; i++) {
       w.shape = &windows[i];
@@ -160,7 +172,7 @@ static void sample_windows(sample_visitor visit, void *user) {
       w.how = (lie)how;
       sample_window(&w, visit, user);
     }
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    for (size_t i = 0; i < (real ? 3 : sizeof dtypes / sizeof *dtypes); i++) {
       w.shape = &windows[i % 2];
       w.dtype = dtypes[i];
       w.how = i == 1 ? LIES_LAST : LIES_DENSE;
