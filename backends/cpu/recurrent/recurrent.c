@@ -6,8 +6,8 @@
  * there are fewer units than threads and a step is long enough, threads share the hidden units of
  * each step instead, by whole panels of R's columns.
  *
- * An element of a product is the same sum in every tile, so neither way changes a bit of the
- * result. */
+ * An element of a product is the same sum in every tile, so neither the number of threads nor the
+ * way they share the work changes a bit of the result. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 #include "recurrent/isa/recurrent_table.h"
 
 enum {
-  UNIT_ROWS = 8,       /* sequences of a unit: enough to repay reading R from the cache */
-  MOST_UNITS = 16,     /* larger ones where there are many sequences */
-  STEP_WORK = 1 << 18, /* multiply-adds of a thread's part of a step that repay starting it */
+  UNIT_ROWS = 8, /* sequences of a unit, at least: enough to repay reading R from the cache */
+  UNITS_PER_THREAD = 2,
+  STEP_WORK = 1 << 17, /* multiply-adds of a thread's part of a step that repay starting it */
   PACK_WORK = 1 << 14, /* elements of a task that packs */
   GATES = CPU_RECURRENT_GATES
 };
@@ -58,7 +58,7 @@ typedef struct launch {
   unsigned char *h[2];    /* before the step, and after it */
   unsigned char *c, *reset_h, *sums, *x;
   unsigned char *bias, *peepholes;
-  int64_t unit, step; /* that tasks share */
+  int64_t step; /* that tasks share */
   int phase;
 } launch;
 
@@ -255,9 +255,8 @@ static void chunk_task(void *argument, int64_t chunk, int32_t worker) {
   const launch *l = argument;
   const recurrent_kernel *kernel = l->kernel;
   const int64_t width = kernel->product->columns;
-  part p = unit_part(kernel, l->unit);
+  part p = {.rows = kernel->batch, .panel = chunk * kernel->chunk};
   (void)worker;
-  p.panel = chunk * kernel->chunk;
   p.panels = cpu_min(kernel->chunk, kernel->panels - p.panel);
   p.first = p.panel * width;
   p.count = cpu_min(p.panels * width, kernel->hidden - p.first);
@@ -269,9 +268,8 @@ static void run_by_steps(launch *l) {
   const int64_t chunks = cpu_divide_up(kernel->panels, kernel->chunk);
   for (int64_t i = 0; i < kernel->steps; i++) {
     l->step = step_at(kernel, i);
-    for (l->unit = 0; l->unit < kernel->units; l->unit++)
-      for (l->phase = 0; l->phase < phases(kernel); l->phase++)
-        cpu_parallel(kernel->head.device, chunks, chunk_task, l);
+    for (l->phase = 0; l->phase < phases(kernel); l->phase++)
+      cpu_parallel(kernel->head.device, chunks, chunk_task, l);
     exchange(l);
   }
 }
@@ -393,19 +391,18 @@ static void read_operands(recurrent_kernel *kernel, const compute_kernel_descrip
   read_operand(kernel, Y, &d->outputs[0], next);
 }
 
-/* Units follow from sizes alone; what threads share does not show in the results. */
+/* Threads take sequences of their own or, where these are few, columns of R. */
 static void choose_units(recurrent_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads, width = kernel->product->columns;
-  const int64_t units = cpu_min(MOST_UNITS, cpu_max(1, kernel->batch / UNIT_ROWS));
+  const int64_t units = cpu_min(cpu_max(1, kernel->batch / UNIT_ROWS), threads * UNITS_PER_THREAD);
   kernel->rows = cpu_divide_up(kernel->batch, units);
   kernel->units = cpu_divide_up(kernel->batch, kernel->rows);
   kernel->panels = cpu_divide_up(kernel->hidden, width);
-  const double panel_work = (double)kernel->rows * (double)kernel->gates * (double)width *
-                            (double)kernel->hidden / phases(kernel);
-  const double least = STEP_WORK / panel_work;
   kernel->chunk = cpu_divide_up(kernel->panels, threads);
-  if ((double)kernel->chunk < least) kernel->chunk = kernel->panels;
-  kernel->by_steps = threads > 1 && kernel->units < threads && kernel->chunk < kernel->panels;
+  const double share = (double)kernel->batch * (double)kernel->gates * (double)kernel->hidden *
+                       (double)kernel->hidden / (double)(threads * phases(kernel));
+  kernel->by_steps = threads > 1 && kernel->units < threads && kernel->chunk < kernel->panels &&
+                     share >= STEP_WORK;
 }
 
 static bool count_bytes(recurrent_kernel *kernel) {

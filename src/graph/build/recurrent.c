@@ -75,7 +75,7 @@ static bool check_tensor(const recurrent_call *call, const char *name, compute_n
   if (!is_given(x)) return true;
   if (!known)
     return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
-                        "there are options.%s, which this layer does not have", name);
+                        "options.%s is given, which this layer does not have", name);
   return has_shape(call, name, x, dtype, shape);
 }
 

@@ -12,8 +12,8 @@
 #define SIGMOID(x) CPU_PASTE(sigmoid, CPU_VARIANT)(x)
 #define TANH(x)    CPU_PASTE(tanh, CPU_VARIANT)(x)
 
-#define READ(name, from)  const ELEMENT *restrict name = from
-#define WRITE(name, from) ELEMENT *restrict name = from
+#define READ(name, from)  const ELEMENT *name = from
+#define WRITE(name, from) ELEMENT *name = from /* apart from all others */
 
 /* NaN stays. */
 ALWAYS_INLINE ELEMENT clamp(ELEMENT x, ELEMENT clip) {
@@ -26,6 +26,7 @@ static void rnn(int64_t count, const cpu_recurrent_row *row) {
   READ(sum, row->sums[0]);
   WRITE(next, row->next);
   const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) next[i] = TANH(clamp(x[i] + sum[i], clip));
 }
 
@@ -44,6 +45,7 @@ ALWAYS_INLINE void lstm_loop(const bool peepholes, int64_t count, const cpu_recu
   WRITE(next, row->next);
   WRITE(c, row->c);
   const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
     ELEMENT a = x_input[i] + input[i], f = x_forget[i] + forget[i], o = x_output[i] + output[i];
     if (peepholes) {
@@ -78,6 +80,7 @@ ALWAYS_INLINE void gru_loop(const bool biased, int64_t count, const cpu_recurren
   READ(h, row->h);
   WRITE(next, row->next);
   const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
     const ELEMENT z = SIGMOID(clamp(x_update[i] + update[i], clip));
     const ELEMENT r = SIGMOID(clamp(x_reset[i] + reset[i], clip));
@@ -101,6 +104,7 @@ static void gru_gates(int64_t count, const cpu_recurrent_row *row) {
   WRITE(update, row->sums[0]);
   WRITE(reset_h, row->reset_h);
   const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
     update[i] = SIGMOID(clamp(x_update[i] + update[i], clip));
     reset_h[i] = SIGMOID(clamp(x_reset[i] + reset[i], clip)) * h[i];
@@ -114,6 +118,7 @@ static void gru_state(int64_t count, const cpu_recurrent_row *row) {
   READ(h, row->h);
   WRITE(next, row->next);
   const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++)
     next[i] = (1 - z[i]) * TANH(clamp(x[i] + sum[i], clip)) + z[i] * h[i];
 }
