@@ -224,23 +224,26 @@ static void attention_is_checked(void **state) {
   SPOILED(attention(), s.output[0].stride[1] = 0);
 }
 
+#define RNN  COMPUTE_RECURRENT_RNN
+#define GRU  COMPUTE_RECURRENT_GRU
+#define LSTM COMPUTE_RECURRENT_LSTM
+
 static void recurrences_are_checked(void **state) {
   (void)state;
-  enum { RNN = COMPUTE_RECURRENT_RNN, GRU = COMPUTE_RECURRENT_GRU, LSTM = COMPUTE_RECURRENT_LSTM };
-  for (int cell = RNN; cell <= LSTM; cell++) {
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.d.rank = 2);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.d.size[0] = cell == LSTM ? 1 : 0);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.d.input_count--);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.a.recurrent.lengths = false);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.a.recurrent.clip = -1);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.a.recurrent.clip = (double)NAN);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.a.recurrent.clip = (double)INFINITY);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.d.accumulate = COMPUTE_F64);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.input[1].dtype = COMPUTE_F16);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.input[3].dtype = COMPUTE_F64);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.output[0].dtype = COMPUTE_F64);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.output[0].stride[1] = 0);
-    SPOILED(recurrent((compute_recurrent_cell)cell), s.d.size[2] = INT64_MAX / 2);
+  for (compute_recurrent_cell cell = RNN; cell <= LSTM; cell++) {
+    SPOILED(recurrent(cell), s.d.rank = 2);
+    SPOILED(recurrent(cell), s.d.size[0] = cell == LSTM ? 1 : 0);
+    SPOILED(recurrent(cell), s.d.input_count--);
+    SPOILED(recurrent(cell), s.a.recurrent.lengths = false);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = -1);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = (double)NAN);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = (double)INFINITY);
+    SPOILED(recurrent(cell), s.d.accumulate = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.input[1].dtype = COMPUTE_F16);
+    SPOILED(recurrent(cell), s.input[3].dtype = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.output[0].dtype = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.output[0].stride[1] = 0);
+    SPOILED(recurrent(cell), s.d.size[2] = INT64_MAX / 2);
   }
   SPOILED(recurrent(LSTM), s.a.recurrent.cell = (compute_recurrent_cell)3);
   SPOILED(recurrent(LSTM), s.a.recurrent.reset_after = true);

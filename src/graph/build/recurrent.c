@@ -18,8 +18,7 @@ typedef struct recurrent_call {
   const compute_recurrent_options *options;
   compute_recurrent_attributes geometry;
   compute_dtype dtype;
-  int64_t steps, batch, inputs, hidden;
-  int64_t columns, rows; /* gates · hidden, steps · batch */
+  int64_t steps, batch, inputs, hidden, columns; /* columns: gates · hidden */
 } recurrent_call;
 
 static bool is_given(compute_node node) {
@@ -58,10 +57,8 @@ static bool check_weights(recurrent_call *call, compute_node x, compute_node w, 
   call->batch = shape[0].size[1];
   call->inputs = shape[0].size[2];
   call->hidden = shape[2].size[0];
-  if (shape[0].rank != 3 || shape[2].rank != 2 ||
-      __builtin_mul_overflow(call->hidden, compute_recurrent_gates(call->geometry.cell),
-                             &call->columns) ||
-      call->columns != shape[2].size[1])
+  call->columns = call->hidden * compute_recurrent_gates(call->geometry.cell);
+  if (shape[0].rank != 3 || shape[2].rank != 2 || call->columns != shape[2].size[1])
     return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
                         "x %s and r %s must be [steps,batch,inputs] and [hidden,%d hidden]",
                         text[0], text[2], (int)compute_recurrent_gates(call->geometry.cell));
@@ -103,18 +100,6 @@ static bool check_options(recurrent_call *call) {
          check_tensor(call, "lengths", o->lengths, COMPUTE_I32, COMPUTE_SHAPE(call->batch), true);
 }
 
-/* The largest node of those to come, whose axes may be countable only because one of them is 0. */
-static bool check_result(recurrent_call *call) {
-  compute_shape shape = COMPUTE_SHAPE(0, call->batch, call->columns);
-  if (__builtin_add_overflow(call->steps, compute_recurrent_states(call->geometry.cell),
-                             &shape.size[0]) ||
-      __builtin_mul_overflow(call->steps, call->batch, &call->rows))
-    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
-                        "%" PRId64 " steps of %" PRId64 " sequences cannot be counted", call->steps,
-                        call->batch);
-  return build_size(call->graph, call->operation, shape);
-}
-
 static compute_node initial_state(const recurrent_call *call, compute_node given) {
   if (is_given(given)) return given;
   return compute_full(call->graph, call->dtype, COMPUTE_SHAPE(call->batch, call->hidden), 0);
@@ -123,7 +108,7 @@ static compute_node initial_state(const recurrent_call *call, compute_node given
 /* x w + bias, [steps, batch, columns]. */
 static compute_node project(const recurrent_call *call, compute_node x, compute_node w) {
   const compute_node flat =
-      compute_reshape(call->graph, x, COMPUTE_SHAPE(call->rows, call->inputs));
+      compute_reshape(call->graph, x, COMPUTE_SHAPE(call->steps * call->batch, call->inputs));
   compute_node y = compute_matmul(call->graph, flat, w);
   if (is_given(call->options->bias)) y = compute_add(call->graph, y, call->options->bias);
   return compute_reshape(call->graph, y, COMPUTE_SHAPE(call->steps, call->batch, call->columns));
@@ -176,7 +161,10 @@ static compute_node record(compute_graph *graph, const char *operation, compute_
   g->bias = is_given(o->state_bias);
   g->peepholes = is_given(o->peepholes);
   g->clip = o->clip;
-  if (!check_weights(&call, x, w, r) || !check_options(&call) || !check_result(&call))
+  if (!check_weights(&call, x, w, r) || !check_options(&call) ||
+      !build_size(
+          graph, operation,
+          COMPUTE_SHAPE(call.steps + compute_recurrent_states(cell), call.batch, call.columns)))
     return BUILD_NONE;
   const compute_node all = record_steps(&call, project(&call, x, w), r);
   const compute_node y = compute_slice(graph, all, 0, 0, call.steps, 1);

@@ -418,8 +418,11 @@ static void sample_recurrent(const recurrent_sample *c, sample_visitor visit, vo
   sample_end(&s, visit, user);
 }
 
+#define RNN  COMPUTE_RECURRENT_RNN
+#define GRU  COMPUTE_RECURRENT_GRU
+#define LSTM COMPUTE_RECURRENT_LSTM
+
 static void sample_recurrents(sample_visitor visit, void *user) {
-  enum { RNN = COMPUTE_RECURRENT_RNN, GRU = COMPUTE_RECURRENT_GRU, LSTM = COMPUTE_RECURRENT_LSTM };
   static const recurrent_sample cases[] = {
       {5, 3, 7, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
       {5,
