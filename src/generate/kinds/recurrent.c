@@ -2,7 +2,8 @@
 /* RECURRENT: a group for a sequence, which runs through its steps with the states in local memory.
  *
  * Items side by side have hidden units of their own; where these are few, further items take parts
- * of their sums. What does not fit into local memory is refused. It reads no parameters. */
+ * of their sums. On a processor a sequence is one item's. What does not fit into local memory is
+ * refused. It reads no parameters. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,11 +11,9 @@
 
 enum {
   MOST_LANES = 256,
-  CPU_LANES = 64,
   MOST_ITEMS = 1024, /* of a group */
   MOST_SLICES = 16,
-  SHORTEST_SLICE = 8, /* of a sum */
-  MOST_GROUPS = 65535
+  SHORTEST_SLICE = 8 /* of a sum */
 };
 
 enum { X, R, H, C, LENGTHS, BIAS, PEEPHOLES, Y, OPERANDS };
@@ -55,9 +54,10 @@ static uint64_t local_bytes(const recurrent_kernel *k) {
 static compute_status choose(recurrent_kernel *k) {
   generation *g = k->g;
   const int64_t limit = emit_clamp(emit_group_limit(g), 1, MOST_ITEMS);
-  const int64_t most = emit_for_cpu(g) ? CPU_LANES : MOST_LANES;
-  if (k->hidden > INT32_MAX / 64)
-    return emit_refuse(g, "recurrent: %" PRId64 " hidden units", k->hidden);
+  const int64_t most = emit_for_cpu(g) ? 1 : MOST_LANES;
+  if (k->hidden > INT32_MAX / 64 || k->batch > INT32_MAX)
+    return emit_refuse(g, "recurrent: %" PRId64 " sequences of %" PRId64 " units", k->batch,
+                       k->hidden);
   k->lanes = emit_power_of_two(k->hidden);
   while (k->lanes > 1 && (k->lanes > most || k->lanes > limit)) k->lanes /= 2;
   k->slices = 1;
@@ -127,7 +127,6 @@ static void add_fields(recurrent_kernel *k, emit_launch *launch) {
   generation *g = k->g;
   char name[EMIT_NAME_BYTES];
   emit_field_index(g, launch, "steps", k->steps);
-  emit_field_index(g, launch, "batch", k->batch);
   for (int i = 0; i < OPERANDS; i++)
     for (int s = 0; s < 3 && k->operand[i]; s++) {
       snprintf(name, sizeof name, "%s_%d", names[i], s);
@@ -155,8 +154,7 @@ static compute_status emit(generation *g) {
   sweep_measure(g, (double)d->size[0] + (double)k.batch + 4 * (double)k.hidden);
   define(&k);
   const uint32_t group = (uint32_t)(k.lanes * k.slices);
-  const int64_t groups = k.batch < MOST_GROUPS ? k.batch : MOST_GROUPS;
-  emit_launch *launch = emit_launch_line(g, "recurrent", group, groups);
+  emit_launch *launch = emit_launch_line(g, "recurrent", group, k.batch);
   if (!launch) return COMPUTE_OK;
   emit_inputs(g, launch, 0, d->input_count);
   emit_output(g, launch, 0);
