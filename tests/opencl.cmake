@@ -59,7 +59,7 @@ foreach(name cast convolution random_graphs typed_graphs sources)
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 # A gradient's kernels are those of the operations that it consists of.
-foreach(name gradients indexed matmul network reduction row structural)
+foreach(name gradients indexed matmul network recurrent reduction row structural)
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
@@ -94,8 +94,8 @@ compute_add_variant(faults_long_run opencl
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
 # PoCL under the name of a GPU gets the kernels that GPUs get.
-foreach(name operations_indexed operations_matmul operations_network operations_reduction
-        operations_row plan_index_errors)
+foreach(name operations_indexed operations_matmul operations_network operations_recurrent
+        operations_reduction operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()

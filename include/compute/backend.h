@@ -86,7 +86,8 @@ typedef struct compute_program {
   KIND(ATTENTION, 12, attention)                                                                   \
   KIND(SPOTS, 13, spots)                                                                           \
   KIND(SORT, 14, sort)                                                                             \
-  KIND(CALL, 15, call)
+  KIND(CALL, 15, call)                                                                             \
+  KIND(RECURRENT, 16, recurrent)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -260,6 +261,34 @@ typedef struct compute_sort_attributes {
   bool values, positions; /**< the outputs, in this order: at least one */
 } compute_sort_attributes;
 
+typedef enum compute_recurrent_cell {
+  COMPUTE_RECURRENT_RNN = 0,
+  COMPUTE_RECURRENT_GRU = 1,
+  COMPUTE_RECURRENT_LSTM = 2
+} compute_recurrent_cell;
+
+/** A recurrence over the steps of sequences. With σ the sigmoid, R(s) the product of a row of the
+ * state with the gate's columns of R, and x the gate's columns of the step's input:
+ * @code
+ *   RNN    h' = tanh(x + R(h))
+ *   GRU    z = σ(x₀ + R₀(h)), r = σ(x₁ + R₁(h))
+ *          n = tanh(x₂ + R₂(r · h)), or with reset_after tanh(x₂ + r · (R₂(h) + bias))
+ *          h' = (1 − z) · n + z · h
+ *   LSTM   i = σ(x₀ + R₀(h) + p₀ · c), f = σ(x₂ + R₂(h) + p₂ · c)
+ *          c' = f · c + i · tanh(x₃ + R₃(h)), o = σ(x₁ + R₁(h) + p₁ · c')
+ *          h' = o · tanh(c')
+ * @endcode
+ * Arguments of these σ, and of each tanh but the last, are clamped to −clip … clip first. */
+typedef struct compute_recurrent_attributes {
+  compute_recurrent_cell cell;
+  bool reverse;     /**< from the last step to the first */
+  bool reset_after; /**< GRU */
+  bool lengths;     /**< there are inputs for these */
+  bool bias;        /**< GRU with reset_after */
+  bool peepholes;   /**< LSTM: p */
+  double clip;      /**< 0: none */
+} compute_recurrent_attributes;
+
 /** A function of the program's, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs, and returns when it is
@@ -365,6 +394,15 @@ typedef struct compute_call_attributes {
  *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
  *         `positions` where in the row each was, I64. No programs.
  *
+ * RECURRENT The space is (row, batch, hidden), a row for each step, then one for the last h and,
+ *         LSTM, one for the last c. Inputs, with strides over three dimensions of their own: the
+ *         steps' inputs (step, batch, gates · hidden), R (1, hidden, gates · hidden), the first h
+ *         (1, batch, hidden), LSTM the first c likewise; then those that the attributes name:
+ *         lengths (1, 1, batch) in I32, bias (1, 1, hidden), peepholes (1, 1, 3 · hidden). All but
+ *         lengths of one dtype; computed in `accumulate`. Row `step` of the output is h after that
+ *         step. A sequence takes part in steps below its length; in others its h and c stay as
+ *         they are, and the row is 0. One output. No programs.
+ *
  * CALL    The attributes say what to call, and how many elements each operand has, all of them
  *         dense. The space has one dimension, of as many elements as the largest output; the
  *         strides say nothing. Only a device whose memory is the host's can take it. No programs.
@@ -457,6 +495,19 @@ static inline const compute_sort_attributes *
 compute_sort_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_sort_attributes *)descriptor->attributes;
 }
+static inline const compute_recurrent_attributes *
+compute_recurrent_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_recurrent_attributes *)descriptor->attributes;
+}
+
+/** Gates of a cell; rows of the output after those of the steps. */
+static inline int64_t compute_recurrent_gates(compute_recurrent_cell cell) {
+  return cell == COMPUTE_RECURRENT_LSTM ? 4 : cell == COMPUTE_RECURRENT_GRU ? 3 : 1;
+}
+static inline int64_t compute_recurrent_states(compute_recurrent_cell cell) {
+  return cell == COMPUTE_RECURRENT_LSTM ? 2 : 1;
+}
+
 static inline const compute_call_attributes *
 compute_call_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_call_attributes *)descriptor->attributes;

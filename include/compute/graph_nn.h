@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention.
+ * Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention,
+ * recurrent layers.
  * Parts of a graph like those of graph.h, with the same rules. Images are [batch, channels, height,
  * width]; the planner chooses their layout in memory. */
 #ifndef COMPUTE_GRAPH_NN_H
@@ -211,6 +212,59 @@ typedef struct compute_attention_options {
 COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_node q,
                                                   compute_node k, compute_node v,
                                                   const compute_attention_options *options);
+
+/* ---- Recurrent layers ---------------------------------------------------------------------- */
+
+/** Zero means the default, {0} that there is no such tensor. */
+typedef struct compute_recurrent_options {
+  compute_node bias;       /**< [gates · hidden] */
+  compute_node state_bias; /**< GRU with reset_after: [hidden], b below */
+  compute_node initial_h;  /**< [batch, hidden]; {0}: zeros */
+  compute_node initial_c;  /**< LSTM: likewise */
+  compute_node peepholes;  /**< LSTM: [3 · hidden], of the input, output and forget gate */
+  compute_node lengths;    /**< i32 [batch]: steps of each sequence; {0}: all */
+  double clip;      /**< arguments of gates' functions are clamped to −clip … clip; 0: not */
+  bool reverse;     /**< from the last step to the first */
+  bool reset_after; /**< GRU */
+  uint64_t reserved[4]; /**< must be zero */
+} compute_recurrent_options;
+
+/** The state after the last step, [batch, hidden]. */
+typedef struct compute_recurrent_state {
+  compute_node h, c; /**< c of LSTM only, else {0} */
+} compute_recurrent_state;
+
+/** Recurrent layers: x [steps, batch, inputs], w [inputs, gates · hidden], r [hidden, gates ·
+ * hidden] → h after each step, [steps, batch, hidden]. `last`, which may be NULL, gets the state
+ * after the last step (with `reverse`, the first). `options` may be NULL. With X = x w + bias, σ
+ * the sigmoid, and gates in this order along the columns:
+ * @code
+ *   rnn   1: h' = tanh(X + h r)
+ *   gru   3: update z = σ(X₀ + h r₀), reset s = σ(X₁ + h r₁), new n = tanh(X₂ + (s · h) r₂);
+ *         with reset_after n = tanh(X₂ + s · (h r₂ + b)); h' = (1 − z) · n + z · h
+ *   lstm  4: input i = σ(X₀ + h r₀ + p₀ · c), output o = σ(X₁ + h r₁ + p₁ · c'),
+ *         forget f = σ(X₂ + h r₂ + p₂ · c), cell g = tanh(X₃ + h r₃);
+ *         c' = f · c + i · g, h' = o · tanh(c')
+ * @endcode
+ * This is the order of ONNX. Steps from its length on change nothing in a sequence's state, and its
+ * h there is 0. All of one dtype, f64, f32, f16 or bf16, but for the lengths; states between steps
+ * are not rounded to f16 and bf16. Both directions are two calls.
+ *
+ * All steps are one kernel. Gradients compute them again, recorded step by step: a graph for
+ * training has some forty nodes for each.
+ *
+ * COMPUTE_ERROR_SHAPE for shapes that do not fit, COMPUTE_ERROR_DTYPE for dtypes that differ, and
+ * COMPUTE_ERROR_INVALID_ARGUMENT for an option that the layer does not have, or a clip that is
+ * negative or not finite. */
+COMPUTE_API compute_node compute_rnn(compute_graph *graph, compute_node x, compute_node w,
+                                     compute_node r, const compute_recurrent_options *options,
+                                     compute_recurrent_state *last);
+COMPUTE_API compute_node compute_gru(compute_graph *graph, compute_node x, compute_node w,
+                                     compute_node r, const compute_recurrent_options *options,
+                                     compute_recurrent_state *last);
+COMPUTE_API compute_node compute_lstm(compute_graph *graph, compute_node x, compute_node w,
+                                      compute_node r, const compute_recurrent_options *options,
+                                      compute_recurrent_state *last);
 
 /* ---- Losses: the mean over all elements (or samples), a scalar ------------------------------ */
 

@@ -192,9 +192,9 @@ COMPUTE_API size_t compute_layer_nodes(const compute_layer *layer, compute_graph
                                        compute_node *nodes, size_t capacity);
 
 /** A table of the parts for an input of this shape: name, kind, shape of the result, parameters
- * (that are trained), multiply-adds (of products, convolutions and attention), in inference. Memory
- * of the caller, to be freed with compute_text_free; NULL on failure, and for a layer without any
- * weights. */
+ * (that are trained), multiply-adds (of products, convolutions, attention and recurrent layers), in
+ * inference. Memory of the caller, to be freed with compute_text_free; NULL on failure, and for a
+ * layer without any weights. */
 COMPUTE_API char *compute_layer_summary(compute_layer *layer, compute_dtype dtype,
                                         compute_shape input);
 

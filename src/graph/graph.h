@@ -31,6 +31,7 @@ typedef enum graph_op {
   CATEGORY(SCAN, "scan")                                                                           \
   CATEGORY(ORDER, "order")                                                                         \
   CATEGORY(ATTENTION, "attention")                                                                 \
+  CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \
   CATEGORY(JOIN, "join")                                                                           \
   CATEGORY(FIT, "fit")                                                                             \

@@ -171,6 +171,16 @@ static void read_attention(reader *r, compute_attention_attributes *a) {
   a->biased = byte(r) & 1;
 }
 
+static void read_recurrent(reader *r, compute_recurrent_attributes *a) {
+  a->cell = (compute_recurrent_cell)(byte(r) % 4);
+  a->reverse = byte(r) & 1;
+  a->reset_after = byte(r) & 1;
+  a->lengths = byte(r) & 1;
+  a->bias = byte(r) & 1;
+  a->peepholes = byte(r) & 1;
+  a->clip = byte(r) * 0.1;
+}
+
 static void read_spots(reader *r, compute_spots_attributes *o) {
   *o = (compute_spots_attributes){.filter = (int32_t)(byte(r) % 3),
                                   .distance = (int32_t)number(r),
@@ -263,6 +273,7 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     a->top_k.smallest = byte(r) & 1;
     break;
   case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
+  case COMPUTE_KERNEL_RECURRENT: read_recurrent(r, &a->recurrent); break;
   case COMPUTE_KERNEL_SORT:
     a->sort.descending = byte(r) & 1;
     a->sort.values = byte(r) & 1;

@@ -55,6 +55,9 @@ static compute_node build_loss(compute_graph *g, compute_node *parameters) {
   h = compute_slice(g, compute_slice(g, h, 3, 0, 4, 1), 2, 0, 3, 1);
   h = compute_scaled_attention(g, h, h, h, NULL);
   h = compute_cumulative_sum(g, compute_reshape(g, h, COMPUTE_SHAPE(3, 4)), 1, false, false);
+  const compute_node tenths = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 16), 0.1);
+  h = compute_lstm(g, compute_reshape(g, h, COMPUTE_SHAPE(3, 1, 4)), tenths, tenths, NULL, NULL);
+  h = compute_reshape(g, h, COMPUTE_SHAPE(3, 4));
   h = compute_top_k(g, h, 4, 1, false, NULL);
   compute_node target = compute_constant(g, COMPUTE_I64, COMPUTE_SHAPE(3), labels);
   compute_node largest = compute_max(g, h, COMPUTE_AXES(1), true);

@@ -189,6 +189,12 @@ ROW(huber, compute_huber(o->g, o->x, o->vector, v))
 ROW(attention,
     compute_scaled_attention(o->g, o->x, o->x, o->x, &(compute_attention_options){.scale = v}))
 
+static compute_node recurrent_clip(const operands *o, double v) {
+  return compute_rnn(o->g, o->x, ones(o->g, o->dtype, COMPUTE_SHAPE(5, 1)),
+                     ones(o->g, o->dtype, COMPUTE_SHAPE(1, 1)),
+                     &(compute_recurrent_options){.clip = v}, NULL);
+}
+
 static compute_node clip(const operands *o, double v) {
   compute_node gradient = o->x;
   compute_clip_gradients(o->g, &gradient, 1, v, NULL);
@@ -226,6 +232,7 @@ static const double_row double_rows[] = {
     {"cross_entropy_smoothed", "smoothing", smoothing},
     {"huber", "delta", huber},
     {"scaled_attention", "scale", attention},
+    {"rnn", "clip", recurrent_clip},
     {"clip_gradients", "limit", clip},
     {"sgd_apply", "learning_rate", sgd_rate},
     {"sgd_apply", "momentum", sgd_momentum},

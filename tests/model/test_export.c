@@ -456,6 +456,47 @@ y[2] =
 return 3;
 }
 
+/* x, w, r and a bias; the rarer options if `user` is not NULL. */
+static const bool rarer = true;
+
+BUILD(lstm)
+const compute_node of_state = compute_slice(graph, x[3], 0, 0, 6, 1);
+compute_recurrent_options options = {.bias = x[3]};
+compute_recurrent_state last;
+if (user) {
+  options.initial_c =
+      compute_broadcast(graph, compute_slice(graph, x[3], 0, 0, 2, 1), COMPUTE_SHAPE(3, 2));
+  options.peepholes = of_state;
+  options.lengths = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(3), (int32_t[]){2, 4, 1});
+  options.reverse = true;
+  options.clip = 0.5;
+}
+y[0] = compute_lstm(graph, x[0], x[1], x[2], &options, &last);
+y[1] = last.h;
+y[2] = last.c;
+return 3;
+}
+
+BUILD(gru)
+const compute_node row = compute_slice(graph, x[3], 0, 1, 2, 1);
+compute_recurrent_options options = {.initial_h =
+                                         compute_broadcast(graph, row, COMPUTE_SHAPE(3, 2))};
+compute_recurrent_state last;
+if (user) {
+  options.bias = x[3];
+  options.state_bias = row;
+  options.reset_after = true;
+}
+y[0] = compute_gru(graph, x[0], x[1], x[2], &options, &last);
+y[1] = last.h;
+return 2;
+}
+
+BUILD(rnn)
+y[0] = compute_rnn(graph, x[0], x[1], x[2], &(compute_recurrent_options){.bias = x[3]}, NULL);
+return 1;
+}
+
 #define NUMBERS(...)                                                                               \
   { .shape = SHAPE(__VA_ARGS__), .low = -3, .high = 3 }
 #define INDICES(type, ...)                                                                         \
@@ -536,6 +577,21 @@ static const export_sample samples[] = {
      "float",
      {NUMBERS(2, 3, 6, 4), NUMBERS(3, 5, 4), NUMBERS(2, 1, 5, 3), NUMBERS(6, 5)},
      64},
+    {"lstm", lstm, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 8), NUMBERS(2, 8), NUMBERS(8)}, 64},
+    {"lstm_options",
+     lstm,
+     &rarer,
+     "float",
+     {NUMBERS(4, 3, 5), NUMBERS(5, 8), NUMBERS(2, 8), NUMBERS(8)},
+     64},
+    {"gru", gru, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 6), NUMBERS(2, 6), NUMBERS(6)}, 64},
+    {"gru_options",
+     gru,
+     &rarer,
+     "float",
+     {NUMBERS(4, 3, 5), NUMBERS(5, 6), NUMBERS(2, 6), NUMBERS(6)},
+     64},
+    {"rnn", rnn, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 2), NUMBERS(2, 2), NUMBERS(2)}, 64},
 };
 
 static void other_operations_round_trip(void **state) {

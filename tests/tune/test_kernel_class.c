@@ -128,6 +128,12 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   const char *text = class_of(&d);
   assert_string_equal(text, "attention/f32>f32>f32/causal.biased/b3m6k8w6e5");
   assert_true(kernel_class_valid(text, strlen(text)));
+  d.kind = COMPUTE_KERNEL_RECURRENT;
+  d.attributes = &(compute_recurrent_attributes){.cell = COMPUTE_RECURRENT_GRU};
+  d.size[0] = 101;
+  text = class_of(&d);
+  assert_string_equal(text, "recurrent/f32>f32>f32/gru/t7b6h5");
+  assert_true(kernel_class_valid(text, strlen(text)));
 }
 
 static void several_dtypes_stand_once_each_in_a_fixed_order(void **state) {

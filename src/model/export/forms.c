@@ -115,6 +115,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_sort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_argsort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_scaled_attention] = {"MatMul, Softmax", export_attention, EXPORT_WIDE},
+  [OP_recurrent] = {"LSTM, GRU, RNN", export_recurrent, EXPORT_WIDE},
   [OP_gaussian_fit] = {fit, NULL, 0},
   [OP_find_spots] = {fit, NULL, 0},
   [OP_call] = {"a function of the caller's own", NULL, 0},

@@ -210,6 +210,22 @@ static void draft_attention(const lowering *l, const cluster *c, kernel_draft *d
 
 const plan_rule rule_attention = {.draft = draft_attention};
 
+/* ---- Recurrences ----------------------------------------------------------------------------- */
+
+static void draft_recurrent(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->root];
+  const dimension_map map = draft_identity(3);
+  draft_begin(d, COMPUTE_KERNEL_RECURRENT, n->shape, &map);
+  d->descriptor.accumulate = dtype_compute_type(n->dtype);
+  memcpy(draft_attributes(d, sizeof(compute_recurrent_attributes)), n->constant,
+         sizeof(compute_recurrent_attributes));
+  for (uint32_t i = 0; i < n->input_count; i++) draft_own_input(l, d, n->inputs[i], 3, 0);
+  draft_output(l, d, c->root, &map);
+  d->operations = n->folded;
+}
+
+const plan_rule rule_recurrent = {.draft = draft_recurrent};
+
 /* ---- Fits and spots -------------------------------------------------------------------------- */
 
 /* An input of a fit, whose dimensions are its own. Axes that it lacks in front (a map for all ROIs)

@@ -151,3 +151,8 @@ static problem_tolerance attention_tolerance(const compute_kernel_descriptor *d,
 
 const problem_kind problem_kind_attention = {
     .rows = attention_rows, .build = build_attention, .tolerance = attention_tolerance};
+
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+/* None: its kernel has no parameters. */
+const problem_kind problem_kind_recurrent = {0};

@@ -236,3 +236,8 @@ const evaluation_kind evaluation_kind_conv = {.evaluate = conv, .work = conv_wor
 
 /* None: every element depends on all keys, in an order of sums that is the device's. */
 const evaluation_kind evaluation_kind_attention = {0};
+
+/* ---- Recurrences --------------------------------------------------------------------------- */
+
+/* None: every element depends on all steps before it, whose roundings it amplifies or forgets. */
+const evaluation_kind evaluation_kind_recurrent = {0};

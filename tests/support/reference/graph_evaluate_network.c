@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/reference/recurrent_reference.h"
 #include "type/dtype.h"
 
 /* ---- Places -------------------------------------------------------------------------------- */
@@ -292,6 +293,42 @@ static void evaluate_attention(const graph_node *node, evaluate_value *const *x,
     attend(node, x, i / queries, i % queries, y->real + i * columns);
 }
 
+/* ---- Recurrent layers ----------------------------------------------------------------------- */
+
+typedef struct layer {
+  const graph_node *node;
+  evaluate_value *const *x;
+  evaluate_value *y;
+} layer;
+
+static double layer_read(void *user, recurrent_operand operand, int64_t i, int64_t j, int64_t k) {
+  const layer *l = user;
+  const evaluate_value *v = l->x[recurrent_input(l->node->constant, operand)];
+  const int32_t rank = v->shape.rank;
+  const int64_t columns = v->shape.size[rank - 1], rows = rank > 1 ? v->shape.size[rank - 2] : 1;
+  const int64_t at = (i * rows + j) * columns + k;
+  return v->real ? v->real[at] : (double)v->integer[at];
+}
+
+static void layer_write(void *user, int64_t row, int64_t sequence, int64_t unit, double value) {
+  const layer *l = user;
+  const int64_t *size = l->y->shape.size;
+  l->y->real[(row * size[1] + sequence) * size[2] + unit] = value;
+}
+
+static bool evaluate_recurrent(const graph_node *node, evaluate_value *const *x,
+                               evaluate_value *y) {
+  layer l = {node, x, y};
+  const recurrent_problem problem = {.a = node->constant,
+                                     .steps = x[0]->shape.size[0],
+                                     .batch = y->shape.size[1],
+                                     .hidden = y->shape.size[2],
+                                     .read = layer_read,
+                                     .write = layer_write,
+                                     .user = &l};
+  return recurrent_reference(&problem);
+}
+
 /* ---- All of them --------------------------------------------------------------------------- */
 
 bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
@@ -315,6 +352,7 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
       memcpy(y->integer, x[1]->integer, (size_t)y->count * sizeof *y->integer);
     return true;
   case OP_scaled_attention: evaluate_attention(node, x, y); return true;
+  case OP_recurrent: return evaluate_recurrent(node, x, y);
   default: return false;
   }
 }

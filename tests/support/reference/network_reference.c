@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernel/kernel.h"
+#include "support/reference/recurrent_reference.h"
 #include "type/dtype.h"
 
 typedef struct reference {
@@ -307,6 +308,34 @@ static bool attention(const reference *r) {
   return true;
 }
 
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+static double recurrent_read(void *user, recurrent_operand operand, int64_t i, int64_t j,
+                             int64_t k) {
+  const reference *r = user;
+  const uint32_t input = (uint32_t)recurrent_input(compute_recurrent_of(r->d), operand);
+  const sample_element value = load(r, input, offset(r, input, (int64_t[]){i, j, k}, 3));
+  return dtype_is_float(r->d->inputs[input].dtype) ? value.real : (double)value.whole;
+}
+
+static void recurrent_write(void *user, int64_t row, int64_t sequence, int64_t unit, double real) {
+  const reference *r = user;
+  const sample_element value = {.real = real};
+  r->store(r->user, 0, (int64_t[]){row, sequence, unit}, &value);
+}
+
+static bool recurrent(const reference *r) {
+  const compute_recurrent_attributes *a = compute_recurrent_of(r->d);
+  const recurrent_problem problem = {.a = a,
+                                     .steps = r->d->size[0] - compute_recurrent_states(a->cell),
+                                     .batch = r->d->size[1],
+                                     .hidden = r->d->size[2],
+                                     .read = recurrent_read,
+                                     .write = recurrent_write,
+                                     .user = (void *)r};
+  return recurrent_reference(&problem);
+}
+
 bool network_reference(const compute_kernel_descriptor *d, const void *const *operands,
                        network_store store, void *user) {
   const reference r = {d, operands, store, user};
@@ -316,6 +345,7 @@ bool network_reference(const compute_kernel_descriptor *d, const void *const *op
   case COMPUTE_KERNEL_TOP_K: return top_k(&r);
   case COMPUTE_KERNEL_SORT: return sort(&r);
   case COMPUTE_KERNEL_ATTENTION: return attention(&r);
+  case COMPUTE_KERNEL_RECURRENT: return recurrent(&r);
   default: return false;
   }
 }

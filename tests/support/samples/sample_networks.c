@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of WINDOW, SCAN, TOP_K and ATTENTION. */
+/* Samples of WINDOW, SCAN, TOP_K, ATTENTION and RECURRENT. */
 #include <stdio.h>
 #include <string.h>
 
@@ -394,9 +394,97 @@ static void sample_attentions(sample_visitor visit, void *user) {
     sample_attention(&cases[i], visit, user);
 }
 
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+typedef struct recurrent_sample {
+  int64_t steps, batch, hidden;
+  compute_dtype dtype;
+  compute_recurrent_attributes a;
+  lie how;
+} recurrent_sample;
+
+static void sample_recurrent(const recurrent_sample *c, sample_visitor visit, void *user) {
+  static const char *const cells[] = {"rnn", "gru", "lstm"};
+  const compute_recurrent_attributes *a = &c->a;
+  const int inputs =
+      (a->cell == COMPUTE_RECURRENT_LSTM ? 4 : 3) + a->lengths + a->bias + a->peepholes;
+  const int lengths = a->cell == COMPUTE_RECURRENT_LSTM ? 4 : 3;
+  sample_kernel s;
+  sample_begin(&s, COMPUTE_KERNEL_RECURRENT,
+               COMPUTE_SHAPE(c->steps + compute_recurrent_states(a->cell), c->batch, c->hidden),
+               "recurrent %s %lldx%lldx%lld %s %s%s%s%s%s%s%s", cells[a->cell], (long long)c->steps,
+               (long long)c->batch, (long long)c->hidden, compute_dtype_name(c->dtype),
+               lie_names[c->how], a->reverse ? " reverse" : "", a->reset_after ? " after" : "",
+               a->lengths ? " lengths" : "", a->bias ? " bias" : "",
+               a->peepholes ? " peepholes" : "", a->clip > 0 ? " clip" : "");
+  s.attributes.recurrent = *a;
+  s.descriptor.accumulate = dtype_compute_type(c->dtype);
+  s.low = -1;
+  s.high = 1;
+  s.large = c->steps * c->batch * c->hidden > 1000000;
+  s.tolerance = tolerance_of(c->dtype);
+  for (int i = 0; i < inputs; i++)
+    sample_input(&s, a->lengths && i == lengths ? COMPUTE_I32 : c->dtype, 0);
+  sample_output(&s, c->dtype, 0);
+  lay_out_all(&s, c->how);
+  sample_end(&s, visit, user);
+}
+
+#define RNN  COMPUTE_RECURRENT_RNN
+#define GRU  COMPUTE_RECURRENT_GRU
+#define LSTM COMPUTE_RECURRENT_LSTM
+
+static void sample_recurrents(sample_visitor visit, void *user) {
+  static const recurrent_sample cases[] = {
+      {5, 3, 7, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {5,
+       4,
+       17,
+       COMPUTE_F32,
+       {.cell = LSTM, .lengths = true, .peepholes = true, .clip = 0.5},
+       LIES_TURNED},
+      {4, 2, 70, COMPUTE_F32, {.cell = LSTM, .reverse = true}, LIES_DENSE},
+      {5, 3, 1, COMPUTE_F32, {.cell = LSTM, .peepholes = true}, LIES_GAPS},
+      {0, 3, 4, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 0, 4, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 2, 0, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 2, 6, COMPUTE_F64, {.cell = LSTM, .reverse = true, .lengths = true}, LIES_DENSE},
+      {3, 2, 6, COMPUTE_F16, {.cell = LSTM, .peepholes = true}, LIES_LAST},
+      {3, 2, 6, COMPUTE_BF16, {.cell = LSTM, .clip = 1}, LIES_DENSE},
+      {5, 3, 7, COMPUTE_F32, {.cell = GRU}, LIES_DENSE},
+      {5,
+       4,
+       33,
+       COMPUTE_F32,
+       {.cell = GRU, .lengths = true, .reverse = true, .clip = 0.5},
+       LIES_FLIPPED},
+      {5,
+       3,
+       18,
+       COMPUTE_F32,
+       {.cell = GRU, .reset_after = true, .bias = true, .lengths = true},
+       LIES_DENSE},
+      {4, 3, 40, COMPUTE_F32, {.cell = GRU, .reset_after = true}, LIES_TURNED},
+      {3, 2, 6, COMPUTE_F64, {.cell = GRU, .reset_after = true, .bias = true}, LIES_GAPS},
+      {3, 2, 6, COMPUTE_F16, {.cell = GRU, .lengths = true}, LIES_DENSE},
+      {5, 3, 7, COMPUTE_F32, {.cell = RNN}, LIES_DENSE},
+      {5,
+       4,
+       70,
+       COMPUTE_F32,
+       {.cell = RNN, .lengths = true, .reverse = true, .clip = 0.5},
+       LIES_LAST},
+      {3, 2, 6, COMPUTE_F64, {.cell = RNN}, LIES_DENSE},
+      {3000, 900, 500, COMPUTE_F32, {.cell = LSTM, .lengths = true}, LIES_DENSE},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    sample_recurrent(&cases[i], visit, user);
+}
+
 void sample_networks(sample_visitor visit, void *user) {
   sample_windows(visit, user);
   sample_scans(visit, user);
   sample_tops(visit, user);
   sample_attentions(visit, user);
+  sample_recurrents(visit, user);
 }
