@@ -186,7 +186,8 @@ typedef struct compute_model_binding {
  *
  * The first run with new sizes of its inputs makes the plans for them, which takes longer; those
  * of the sizes seen last are kept. Values that decide about shapes count like sizes. Several
- * threads may run one model at the same time.
+ * threads may run one model at the same time: plans are made by one of them at a time, and runs
+ * whose plans are there do not wait for it.
  *
  * COMPUTE_ERROR_BINDING for a missing, unknown or twice given name; _DTYPE, _SHAPE for an input
  * that is not what the file says; those of compute_compile and compute_run, with the node's name.

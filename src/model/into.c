@@ -138,11 +138,10 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
   model_recorder recorder = {
       .model = model, .operation = OPERATION, .graph = graph, .arena = &arena, .training = true};
   const size_t nodes_before = graph->count;
-  pthread_mutex_lock(&model->lock);
-  if (!model->exposed) stage_forget(model); /* what its plans took for constants may be trained */
-  model->exposed = true;
+  pthread_mutex_lock(&model->recording);
+  stage_expose(model);
   status = record_part(&recorder, inputs, input_count, outputs, output_count);
-  pthread_mutex_unlock(&model->lock);
+  pthread_mutex_unlock(&model->recording);
   if (status) {
     compute_graph_clear_error(graph);
     graph_truncate(graph, nodes_before);
