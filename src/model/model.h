@@ -176,6 +176,14 @@ bool record_find_uses(compute_model *model);
 
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value);
 
+/* ---- into.c -------------------------------------------------------------------------------- */
+
+/* compute_model_record, whose arguments are checked. Without `training`, floats that no graph of
+ * the caller's may train yet stay constants where they are single numbers. */
+compute_status record_into(compute_model *model, const char *operation, compute_graph *graph,
+                           const compute_model_value *inputs, size_t input_count,
+                           compute_model_value *outputs, size_t output_count, bool training);
+
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
 /* Elements at an address that their type can be read from: where they are, or copied once for as
