@@ -119,6 +119,7 @@ static model_value *copy_values(model_arena *arena, const model_value *values, s
   for (size_t i = 0; copy && i < count; i++) {
     copy[i] = values[i];
     copy[i].node = (compute_node){0};
+    copy[i].room = NULL;
     if (!values[i].item_count) continue;
     copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
     if (!copy[i].items) return NULL;
