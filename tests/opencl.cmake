@@ -31,6 +31,8 @@ target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
+set_property(TEST model_placement APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+
 foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")

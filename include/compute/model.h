@@ -17,6 +17,7 @@
 #ifndef COMPUTE_MODEL_H
 #define COMPUTE_MODEL_H
 
+#include "compute/batch.h"
 #include "compute/plan.h"
 
 #ifdef __cplusplus
@@ -186,7 +187,8 @@ typedef struct compute_model_binding {
  *
  * The first run with new sizes of its inputs makes the plans for them, which takes longer; those
  * of the sizes seen last are kept. Values that decide about shapes count like sizes. Several
- * threads may run one model at the same time.
+ * threads may run one model at the same time: plans are made by one of them at a time, and runs
+ * whose plans are there do not wait for it.
  *
  * COMPUTE_ERROR_BINDING for a missing, unknown or twice given name; _DTYPE, _SHAPE for an input
  * that is not what the file says; those of compute_compile and compute_run, with the node's name.
@@ -220,6 +222,28 @@ COMPUTE_API compute_status compute_model_record(compute_model *model, compute_gr
                                                 const compute_model_value *inputs,
                                                 size_t input_count, compute_model_value *outputs,
                                                 size_t output_count);
+
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+/** Makes an iterator (batch.h) whose work is the model. Its inputs are those of the model that are
+ * not optional, in the file's order, its outputs all of the model's; the first axis of each is that
+ * of the items. `options`, which may be NULL, is as in compute_batch_create without build, step and
+ * user; of devices, the default is the model's. `inputs` need be given only where the file leaves
+ * an item's size open, and says then what it is. Of files whose first axis has the size 1, an item
+ * is taken at a time. Weights are copied to devices where they do not lie, at the start of each
+ * run. The model must live longer than the iterator, and may be run meanwhile. Ownership of *batch
+ * passes to the caller.
+ *
+ * COMPUTE_ERROR_DTYPE, _SHAPE for `inputs` that contradict the file, or where it does not say what
+ * an item is; _INVALID_ARGUMENT; _UNSUPPORTED for a first axis of another fixed size, more than 32
+ * inputs or outputs, and where a shape depends on values that are known only in a run: let a step
+ * call compute_model_run for such a model; those of compute_model_record and compute_batch_create.
+ * Thread-safe. */
+COMPUTE_API compute_status compute_model_batch(compute_model *model,
+                                               const compute_batch_options *options,
+                                               compute_batch **batch);
+
+/* ---- Writing -------------------------------------------------------------------------------- */
 
 /** Writes the model with its weights as they are now: as ONNX if `path` ends in ".onnx", as
  * safetensors (weights alone, under their names) if it ends in ".safetensors". The file appears

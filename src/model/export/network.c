@@ -97,7 +97,7 @@ export_value export_pool(exporter *to, const export_call *call) {
   if (w->operation == COMPUTE_WINDOW_AVERAGE)
     export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
   const export_value y = EMIT(to, call->form->text, x);
-  return w->operation == COMPUTE_WINDOW_ARGMAX ? export_second_output(to) : y;
+  return w->operation == COMPUTE_WINDOW_ARGMAX ? export_next_output(to) : y;
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
