@@ -53,8 +53,8 @@ typedef struct compute_tune_options {
 /** Measures the candidates of every problem of the suite on `device`, checks their results against
  * the CPU's, and appends the winners to the tuning file: those that beat the default choice by more
  * than 3 %. A problem without a winner gets an entry without parameters if another entry would
- * otherwise apply to it. `options` may be NULL. A candidate past its limit is not started again, but
- * a running kernel is waited for. Existing kernels keep their parameters.
+ * otherwise apply to it. `options` may be NULL. A candidate past its limit is not started again,
+ * but a running kernel is waited for. Existing kernels keep their parameters.
  *
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT; _UNSUPPORTED if the device has nothing to tune;
  * _CANCELLED if the callback ended it; _FILE if the tuning file cannot be written; _DEVICE_LOST,
