@@ -47,7 +47,7 @@ typedef struct fuse_options {
   bool updates_wait;
 } fuse_options;
 
-/* Memory is the only failure. */
+/* COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result);
 
 /* A node that a program computes element by element. */
