@@ -221,7 +221,7 @@ COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
 COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
                                         size_t count, int32_t axis);
 
-/** Zeros with `size` elements along `axis`, x written at start, start + step, …: the inverse of
+/** Zeros with `size` elements along `axis`, x written at start, start + step, …: the adjoint of
  * slice, with its rules for start and step and x's own size as count. */
 COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t size, int64_t start, int64_t step);
@@ -284,7 +284,7 @@ COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_n
                                                  compute_node indices, int32_t axis);
 
 /** Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: the
- * inverse of gather, with the same rules for indices, along the result's axis. x has the index
+ * adjoint of gather, with the same rules for indices, along the result's axis. x has the index
  * tensor's axes at `axis`. Sums in index order. */
 COMPUTE_API compute_node compute_scatter_add(compute_graph *graph, compute_node x,
                                              compute_node indices, int32_t axis, int64_t size);
@@ -295,7 +295,7 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
                                                       compute_node indices, int32_t axis,
                                                       compute_shape shape);
 
-/** data, with slices of `updates` combined at `indices` along `axis` by `mode`: the inverse of
+/** data, with slices of `updates` combined at `indices` along `axis` by `mode`: the counterpart of
  * gather. `updates` has data's axes, those of the index tensor in the place of `axis`. Several
  * updates of one element all apply, in index order; with SET the last wins. Indices as for gather,
  * along data's axis; both tensors have the result's dtype, a number's unless mode is SET, and not

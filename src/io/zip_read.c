@@ -434,7 +434,7 @@ static compute_status check_end(zip_reader *reader) {
       return refuse_data(reader, "unpacks to more than its stated size");
   }
   if (reader->left > 0 || reader->stream.avail_in > 0)
-    return refuse_data(reader, "is longer than its stated size");
+    return refuse_data(reader, "has extra bytes after its data");
   return reader->crc == reader->member->crc ? COMPUTE_OK
                                             : refuse_data(reader, "does not match its checksum");
 }
