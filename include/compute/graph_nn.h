@@ -20,7 +20,7 @@ typedef struct compute_conv2d_options {
   int64_t stride[2],
       dilation[2];           /**< rows, columns; 0: 1 (stride[1] = 0: as stride[0], likewise) */
   int64_t padding[2];        /**< zeros on both sides; padding[1] = −1: as padding[0] */
-  int64_t output_padding[2]; /**< transposed only: further rows and columns of the result */
+  int64_t output_padding[2]; /**< transposed only: additional rows and columns of the result */
   int64_t groups;            /**< 0: 1 */
   /** Zeros after the last row and column only, beyond `padding`; as far as −padding, which leaves
    * none there. */
@@ -31,7 +31,7 @@ typedef struct compute_conv2d_options {
 /** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding +
  * padding_more − dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it
  * depthwise. `bias` [o] or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than
- * the padded data and for channels that groups do not divide. `options` may be NULL. */
+ * the padded data, and if groups does not divide the channels. `options` may be NULL. */
 COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv2d_options *options);
 
@@ -48,7 +48,7 @@ typedef struct compute_pool2d_options {
   int64_t stride[2];       /**< 0: as size */
   int64_t padding[2];      /**< on both sides; padding[1] = −1: as padding[0] */
   int64_t dilation[2];     /**< 0: 1 */
-  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool ceil;               /**< include windows that extend past the end, if they begin inside */
   bool exclude_padding;    /**< average: divide by the elements inside the data */
   int64_t padding_more[2]; /**< after the last row and column only, as in convolutions */
   uint64_t reserved[2];    /**< must be zero */
@@ -126,7 +126,7 @@ COMPUTE_API compute_node compute_average_pool3d(compute_graph *graph, compute_no
 
 /** With given statistics: (x − mean) / sqrt(variance + epsilon) · gain + bias for each channel
  * (axis 1); x has rank ≥ 2, the others [channels]; gain and bias may be {0}; epsilon as in
- * compute_normalize. After a convolution it becomes part of it. */
+ * compute_normalize. After a convolution it is folded into that. */
 COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                             compute_node variance, compute_node gain,
                                             compute_node bias, double epsilon);
@@ -139,8 +139,8 @@ COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compu
                                                      double epsilon, compute_node *mean,
                                                      compute_node *variance);
 
-/** Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) a number of x's dtype), else
- * divided by 1 − p; by the random numbers of compute_random_uniform, so the same seed and stream
+/** Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) finite in x's dtype), otherwise
+ * divided by 1 − p; with the random numbers of compute_random_uniform, so the same seed and stream
  * drop the same elements on every device. */
 COMPUTE_API compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                                          compute_node seed, uint32_t stream);
@@ -153,9 +153,9 @@ typedef enum compute_pad_mode {
   COMPUTE_PAD_REFLECT = 2 /**< mirrored, the edge itself not repeated; less than the axis's size */
 } compute_pad_mode;
 
-/** `before` and `after` (≥ 0) elements more along `axis`. COMPUTE_PAD_CONSTANT fills them with
- * `value`, which x's dtype must hold as compute_full says (graph.h), in compute_pad_i64 exactly;
- * the other modes ignore it. */
+/** Adds `before` and `after` (≥ 0) elements along `axis`. COMPUTE_PAD_CONSTANT fills them with
+ * `value`, which x's dtype must hold as in compute_full (graph.h), for compute_pad_i64 exactly; the
+ * other modes ignore it. */
 COMPUTE_API compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis,
                                      int64_t before, int64_t after, compute_pad_mode mode,
                                      double value);
@@ -165,11 +165,11 @@ COMPUTE_API compute_node compute_pad_i64(compute_graph *graph, compute_node x, i
 
 typedef enum compute_upsample_mode {
   COMPUTE_UPSAMPLE_NEAREST = 0,
-  COMPUTE_UPSAMPLE_BILINEAR = 1 /**< pixel areas aligned, not corners */
+  COMPUTE_UPSAMPLE_BILINEAR = 1 /**< aligns pixel areas, not corners */
 } compute_upsample_mode;
 
-/** [n, c, h, w] → [n, c, height, width]. What is read where is worked out by the plan: the graph
- * takes no memory for it. */
+/** [n, c, h, w] → [n, c, height, width]. The plan computes the positions to read; the graph takes
+ * no memory for them. */
 COMPUTE_API compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t height,
                                             int64_t width, compute_upsample_mode mode);
 
@@ -178,15 +178,15 @@ COMPUTE_API compute_node compute_upsample2d(compute_graph *graph, compute_node x
 COMPUTE_API compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_t axis,
                                                 bool exclusive, bool reverse);
 
-/** The k largest (or smallest) along `axis`, in that order, equal ones by position, NaN as the
- * largest; *positions (may be NULL) are their places, i64. COMPUTE_ERROR_SHAPE if k exceeds the
- * axis. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
+/** The k largest (or smallest) along `axis`, in that order, ties by position, NaN as the largest;
+ * *positions (may be NULL) are their indices, i64. COMPUTE_ERROR_SHAPE if k exceeds the axis. On
+ * the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
 COMPUTE_API compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k,
                                        int32_t axis, bool smallest, compute_node *positions);
 
-/** The elements along `axis` in ascending (or descending) order, and, as i64, where each was. Equal
- * ones stay in the order of their positions; NaNs come last either way. x is of any dtype of
- * numbers. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
+/** The elements along `axis` in ascending (or descending) order, and their former positions, i64.
+ * The sort is stable; NaNs come last either way. x has any number dtype. On the CPU an axis of
+ * 32-bit and shorter numbers has at most 2^32. */
 COMPUTE_API compute_node compute_sort(compute_graph *graph, compute_node x, int32_t axis,
                                       bool descending);
 COMPUTE_API compute_node compute_argsort(compute_graph *graph, compute_node x, int32_t axis,
@@ -294,7 +294,7 @@ COMPUTE_API compute_node compute_rmsprop_step(compute_graph *graph, compute_node
                                               const compute_node *parameters, size_t count,
                                               const compute_rmsprop_options *options);
 
-/** The steps of graph.h and this one with gradients that the caller made (clipped, accumulated,
+/** The steps of graph.h and this one, with gradients from the caller (clipped, accumulated,
  * unscaled): gradients[i] belongs to parameters[i]. */
 COMPUTE_API compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
                                            const compute_node *gradients, size_t count,
@@ -306,8 +306,8 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
                                                const compute_node *gradients, size_t count,
                                                const compute_rmsprop_options *options);
 
-/** Scales all gradients by min(1, limit / norm), where norm is the Euclidean one of all together,
- * which *norm (may be NULL) becomes. Overwrites gradients[i], unless it fails. */
+/** Scales all gradients by min(1, limit / norm), where norm is the Euclidean norm of all of them,
+ * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of kinds, and what all of them are asked in the same way. */
+/* The table of kinds, and the functions common to all of them. */
 #include "kernel/kind.h"
 
 #include <stdio.h>

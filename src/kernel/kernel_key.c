@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a descriptor as bytes, and reading it back: the two must be changed together. */
+/* Writing a descriptor as bytes, and reading it back: change both together. */
 #include "kernel/kernel_key.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of the caller's own. */
+/* The caller's own layers. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -55,7 +55,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
   return COMPUTE_OK;
 }
 
-/* The layer with a kind of its own, whose name follows it in memory. */
+/* The layer with its own kind, whose name follows it in memory. */
 static compute_layer *create(const char *operation, const char *name, compute_context *context) {
   const size_t length = strlen(name) + 1;
   layer_kind *kind = base_allocate(1, sizeof *kind + length);

@@ -27,7 +27,7 @@ static compute_node apply_transpose(const compute_layer *layer, layer_record *re
 static const layer_kind conv2d = {"conv2d", apply};
 static const layer_kind conv2d_transpose = {"conv2d_transpose", apply_transpose};
 
-/* What a constructor finds out before it makes a layer. */
+/* What a constructor determines before it creates a layer. */
 typedef struct conv_call {
   const char *operation;
   compute_context *context;
@@ -52,8 +52,8 @@ static int64_t step_of(const int64_t *given, int i) {
   return given[i] ? given[i] : i && given[0] ? given[0] : 1;
 }
 
-/* Strides, dilation and padding, which the graph's builder would refuse only when the layer is
- * used. */
+/* Checks strides, dilation and padding, which the graph's builder would refuse only when the layer
+ * is used. */
 static compute_status check_steps(const conv_call *call, bool transposed) {
   const compute_conv2d_options *o = &call->conv;
   const char *wrong = NULL;
@@ -110,7 +110,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
                     .inputs = inputs,
                     .outputs = outputs};
   if (read_call(&call, kernel, given, transposed)) return NULL;
-  /* As PyTorch counts them, for the transposed form too: of the tensor, not of the arithmetic. */
+  /* As in PyTorch, also for the transposed form: of the tensor, not of the arithmetic. */
   const int64_t first = transposed ? inputs : outputs;
   const int64_t second = (transposed ? outputs : inputs) / call.conv.groups;
   int64_t area, fan_in, fan_out;
@@ -171,7 +171,7 @@ static const layer_kind max_pool = {"max_pool", apply_pool};
 static const layer_kind average_pool = {"average_pool", apply_pool};
 static const layer_kind global_average_pool = {"global_average_pool", apply_global_pool};
 
-/* Why the options cannot be, or NULL; the builder would say so only when the layer is used. */
+/* Why the options are invalid, or NULL; the builder would report it only when the layer is used. */
 static const char *pool_problem(const compute_pool2d_options *o, bool average) {
   for (int i = 0; i < 2; i++) {
     if (o->size[i] < 1) return "size must be at least 1";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A network as a table. It is recorded once for inference, into a graph that nobody compiles; each
- * leaf leaves a row with the shape of its result and the arithmetic of the nodes that it added. */
+/* A network as a table. It is recorded once for inference, into a graph that is never compiled;
+ * each leaf gives a row with the shape of its result and the arithmetic of the nodes that it
+ * added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static int64_t last_size(compute_shape shape) {
   return shape.rank > 0 ? shape.size[shape.rank - 1] : 1;
 }
 
-/* Products of matrices, convolutions, attention and recurrent layers; what is elementwise counts
- * nothing. */
+/* Products of matrices, convolutions, attention and recurrent layers; elementwise work does not
+ * count. */
 static double multiply_adds(const compute_graph *graph, const graph_node *node) {
   const double result = (double)shape_count(node->shape);
   switch (node->op) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan as an object: references, what it says of itself, tensors for its ports. */
+/* A plan as an object: references, queries, tensors for its ports. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "plan/run/run.h"

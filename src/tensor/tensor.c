@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors: creation, wrapping, references, facts. Views, copies and fills have their own files. */
+/* Tensors: creation, wrapping, references, properties. Views, copies and fills have their own
+ * files. */
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static compute_status check_kind(const compute_context *context, const char *ope
   return COMPUTE_OK;
 }
 
-/* Clears *tensor, so that a caller who ignores the status does not use what was there before. */
+/* Clears *tensor, so that a caller who ignores the status does not use its old value. */
 static compute_status check_call(const compute_device *device, const char *operation,
                                  compute_tensor **tensor) {
   if (tensor) *tensor = NULL;
@@ -147,9 +148,9 @@ static compute_status measure_strides(const compute_context *context, const char
   return COMPUTE_OK;
 }
 
-/* Whether no two elements can share an address: from the smallest stride to the largest, each must
- * step over all that the smaller ones reach. Strides that pass no such test may still be disjoint;
- * they count as overlapping. */
+/* Whether no two elements can share an address: in ascending order, each stride must exceed the
+ * extent of the smaller ones. Strides that fail this test may still be disjoint, but count as
+ * overlapping. */
 static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
   bool used[COMPUTE_MAX_RANK] = {false};
   int64_t reach = 1;

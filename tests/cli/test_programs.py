@@ -398,7 +398,7 @@ class Bench(unittest.TestCase):
     def test_progress_is_shown_before_anything_is_measured(self):
         shown = self.on_terminal("--plant", "leak")
         self.assertTrue(shown.startswith("\ropening the device\033[K"), shown[:200])
-        self.assertIn("\rmeasuring what the machine can do\033[K", shown)
+        self.assertIn("\rmeasuring the machine's limits\033[K", shown)
         self.assertIn("[1/1] memory/pool_hit_1MiB\033[K\r\033[K", shown)
         self.assertNotIn("\r", self.on_terminal("--plant", "leak", TERM="dumb").replace("\r\n", "\n"))
         self.assertTrue(self.planted("miss")[0].stderr.startswith("opening the device\n"))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU module's vtable: mostly hand-overs. Device and memory live in device.c, each kernel kind
- * in a file of its own.
+/* The CPU module's vtable: mostly thin wrappers. Device and memory are in device.c, each kernel
+ * kind in a separate file.
  *
- * Queues are synchronous: a submission is done when the call returns, which is why there are no
- * events here (the core then waits for the queue, at no cost). A queue only remembers its first
- * failure for queue_wait. */
+ * Queues are synchronous: a submission is done when the call returns, so there are no events (the
+ * core then waits for the queue, at no cost). A queue only stores its first failure for
+ * queue_wait. */
 #include "cpu.h"
 #include "custom/custom.h"
 
@@ -245,8 +245,8 @@ static const compute_backend backend = {
     .custom_build = cpu_custom_build,
     .custom_destroy = cpu_custom_destroy,
     .custom_launch = custom_launch,
-    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* blas.c asks */ | COMPUTE_BACKEND_PORTABLE_KERNELS |
-             COMPUTE_BACKEND_CHANNELS_LAST,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* used by blas.c */ |
+             COMPUTE_BACKEND_PORTABLE_KERNELS | COMPUTE_BACKEND_CHANNELS_LAST,
     .kernel_packed_bytes = kernel_packed_bytes,
     .kernel_pack = kernel_pack,
 };

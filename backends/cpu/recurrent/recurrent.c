@@ -451,5 +451,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_recurrent_kind = {"recurrent", refuse_descriptor, sizeof(recurrent_kernel),
-                                     prepare,     recurrent_run,     NULL};
+const cpu_kind cpu_recurrent_kind = {.name = "recurrent",
+                                     .refuse = refuse_descriptor,
+                                     .bytes = sizeof(recurrent_kernel),
+                                     .prepare = prepare,
+                                     .run = recurrent_run};

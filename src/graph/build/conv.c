@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution and transposed convolution. Both are one geometry in another direction: what
- * stretches an image is the gradient by its data of the convolution that shrinks it. */
+/* Convolution and transposed convolution. Both have the same geometry in different directions: a
+ * transposed convolution is the gradient by the data of the convolution that it transposes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 
-/* What both builders find out before they make a node. */
+/* What both builders determine before they create a node. */
 typedef struct convolution_call {
   compute_graph *graph;
   const char *operation;
@@ -77,7 +77,7 @@ static compute_node fail_option(const convolution_call *call, const char *name, 
                     "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
-/* Both numbers of an option with its defaults in place of those that mean one. */
+/* Both numbers of an option, with defaults filled in. */
 static bool read_pair(const convolution_call *call, const char *name, const int64_t *given,
                       int64_t *result) {
   result[0] = given[0] == 0 ? 1 : given[0];
@@ -161,8 +161,9 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
   return true;
 }
 
-/* Whether the groups divide the channels, and the filter has those that x has. `x_axis` is the axis
- * of the filter whose channels are x's: 1 (per group), or 0 of a transposed convolution. */
+/* Whether the groups divide the channels, and the filter's channels match those of x. `x_axis` is
+ * the axis of the filter whose channels are x's: 1 (per group), or 0 of a transposed
+ * convolution. */
 static bool check_channels(convolution_call *call, int32_t x_axis) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
   const compute_shape filter = build_at(call->graph, call->inputs[1])->shape;
@@ -254,8 +255,8 @@ static bool transposed_sizes(convolution_call *call) {
   return true;
 }
 
-/* Elements of a shape, sizes of 0 counted as 1, times `factor`, against a sixteenth of what any
- * memory holds, as layouts may round channels up. */
+/* Elements of a shape, sizes of 0 counted as 1, times `factor`, compared with a sixteenth of any
+ * memory, as layouts may round channels up. */
 static bool is_reachable(compute_shape shape, int64_t factor) {
   int64_t product = factor;
   for (int32_t i = 0; i < shape.rank; i++)
@@ -263,8 +264,8 @@ static bool is_reachable(compute_shape shape, int64_t factor) {
   return product <= SHAPE_MOST_ELEMENTS / 16;
 }
 
-/* Kernels calculate with positions in the padding, and with one axis's positions times another's
- * stride: what would overflow there is refused here. */
+/* Kernels compute positions in the padding, and one axis's positions times another's stride: this
+ * refuses sizes for which these would overflow. */
 static bool check_positions(convolution_call *call) {
   compute_conv_attributes *c = &call->geometry;
   const int64_t given[] = {c->stride[0], c->stride[1]};
@@ -277,7 +278,7 @@ static bool check_positions(convolution_call *call) {
   if (c->result_channels > most) most = c->result_channels;
   for (int i = 0; i < 2; i++) {
     int64_t steps, taps, reach;
-    /* A stride that leaves one result is as good as any other that does; the sum has been checked.
+    /* All strides that leave one result are equivalent; the sum has been checked.
      */
     const int64_t padded = c->data_size[i] + 2 * c->padding[i] + call->padding_more[i];
     if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What drafts of kernels are put together from, and the two kernels that belong to no operation:
- * copies and fills. */
+/* The building blocks of kernel drafts, and the two kernels that belong to no operation: copies and
+ * fills. */
 #include <string.h>
 
 #include "plan/lower/draft.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of one operation, without programs. Most of their operands have dimensions of their own,
- * so each is read through its layout as it lies: transposed or sliced ones cost nothing here. */
+/* Kernels of one operation, without programs. Most of their operands have separate dimensions, so
+ * each is read through its own layout: transposed or sliced ones are free. */
 #include <string.h>
 
 #include "device/kernel_cache.h"
@@ -57,7 +57,7 @@ static uint32_t count_operands(const ir_node *node) {
 
 const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands, .any_layout = true};
 
-/* Of kernels that write into zeros or a copy. */
+/* For kernels that write into zeros or a copy. */
 static uint32_t fill_and_write(const ir_node *node) {
   (void)node;
   return 2;
@@ -75,8 +75,8 @@ const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write, .an
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 
-/* The tensor whose axis is indexed: its layout without the axis, which the index walks instead.
- * `space_axis` dimensions of the index (`index_rank` of them) take the axis's place. */
+/* The tensor whose axis is indexed: its layout without the axis, which the index selects. The
+ * `index_rank` dimensions of the index, from `space_axis` on, replace the axis. */
 static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, int32_t index_rank,
                             int64_t *result) {
   memset(result, 0, sizeof(int64_t) * COMPUTE_MAX_RANK);
@@ -141,8 +141,8 @@ static void draft_scatter(const lowering *l, const cluster *c, kernel_draft *d) 
 
 const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write};
 
-/* The copy comes to nothing where the result takes over the memory of the data (arena.c), or both
- * are bound to one tensor (bind.c). */
+/* The copy is omitted if the result takes over the memory of the data (arena.c), or both are bound
+ * to one tensor (bind.c). */
 static void draft_scatter_into(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *data = &l->r->nodes[n->inputs[0]];
   if (d->part > 0) {
@@ -228,8 +228,8 @@ const plan_rule rule_recurrent = {.draft = draft_recurrent};
 
 /* ---- Fits and spots -------------------------------------------------------------------------- */
 
-/* An input of a fit, whose dimensions are its own. Axes that it lacks in front (a map for all ROIs)
- * and those of size 1 where the fit has more repeat. */
+/* An input of a fit, with its own dimensions. Missing leading axes (a map for all ROIs), and axes
+ * of size 1 where the fit has more, repeat. */
 static void add_fit_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
                           int64_t rois) {
   const ir_node *n = &l->r->nodes[node];
@@ -252,7 +252,7 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
   const bool corners = (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
   const bool stack = !corners || (p->flags & COMPUTE_FIT_STACK) != 0;
   const int64_t rois = n->shape.size[0];
-  const ir_node *whole = pixels; /* what has the size of the frames */
+  const ir_node *whole = pixels; /* inputs with the size of the frames */
   dimension_map map = {.rank = 1};
   draft_begin(d, COMPUTE_KERNEL_FIT, n->shape, &map);
   add_fit_input(l, d, n->inputs[0], 3, stack ? rois : 0);
@@ -311,9 +311,9 @@ static bool has_spots_kernel(const compute_device *device, const compute_graph *
 
 const plan_rule rule_spots = {.draft = draft_spots, .has_kernel = has_spots_kernel};
 
-/* ---- Functions of the caller's --------------------------------------------------------------- */
+/* ---- The caller's functions ------------------------------------------------------------------ */
 
-/* The operands lie densely: capture has seen to the inputs. */
+/* The operands are dense: capture has ensured that for the inputs. */
 static void draft_call(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->anchor];
   const graph_host_call *call = n->constant;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_explain: a plan as a table for people. */
+/* compute_explain: a plan as a readable table. */
 #include <string.h>
 
 #include "base/alloc.h"

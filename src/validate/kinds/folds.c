@@ -23,13 +23,14 @@ static bool accumulates(compute_combine combine) {
   return combine == COMPUTE_COMBINE_SUM || combine == COMPUTE_COMBINE_PROD;
 }
 
-/* What a fold has seen so far. */
+/* The state of a reduction. */
 typedef struct folded {
   number best; /* of the extrema */
   int64_t at;
   double sum, magnitude, error;
   double relative;   /* of a product */
-  double rise, fall; /* binary exponents, summed apart: how far a product may go on its way */
+  double rise, fall; /* binary exponents, summed separately: the range of a product's partial
+                      * results */
   int64_t integer;
   bool vague, exact;
 } folded;
@@ -152,7 +153,7 @@ const evaluation_kind evaluation_kind_reduce = {
 
 /* Softmax, its logarithm, and normalisation of a row at a time. */
 
-/* What all elements of a row share. */
+/* The shared values of a row. */
 typedef struct whole_row {
   double peak, peak_error;  /* softmax */
   double log_sum, relative; /* of the sum of exponentials; its relative error */
@@ -278,8 +279,8 @@ const evaluation_kind evaluation_kind_row = {.evaluate = row, .cut = row_cut};
 
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 
-/* What is summed are elements of memory, which are exact; a maximum and the place of the first one
- * are exact, too. */
+/* The summed elements come from memory and are exact; a maximum and its first position are exact,
+ * too. */
 typedef struct sum {
   double real, magnitude;
   int64_t terms;
@@ -308,7 +309,7 @@ static int64_t place(const compute_window_attributes *w, int axis, int64_t resul
   return result * w->stride[axis] + step * w->dilation[axis] - w->padding[axis];
 }
 
-/* What the average of window (p, q) divides by. */
+/* The divisor of the average of window (p, q). */
 static double divisor_of(const compute_window_attributes *w, const int64_t *result) {
   double count = 1;
   for (int axis = 0; axis < 2; axis++) {
@@ -323,7 +324,7 @@ static double divisor_of(const compute_window_attributes *w, const int64_t *resu
   return count;
 }
 
-/* The largest element of window (p, q) and where it first is; false if it has none. */
+/* The largest element of window (p, q) and its first position; false if the window is empty. */
 static bool find_largest(const evaluation *e, int64_t n, int64_t c, const int64_t *result,
                          number *best, int64_t *where) {
   const compute_window_attributes *w = compute_window_of(e->d);
@@ -354,7 +355,7 @@ static void add_window(const evaluation *e, const int64_t *y, sum *s) {
   }
 }
 
-/* The result whose window has data place `at` as its element number `step`, or −1. */
+/* The result whose window has data position `at` as its element number `step`, or −1. */
 static int64_t window_over(const compute_window_attributes *w, int axis, int64_t at, int64_t step) {
   const int64_t steps = at + w->padding[axis] - step * w->dilation[axis];
   if (steps < 0 || steps % w->stride[axis] != 0) return -1;
@@ -412,7 +413,7 @@ static bool window(const evaluation *e, int64_t unit, workspace *w) {
   return true;
 }
 
-/* The gradient of a maximum looks through every window that an element is part of. */
+/* The gradient of a maximum searches every window that contains the element. */
 static uint64_t window_work(const compute_kernel_descriptor *d, uint64_t program) {
   const compute_window_attributes *w = compute_window_of(d);
   const uint64_t elements = (uint64_t)evaluate_count(w->size, 0, 2);
