@@ -54,15 +54,22 @@ uint64_t pool_block_bytes(uint64_t bytes);
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
+/* A frozen buffer's elements from an offset on, in a layout that kernels prefer (packed.c). */
+typedef struct packed_piece {
+  struct packed_piece *next;
+  uint64_t form, offset;
+  struct memory_buffer *buffer;
+} packed_piece;
+
 typedef struct memory_buffer {
   int32_t references; /* atomic */
   compute_device *device;
   compute_memory memory;
   pool_block *block; /* NULL for wrapped memory */
   compute_release_function release;
-  void *user, *data;           /* of wrapped memory */
-  bool frozen;                 /* atomic: the elements do not change any more */
-  struct packed_piece *packed; /* packed.c; under the device's packed_mutex */
+  void *user, *data;    /* of wrapped memory */
+  bool frozen;          /* atomic: the elements do not change any more */
+  packed_piece *packed; /* under the device's packed_mutex */
   /* Of wrapped memory, or NULL: the elements have been packed and may not be read for long. */
   void (*on_packed)(void *data, uint64_t bytes);
 } memory_buffer;

@@ -5,12 +5,6 @@
 #include "base/error.h"
 #include "device/device.h"
 
-typedef struct packed_piece {
-  struct packed_piece *next;
-  uint64_t form, offset;
-  memory_buffer *buffer;
-} packed_piece;
-
 static const packed_piece *find(const memory_buffer *buffer, uint64_t form, uint64_t offset) {
   const packed_piece *piece = buffer->packed;
   while (piece && (piece->form != form || piece->offset != offset)) piece = piece->next;
@@ -77,13 +71,4 @@ bool packed_exists(const memory_buffer *buffer) {
   const bool exists = buffer->packed != NULL;
   pthread_mutex_unlock(&buffer->device->packed_mutex);
   return exists;
-}
-
-void packed_release(memory_buffer *buffer) {
-  while (buffer->packed) {
-    packed_piece *piece = buffer->packed;
-    buffer->packed = piece->next;
-    buffer_release(piece->buffer);
-    base_release(piece);
-  }
 }

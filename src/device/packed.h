@@ -21,7 +21,4 @@ compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
 /* Whether anything of the buffer is kept in another form. */
 bool packed_exists(const memory_buffer *buffer);
 
-/* When the buffer goes. */
-void packed_release(memory_buffer *buffer);
-
 #endif

@@ -85,7 +85,7 @@ class Info(unittest.TestCase):
     def test_a_bad_value_of_any_variable_is_an_error_that_names_it(self):
         for name, value, words in (
                 ("COMPUTE_BACKENDS", "cpu,cudda", "it must be some of "),
-                ("COMPUTE_BACKENDS", "CPU", "names with ','"),
+                ("COMPUTE_BACKENDS", "CPU", "names separated by ','"),
                 ("COMPUTE_BACKEND_PATH", "relative", "absolute paths"),
                 ("COMPUTE_LOG", "loud", "one of off, error, warning, info, debug"),
                 ("COMPUTE_THREADS", "0", "a whole number from 1 to 4096"),

@@ -326,7 +326,7 @@ static void pages_of_another_kind_are_named(void **state) {
       {{.bits = 16, .format = 3}, "16-bit floats"},
       {{.bits = 64, .format = 6}, "unsupported kind"},
       {{.bits = 8, .samples = 3, .photometric = 2}, "3 samples per pixel"},
-      {{.compression = 12345}, "number 12345"},
+      {{.compression = 12345}, "compression 12345"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     make_pages(false);
