@@ -409,7 +409,7 @@ typedef struct compute_call_attributes {
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
  * where nothing is summed. */
-/** clang-format on */
+/* clang-format on */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;

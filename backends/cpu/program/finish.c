@@ -16,7 +16,7 @@ typedef struct term {
   float number;        /* of a constant */
   int32_t count;       /* of a sum: 1, or 2 sums … */
   int16_t input[2][2]; /* … of 1 or 2 inputs each, −1 for none */
-  bool low_set, high_set;
+  bool low_set, high_set, unsigned_zero;
   float low, high;
 } term;
 
@@ -44,10 +44,13 @@ static term sum_of(const term *a, const term *b) {
   return sum;
 }
 
-/* max(x, low), unless a limit above was set before. */
-static term limited_below(const term *x, float low) {
+/* max(x, low), unless a limit was set before. Zeros of either sign are equal, and instructions
+ * differ in which of them they take: relu and max(low, x) take x, max(x, low) takes low. */
+static term limited_below(const term *x, float low, bool takes_low) {
   term limited = *x;
-  limited.known = x->known && !x->constant && !x->low_set && !x->high_set && low == low;
+  limited.known = x->known && !x->constant && !x->low_set && !x->high_set && low == low &&
+                  !(low == 0 && signbit(low));
+  limited.unsigned_zero = takes_low && low == 0;
   limited.low_set = true;
   limited.low = low;
   return limited;
@@ -55,7 +58,7 @@ static term limited_below(const term *x, float low) {
 
 static term limited_above(const term *x, float high) {
   term limited = *x;
-  limited.known = x->known && !x->constant && !x->high_set && high == high;
+  limited.known = x->known && !x->constant && !x->high_set && high == high && high != 0;
   limited.high_set = true;
   limited.high = high;
   return limited;
@@ -70,10 +73,10 @@ static term read_instruction(const compute_instruction *i, const term *values) {
   case COMPUTE_I_CONSTANT:
     return (term){.known = true, .constant = true, .number = (float)i->immediate.f64};
   case COMPUTE_I_ADD: return sum_of(a, b);
-  case COMPUTE_I_RELU: return limited_below(a, 0);
+  case COMPUTE_I_RELU: return limited_below(a, 0, false);
   case COMPUTE_I_MAX:
-    return b->constant   ? limited_below(a, b->number)
-           : a->constant ? limited_below(b, a->number)
+    return b->constant   ? limited_below(a, b->number, true)
+           : a->constant ? limited_below(b, a->number, false)
                          : (term){0};
   case COMPUTE_I_MIN:
     return b->constant   ? limited_above(a, b->number)
@@ -114,6 +117,7 @@ void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
       finish->loops = NULL;
   }
   if (inputs[0] != COMPUTE_F32) finish->loops = NULL;
+  finish->zero = result->unsigned_zero ? 0.0f : -0.0f;
   finish->low = result->low_set ? result->low : -INFINITY;
   finish->high = result->high_set ? result->high : INFINITY;
 }
@@ -146,6 +150,7 @@ static void run_lines(const cpu_finish *finish, const place *p) {
   cpu_finish_lines l = {.rows = p->across < 0 ? 1 : box->count[p->across],
                         .count = box->count[p->along],
                         .low = finish->low,
+                        .zero = finish->zero,
                         .high = finish->high};
   l.x = input_at(p, 0, &l.x_row);
   l.a = input_at(p, finish->input[0], &l.a_row);

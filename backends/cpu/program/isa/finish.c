@@ -2,20 +2,21 @@
 /* Adding to finished sums and limiting them; core/isa.h says how this file is compiled,
  * finish_table.h what the loop does. */
 #include "finish_table.h"
-#include "program/isa/math_base.h"
+#include "program/isa/tile_loops.h"
 
 typedef enum addend { ABSENT, REPEATED, DENSE } addend;
 
 /* One row; what there is of addends is constant wherever this is inlined. */
 CPU_INLINE void finish_row(const addend a_kind, const bool has_b, const bool has_c, int64_t count,
                            const float *x, const float *a, const float *b, const float *c,
-                           float low, float high, float *y) {
+                           float low, float zero, float high, float *y) {
   const float repeated = a_kind == REPEATED ? *a : 0;
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++) {
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
     float sum = x[i];
     if (a_kind != ABSENT) sum += a_kind == DENSE ? a[i] : repeated;
     if (has_b) sum += has_c ? b[i] + c[i] : b[i];
-    sum = low > sum ? low : sum;
+    sum = (low > sum ? low : sum) + zero;
     y[i] = high < sum ? high : sum;
   }
 }
@@ -26,7 +27,7 @@ CPU_INLINE void finish_row(const addend a_kind, const bool has_b, const bool has
       finish_row(a_kind, has_b, has_c, l->count, l->x + row * l->x_row,                            \
                  a_kind == ABSENT ? NULL : l->a + row * l->a_row,                                  \
                  has_b ? l->b + row * l->b_row : NULL, has_c ? l->c + row * l->c_row : NULL,       \
-                 l->low, l->high, l->y + row * l->y_row);                                          \
+                 l->low, l->zero, l->high, l->y + row * l->y_row);                                 \
   }
 FINISH(finish_x, ABSENT, false, false)
 FINISH(finish_xb, ABSENT, true, false)

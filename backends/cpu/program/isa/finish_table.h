@@ -8,7 +8,8 @@
 
 #include "core/isa.h"
 
-/* y = min(max((x + a) + (b + c), low), high) over rows of elements side by side; a NaN stays one.
+/* y = min(max((x + a) + (b + c), low) + zero, high) over rows of elements side by side; a NaN stays
+ * one. `zero` is −0, which changes nothing, or 0, which makes −0 positive.
  * NULL leaves an addend out, and c is only there with b. y may be x or an addend. Rows are `_row`
  * elements apart. */
 typedef struct cpu_finish_lines {
@@ -16,7 +17,7 @@ typedef struct cpu_finish_lines {
   const float *x, *a, *b, *c;
   int64_t x_row, a_row, b_row, c_row, y_row;
   bool a_repeats; /* one element of a for each row */
-  float low, high;
+  float low, zero, high;
   float *y;
 } cpu_finish_lines;
 
